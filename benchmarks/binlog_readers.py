@@ -156,7 +156,7 @@ def served(folder: Path) -> Iterator[tuple[str, list[Path]]]:
             files = [
                 Path(shutil.copy(file, into)) for file in sorted(server.datadir.glob("binlog.[0-9]*[0-9]"))
             ]
-        for report in json.loads(_core.check_binlogs([str(file) for file in files], False)):
+        for report in json.loads(_core.check_binlogs([str(file) for file in files])):
             if report["verdict"] != "whole" or report["opaque_events"]:
                 sys.exit(f"error: {name}: {report}")
         say(f"{name}: {written} transactions in {len(files)} files, whole")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from flushlab.settings.catalog import SettingEntry, SettingHere, load_catalog, version_of
+from flushlab.settings.option_names import last_before, load_option_names
 
 FILE = Path(__file__).parents[1] / "docs" / "reference" / "settings.md"
 
@@ -73,7 +74,13 @@ def _section(entry: SettingEntry) -> str:
         assert here is not None
         since = f" since {one.since}" if one.since else ""
         until = f" until {one.until}" if one.until else ""
-        cells = (f"{one.flavor}{since}{until}", _values(here), _default(here), _change(here), _notes(here))
+        cells = (
+            f"{one.flavor}{since}{until}",
+            _values(here),
+            _default(here),
+            _change(here),
+            _notes(here, one.until),
+        )
         lines.append(f"| {' | '.join(cells)} |".replace("|  |", "| |"))
     if entry.candidate:
         lines.append("\n`tune` may try:\n")
@@ -105,13 +112,13 @@ def _change(here: SettingHere) -> str:
     return "dynamic" if here.dynamic else "restart"
 
 
-def _notes(here: SettingHere) -> str:
+def _notes(here: SettingHere, until: str) -> str:
     notes = [
         f"default varies: {here.computed}" if here.computed else "",
         f"in steps of {here.multiple}" if here.multiple > 1 else "",
         f"`{here.part}` in `{here.variable}`" if here.part else "",
         f"variable `{here.variable}`" if here.variable != here.name and not here.part else "",
-        f"deprecated {here.deprecated}" if here.deprecated else "",
+        load_option_names().deprecation(here.name, here.flavor, last_before(until)),
     ]
     return "; ".join(note for note in notes if note)
 

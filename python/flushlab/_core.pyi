@@ -476,20 +476,16 @@ def parse_toml(text: str) -> bytes:
         TomlError: the text is not TOML.
     """
 
-def check_binlogs(files: list[str], gaps: bool) -> bytes:
+def check_binlogs(files: list[str]) -> bytes:
     """Strictly checks binlog files as a series: a JSON array with one report for each.
 
-    A report has name, verdict (whole, torn, damaged), flavor (null for no binlog), server_version,
-    checksums, in_use, bytes, whole_until, events, event_types, transactions, rows (written, updated,
-    deleted), opaque_events, previous_gtids, gtids, next, tail (null, or offset, kind, bytes), problems
-    (offset, rule, message) and problem_count.
+    docs/reference/binlog.md describes the fields of a report. Files that gzip or zstd packed are unpacked.
 
     Args:
         files: in the order in which they were written.
-        gaps: GTIDs may leave numbers out.
 
     Raises:
-        OSError: a file cannot be read.
+        OSError: a file cannot be read, or, without a number, cannot be unpacked.
         KeyboardInterrupt: on Ctrl-C.
     """
 

@@ -73,7 +73,7 @@ PIECES = (
     *("init-connect=a=b", "init-connect='a\\", "init-connect=\\", "init-connect=ü#ü", "init-connect=a;b"),
     *("x" * 4094, "x" * 4096, "#" + "x" * 4096, "init-connect=" + "y" * 4082, "init-connect=" + "y" * 5000),
 )
-NOISE = "[]#;='\"\\ \t\r!-_:.\n\fx1"
+NOISE = "[]#;='\"\\ \t\r!-_:.\n\fx1\0\ufeff\x1a"
 
 
 def text_of(chance: random.Random) -> str:
@@ -88,7 +88,10 @@ def text_of(chance: random.Random) -> str:
                 + piece[place + chance.randrange(2) :]
             )
         made.append(piece)
-    return "\n".join(["[mysqld]"] * chance.choice((0, 1, 1, 1)) + made) + "\n"
+    end, mark = chance.choice(("\n", "\n", "\n", "\r\n")), chance.choice(("",) * 19 + ("\ufeff",))
+    return (
+        mark + end.join(["[mysqld]"] * chance.choice((0, 1, 1, 1)) + made) + chance.choice((end, "", "\0\0"))
+    )
 
 
 def told_of(wrong: Sequence[tuple[str, ...]]) -> str:

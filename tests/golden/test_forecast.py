@@ -12,7 +12,11 @@ from tests.unit.report.campaigns import series_facts
 MIB = 1 << 20
 LONG = Forecast(
     arms=(
-        PlannedArm(name="innodb_flush_log_at_trx_commit=2", why="commits no longer wait for the disk"),
+        PlannedArm(
+            name="innodb_flush_log_at_trx_commit=2",
+            why="commits no longer wait for the disk",
+            offer="second",
+        ),
         PlannedArm(name="innodb_log_buffer_size=64M", why="large transactions no longer wait for log writes"),
     ),
     trials_least=27,
@@ -35,7 +39,10 @@ OUT = {"out": "tune.json, report.html"}
 
 
 def test_a_dry_run_of_tune() -> None:
-    check("forecast-tune.txt", text_of(forecast.render(msgspec.structs.replace(FACTS, forecast=LONG), OUT)))
+    assert FACTS.tuning is not None
+    tuning = msgspec.structs.replace(FACTS.tuning, lowest="second")
+    facts = msgspec.structs.replace(FACTS, floor="strict", tuning=tuning, forecast=LONG)
+    check("forecast-tune.txt", text_of(forecast.render(facts, OUT)))
 
 
 def test_a_dry_run_of_a_series_that_only_its_first_run_can_time() -> None:

@@ -79,9 +79,7 @@ def shown(version: str, files: list[Path]) -> dict[str, int]:
 
 
 def check(files: list[Path]) -> list[dict[str, Any]]:
-    reports: list[dict[str, Any]] = msgspec.json.decode(
-        _core.check_binlogs([str(one) for one in files], False)
-    )
+    reports: list[dict[str, Any]] = msgspec.json.decode(_core.check_binlogs([str(one) for one in files]))
     return reports
 
 

@@ -165,8 +165,8 @@ def test_a_script_without_a_history_is_never_built_upon(project: Project) -> Non
         "a prefix would have loaded the first two again"
     )
     assert (
-        "the template of the first 2 inputs cannot be extended: there is no table of a migration tool; the"
-        " prepare command runs in full\n"
+        "the template of the first 2 inputs cannot be extended: no table has the columns of a known migration"
+        " tool; the prepare command runs in full\n"
     ) in err
 
 
@@ -203,10 +203,7 @@ def test_a_script_that_can_no_longer_be_executed_fails_as_without_a_template(pro
         _, _, err = project.test(*words, prepare=False, code=code)
     assert "since the last template, migrate.sh was changed" in err
     assert "Permission denied" in err
-    assert (
-        "error: the prepare command exited with code 126; no template was kept and the suite did not run"
-        in err
-    )
+    assert "error: the prepare command exited with code 126 on mariadb@10.11" in err
 
 
 def test_a_failing_prepare_shows_its_output_and_keeps_nothing(project: Project) -> None:
@@ -216,10 +213,36 @@ def test_a_failing_prepare_shows_its_output_and_keeps_nothing(project: Project) 
         _, out, err = project.test(*words, code=2, prepare=False)
         assert out == ""
         assert f"said-{project.mark}" in err
-        assert (
-            "error: the prepare command exited with code 23; no template was kept and the suite did not run"
-            in err
+        assert re.search(
+            r"error: the prepare command exited with code 23 on mariadb@10\.11\.\d+"
+            r" \(default; --server mysql@8\.0\); no template was kept and the suite did not run",
+            err,
         )
+
+
+def test_a_client_that_fails_in_the_middle_leaves_a_template_only_if_it_is_asked_for(
+    project: Project,
+) -> None:
+    client = require_build("mariadb@10.11").client
+    assert client is not None
+    (project.folder / "all.sh").write_text(
+        f"for f in db/*.sql; do {client} -u $FLUSHLAB_USER -S $FLUSHLAB_SOCKET app < $f; done; echo done\n"
+    )
+    project.migration(3, "SELECT IS_UUID('x')")
+    show = python("print(ask(c, 'SHOW TABLES'))")
+    named = ["--server", "mariadb@10.11", "--prepare", "sh all.sh", "--inputs", "db/*.sql", *show]
+    error = "ERROR 1305 (42000) at line 2: FUNCTION app.IS_UUID does not exist"
+    for _ in range(2):
+        _, out, err = project.test(*named, code=2, prepare=False)
+        assert (out, err.count(error)) == ("", 2), "of the client, and of the error"
+        assert "try --server mysql@8.0; end the command at its first error" in err
+        assert not templates(project)
+    for template in ("miss", "hit"):
+        result, out, err = project.test("--keep-failed", *named, prepare=False)
+        assert (result["template"], out) == (template, "(('t1',), ('t2',))\n")
+        assert f"the template was kept although the prepare command reported an error: {error}" in err
+    _, _, err = project.test(*named, code=2, prepare=False)
+    assert error in err
 
 
 def test_a_damaged_template_is_made_anew(project: Project) -> None:

@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::io::BufReader;
 
-use flushlab_binlog::check::{Checker, Options, Verdict};
+use flushlab_binlog::check::{Checker, Verdict};
 
 fn main() -> std::io::Result<()> {
-    let mut checker = Checker::new(Options::default());
+    let mut checker = Checker::default();
     let mut doubtful = false;
     for name in std::env::args().skip(1) {
         let report = checker.check(&name, BufReader::with_capacity(1 << 20, File::open(&name)?))?;

@@ -115,14 +115,6 @@ impl GtidSet {
         after > 0 && intervals[after - 1].1 > number
     }
 
-    /// The last number of a server and tag, 0 if there is none.
-    pub fn last(&self, uuid: Uuid, tag: Tag) -> u64 {
-        let intervals = self.servers.get(&(uuid, tag));
-        intervals
-            .and_then(|intervals| intervals.last())
-            .map_or(0, |(_, end)| end - 1)
-    }
-
     /// Whether it has no GTIDs.
     pub fn is_empty(&self) -> bool {
         self.servers.is_empty()
@@ -240,16 +232,17 @@ impl GtidList {
         self.last.insert((domain, server_id), number);
     }
 
-    /// The last number of a domain and server; 0 if there is none.
-    pub fn last_of(&self, domain: u32, server_id: u32) -> u64 {
-        let known = self.last.get(&(domain, server_id));
-        known.copied().unwrap_or(0)
-    }
-
-    /// The last number of a domain, of whatever server; 0 if there is none.
-    pub fn last(&self, domain: u32) -> u64 {
-        let of_domain = self.last.range((domain, 0)..=(domain, u32::MAX));
-        of_domain.map(|(_, number)| *number).max().unwrap_or(0)
+    /// Whether `later` has the same GTIDs, but for whole domains that it does not have.
+    pub fn continues_in(&self, later: &Self) -> bool {
+        let has = |domain: u32| {
+            later
+                .last
+                .range((domain, 0)..=(domain, u32::MAX))
+                .next()
+                .is_some()
+        };
+        let kept = self.last.iter().filter(|((domain, _), _)| has(*domain));
+        kept.eq(later.last.iter())
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
@@ -312,21 +305,18 @@ mod tests {
             assert!(!set.insert(UUID, number), "{number}");
         }
         assert_eq!(set.to_string(), format!("{UUID}:1-5:9"));
-        assert_eq!(set.last(UUID, Tag::default()), 9);
         let mut bytes = Vec::new();
         set.put(&mut bytes);
         assert_eq!(GtidSet::parse(&bytes), Ok(set));
     }
 
     #[test]
-    fn a_server_has_its_own_last_number_in_a_domain() {
+    fn a_list_goes_on_without_the_domains_that_were_deleted() {
         let mut list = GtidList::of(0, 1, 100);
-        list.set(0, 2, 99);
-        assert_eq!(
-            (list.last(0), list.last_of(0, 1), list.last_of(0, 2)),
-            (100, 100, 99)
-        );
-        assert_eq!((list.last_of(0, 3), list.last_of(1, 1)), (0, 0));
+        let only = list.clone();
+        list.set(3, 8, 9);
+        assert!(list.continues_in(&list) && list.continues_in(&only));
+        assert!(!only.continues_in(&list) && !list.continues_in(&GtidList::of(0, 1, 99)));
     }
 
     #[test]
@@ -341,7 +331,6 @@ mod tests {
             set.to_string(),
             format!("{UUID}:1-4:blue_2:1-2,{}:5", Uuid([8; 16]))
         );
-        assert_eq!((set.last(UUID, tag), set.last(UUID, Tag::default())), (2, 4));
         let mut bytes = Vec::new();
         set.put(&mut bytes);
         assert_eq!(GtidSet::parse(&bytes), Ok(set));
@@ -358,6 +347,5 @@ mod tests {
         list.put(&mut bytes);
         assert_eq!(GtidList::parse(&bytes), Ok(list.clone()));
         assert_eq!(list.to_string(), "0-7-143,2-8-5");
-        assert_eq!((list.last(0), list.last(1), list.last(2)), (143, 0, 5));
     }
 }

@@ -20,7 +20,7 @@ pub const LARGEST_EVENT: u64 = 64 << 20;
 pub const LARGEST_PAYLOAD: u64 = 4 << 30;
 
 /// Largest window of zstd as a power of two: its level 22 uses as much.
-const LARGEST_WINDOW_LOG: u32 = 27;
+pub(crate) const LARGEST_WINDOW_LOG: u32 = 27;
 
 /// The content of a TRANSACTION_PAYLOAD event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,6 +15,8 @@ pub(crate) struct Description {
     pub(crate) flavor: Flavor,
     pub(crate) version_text: String,
     pub(crate) checksums: bool,
+    /// This event carries one, as in all servers that know checksums, even where others do not.
+    pub(crate) has_own_checksum: bool,
     /// Events inside transactions have no log_pos.
     pub(crate) leaves_log_pos: bool,
     /// Every transaction begins with an event of its own.
@@ -63,7 +65,7 @@ impl Description {
                 false => Malformed::unknown(message),
             });
         }
-        let (lengths, checksums) = Self::lengths(reader.rest())?;
+        let (lengths, algorithm) = Self::lengths(reader.rest())?;
         let flavor = match version_text.contains("MariaDB") || lengths.len() > 160 {
             true => Flavor::Mariadb,
             false => Flavor::Mysql,
@@ -77,25 +79,25 @@ impl Description {
         Ok(Self {
             flavor,
             version_text,
-            checksums,
+            checksums: algorithm == Some(1),
+            has_own_checksum: algorithm.is_some(),
             leaves_log_pos: version.is_some_and(|version| leaves_inner_positions(flavor, version)),
             has_gtids,
             is_supported: version.is_some_and(|version| is_supported(flavor, version)),
         })
     }
 
-    /// The lengths of the post-headers, and whether events carry checksums. The event's own length, which
+    /// The lengths of the post-headers, and the checksums' algorithm. The event's own length, which
     /// stands among them, tells how many there are.
-    fn lengths(rest: &[u8]) -> Result<(&[u8], bool), Malformed> {
+    fn lengths(rest: &[u8]) -> Result<(&[u8], Option<u8>), Malformed> {
         let own = rest.get(usize::from(EventType::FORMAT_DESCRIPTION.0) - 1);
         let count = own.and_then(|own| usize::from(*own).checked_sub(BEFORE_LENGTHS));
         let split = count
             .filter(|count| *count >= 15)
             .and_then(|count| rest.split_at_checked(count));
         match split {
-            Some((lengths, [])) => Ok((lengths, false)),
-            Some((lengths, [0, _, _, _, _])) => Ok((lengths, false)),
-            Some((lengths, [1, _, _, _, _])) => Ok((lengths, true)),
+            Some((lengths, [])) => Ok((lengths, None)),
+            Some((lengths, [algorithm @ 0..=1, _, _, _, _])) => Ok((lengths, Some(*algorithm))),
             Some((_, [algorithm, _, _, _, _])) => Err(Malformed::unknown(format!(
                 "the checksum algorithm {algorithm} is unknown"
             ))),

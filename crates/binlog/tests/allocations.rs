@@ -5,7 +5,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use flushlab_binlog::check::{Checker, Options};
+use flushlab_binlog::check::Checker;
 use flushlab_binlog::sample::sbtest;
 use flushlab_binlog::{
     file_head, Body, Change, Flavor, Format, Head, Identity, Place, Previous, Uuid, Value,
@@ -123,7 +123,7 @@ fn an_announced_size_takes_no_memory() {
     content.extend(end.wrapping_add(0xffff_0000).to_le_bytes());
     content.extend([0; 13]);
     LARGEST.set(0);
-    let report = Checker::new(Options::default())
+    let report = Checker::default()
         .check("binlog.000001", content.as_slice())
         .unwrap();
     assert_eq!(report.tail.map(|tail| tail.offset), Some(u64::from(end)));

@@ -4,7 +4,7 @@
 //! The shapes were read off public files of MySQL 5.0.91, 5.1.34, 5.5.27 and 5.6.35, of Aurora 5.7.12 and of
 //! MariaDB 10.0.15.
 
-use flushlab_binlog::check::{Checker, FileReport, LimitKind, Options, TailKind, Verdict};
+use flushlab_binlog::check::{Checker, FileReport, LimitKind, Packing, TailKind, Verdict};
 use flushlab_binlog::IN_USE_OFFSET;
 
 /// Lengths of post-headers up to TABLE_MAP's predecessor, as all servers since 5.0 give them.
@@ -152,9 +152,7 @@ impl Made {
 }
 
 fn check(content: &[u8]) -> FileReport {
-    Checker::new(Options::default())
-        .check("binlog.000001", content)
-        .unwrap()
+    Checker::default().check("binlog.000001", content).unwrap()
 }
 
 fn limits(report: &FileReport) -> Vec<LimitKind> {
@@ -221,7 +219,11 @@ fn every_cut_of_an_older_file_is_a_torn_tail_or_a_whole_file() {
             let whole = report.verdict == Verdict::Whole;
             let ends_there = end > 4 && report.whole_until == end as u64;
             assert_eq!(whole, ends_there, "{version} cut at {end}");
-            assert!(whole || report.verdict == Verdict::Torn, "{version} cut at {end}");
+            let cut = match report.flavor {
+                None => Verdict::Unknown,
+                Some(_) => Verdict::Torn,
+            };
+            assert!(whole || report.verdict == cut, "{version} cut at {end}");
         }
     }
 }
@@ -451,6 +453,15 @@ fn what_is_encrypted_is_unknown() {
         (Verdict::Unknown, vec![LimitKind::Encrypted])
     );
     assert_eq!((report.limits[0].offset, report.tail), (known as u64 - 40, None));
+    // A copy that the server decrypted keeps the event, marked as one to ignore.
+    let mut copy = Made::new("10.11.19-MariaDB-log", &lengths, Some(1));
+    copy.event(163, 0, &[0; 4])
+        .event(164, 0x80, &[1; 17])
+        .event(STOP, 0, &[]);
+    assert_eq!(
+        (copy.check().verdict, limits(&copy.check())),
+        (Verdict::Whole, vec![])
+    );
     for relay in [0_u8, 0x40] {
         let mut percona = Made::aurora();
         percona.content[IN_USE_OFFSET as usize] |= relay;
@@ -542,9 +553,92 @@ fn only_bytes_that_prove_it_make_a_file_damaged() {
     assert_eq!(limits(&check(b"SQLite format 3\0")), [LimitKind::Format]);
     // The magic number in UTF-8's replacement character: the file went through a conversion of text.
     assert_eq!(check(b"\xef\xbf\xbdbine\0\0\0").verdict, Verdict::Damaged);
-    assert_eq!(check(b"\xffbine\0\0\0").verdict, Verdict::Damaged);
-    assert_eq!(check(b"").verdict, Verdict::Torn);
-    assert_eq!(check(b"\xfeb").verdict, Verdict::Torn);
+    let mut made = Made::mysql("5.5.27-log");
+    made.content[0] = 0xff;
+    assert_eq!(made.check().verdict, Verdict::Damaged);
+    let index = check(b"/bin/mysql-bin.000001\n");
+    assert_eq!((index.verdict, index.tail), (Verdict::Unknown, None));
+    // Whether a file is in use stands in its first event.
+    for start in [
+        &b""[..],
+        b"\xfeb",
+        &made.content[..0],
+        b"\xfebin",
+        b"\xfebin\0\0\0\0\x0f\0",
+    ] {
+        let report = check(start);
+        assert_eq!(
+            (report.verdict, limits(&report)),
+            (Verdict::Unknown, vec![LimitKind::Format])
+        );
+    }
+}
+
+#[test]
+fn a_file_that_ends_without_a_word_may_be_a_part_of_one() {
+    let mut made = without_gtids("5.6.35-log");
+    assert_eq!(limits(&made.check()), [LimitKind::Version, LimitKind::End]);
+    assert_eq!(limits(&made.in_use().check()), [LimitKind::Version]);
+    assert_eq!(
+        limits(&without_gtids("5.6.35-log").rotate().check()),
+        [LimitKind::Version]
+    );
+}
+
+#[test]
+fn packed_files_are_unpacked_and_others_named() {
+    let plain = without_gtids("5.6.35-log").rotate().content.clone();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut gzip, &plain).unwrap();
+    let gzip = gzip.finish().unwrap();
+    let zstd = zstd::encode_all(plain.as_slice(), 3).unwrap();
+    for (packed, packing) in [(&gzip, Packing::Gzip), (&zstd, Packing::Zstd)] {
+        let mut report = check(packed);
+        assert_eq!(report.packing.take(), Some(packing));
+        assert_eq!(report, check(&plain));
+        let cut = Checker::default().check("binlog.000001", &packed[..packed.len() - 9]);
+        assert!(cut.is_err(), "{cut:?}");
+    }
+    for (start, name) in [
+        (&b"\xfd7zXZ\0"[..], "xz"),
+        (b"BZh91AY", "bzip2"),
+        (b"\xfe\xfe\x0c\x01", "GTID index"),
+    ] {
+        assert!(check(start).limits[0].message.contains(name), "{name}");
+    }
+}
+
+#[test]
+fn files_follow_each_other_by_their_numbers_where_no_rotate_names_the_next() {
+    let verdicts = |names: [&str; 2]| {
+        let mut made = without_gtids("5.6.35-log");
+        let content = &made.event(STOP, 0, &[]).content;
+        let mut checker = Checker::default();
+        names.map(|name| checker.check(name, content.as_slice()).unwrap())
+    };
+    for (names, words) in [
+        (
+            ["a/bin.000001", "bin.000003.gz"],
+            "the previous file is bin.000001: a file between them is missing",
+        ),
+        (
+            ["bin.000004", "bin.000003"],
+            "the previous file is bin.000004: the names are not in order",
+        ),
+    ] {
+        let [_, second] = verdicts(names);
+        assert_eq!(second.verdict, Verdict::Misplaced, "{names:?}");
+        assert_eq!(second.problems[0].message, words);
+        assert_eq!(second.whole_until, second.bytes);
+    }
+    for names in [
+        ["bin.999999", "bin.1000000"],
+        ["a.000001", "b.000007"],
+        ["copy", "other"],
+    ] {
+        let [_, second] = verdicts(names);
+        assert_eq!(second.verdict, Verdict::Whole, "{names:?}");
+    }
 }
 
 #[test]

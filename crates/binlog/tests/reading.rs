@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use flushlab_binlog::check::{Checker, Options};
+use flushlab_binlog::check::Checker;
 use flushlab_binlog::{read_events, read_transactions, Committed, Header, Reached, HEADER_SIZE};
 
 const SERVERS: [&str; 5] = [
@@ -29,7 +29,7 @@ fn the_transactions_are_those_that_the_checker_finds() {
     for server in SERVERS {
         let content = first_file(server);
         let mut expected = Vec::new();
-        let report = Checker::new(Options::default())
+        let report = Checker::default()
             .check_each("binlog.000001", content.as_slice(), |found| {
                 if found.xid != 0 {
                     expected.push((found.end, found.gtid_number));

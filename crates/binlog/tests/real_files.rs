@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use flushlab_binlog::check::{Checker, FileReport, Options, RowCounts, Verdict};
+use flushlab_binlog::check::{Checker, FileReport, RowCounts, Verdict};
 use flushlab_binlog::{
     Body, Change, EventType, Flavor, Format, Header, Identity, Place, Rows, Table, TableMap, Uuid, Value,
     HEADER_SIZE,
@@ -25,7 +25,7 @@ fn files(server: &str) -> Vec<PathBuf> {
 }
 
 fn check(server: &str) -> Vec<FileReport> {
-    let mut checker = Checker::new(Options::default());
+    let mut checker = Checker::default();
     let check = |file: &PathBuf| {
         let content = std::fs::read(file).unwrap();
         checker.check(file.to_str().unwrap(), content.as_slice()).unwrap()

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flushlab_binlog::check::{Checker, Found, Options, Verdict};
+use flushlab_binlog::check::{Checker, Found, Verdict};
 use flushlab_binlog::{Body, Flavor, Format, Identity, Log, LogOptions, Uuid, HEADER_SIZE, IN_USE_OFFSET};
 use flushlab_commitpath::shape::{Source, Transactions};
 use flushlab_commitpath::{CommitPath, Kind, RunResult, Spec};
@@ -40,7 +40,7 @@ fn run(spec: Spec) -> RunResult {
 /// Transactions of the log's files, each of which must be whole; `each` also has the file's content and the number
 /// of the transaction in it.
 fn transactions(folder: &Path, mut each: impl FnMut(&[u8], &Found, u64)) -> Vec<Found> {
-    let mut checker = Checker::new(Options::default());
+    let mut checker = Checker::default();
     let mut found = Vec::new();
     for name in logs::read_index(folder) {
         let content = fs::read(folder.join(&name)).unwrap();

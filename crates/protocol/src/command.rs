@@ -29,6 +29,8 @@ pub enum Param<'a> {
     BigInt(i64),
     /// CHAR, as sysbench binds `c` and `pad`.
     Char(&'a [u8]),
+    /// BLOB: bytes that the server does not convert, or NULL.
+    Bytes(Option<&'a [u8]>),
 }
 
 impl Param<'_> {
@@ -37,6 +39,7 @@ impl Param<'_> {
             Self::Int(_) => TYPE_LONG,
             Self::BigInt(_) => TYPE_LONGLONG,
             Self::Char(_) => TYPE_STRING,
+            Self::Bytes(_) => TYPE_BLOB,
         }
     }
 }
@@ -93,7 +96,13 @@ pub fn execute<'a>(
         if count == 0 {
             return;
         }
-        out.resize(out.len() + count.div_ceil(8), 0); // nothing is NULL
+        let nulls = out.len();
+        out.resize(nulls + count.div_ceil(8), 0);
+        for (number, param) in params.clone().enumerate() {
+            if param == Param::Bytes(None) {
+                out[nulls + number / 8] |= 1 << (number % 8);
+            }
+        }
         out.push(u8::from(with_types));
         if with_types {
             for param in params.clone() {
@@ -104,7 +113,8 @@ pub fn execute<'a>(
             match param {
                 Param::Int(value) => out.extend_from_slice(&value.to_le_bytes()),
                 Param::BigInt(value) => out.extend_from_slice(&value.to_le_bytes()),
-                Param::Char(bytes) => put_lenenc_bytes(out, bytes),
+                Param::Char(bytes) | Param::Bytes(Some(bytes)) => put_lenenc_bytes(out, bytes),
+                Param::Bytes(None) => {}
             }
         }
     })
@@ -136,6 +146,15 @@ pub fn execute_written(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn null_is_a_bit_and_keeps_its_type() {
+        let mut out = Vec::new();
+        let params = [Param::BigInt(7), Param::Bytes(None), Param::Bytes(Some(b"\xff"))];
+        execute(&mut out, 5, true, params.into_iter()).unwrap();
+        let payload = b"\x17\x05\0\0\0\x00\x01\0\0\0\x02\x01\x08\0\xfc\0\xfc\0\x07\0\0\0\0\0\0\0\x01\xff";
+        assert_eq!(&out[4..], payload);
+    }
 
     #[test]
     fn an_execution_has_the_manuals_bytes() {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use flushlab_binlog::check::{Checker, FileReport, Options};
+use flushlab_binlog::check::{Checker, FileReport};
 use flushlab_binlog::sample::{write_sample, Sample, SampleOptions, TABLES};
 use flushlab_binlog::{read_transactions, Committed, Format, Identity, Reached, Uuid};
 use flushlab_load::{Error, Kind};
@@ -40,8 +40,8 @@ pub(crate) fn usage(py: Python<'_>, message: String) -> PyErr {
 }
 
 #[pyfunction]
-pub fn check_binlogs<'py>(py: Python<'py>, files: Vec<String>, gaps: bool) -> PyResult<Bound<'py, PyBytes>> {
-    let mut checker = Checker::new(Options { gaps });
+pub fn check_binlogs<'py>(py: Python<'py>, files: Vec<String>) -> PyResult<Bound<'py, PyBytes>> {
+    let mut checker = Checker::default();
     let mut reports = Vec::with_capacity(files.len());
     for name in &files {
         match py.detach(|| check_one(&mut checker, name)) {
@@ -78,14 +78,13 @@ pub fn read_binlog<'py>(py: Python<'py>, file: &str, table: &str) -> PyResult<Bo
 
 /// An OSError that names the file; what a signal's handler raised stays what it is.
 pub(crate) fn with_name(error: io::Error, name: &str) -> PyErr {
-    match error.raw_os_error() {
-        Some(number) => {
-            let text = error.to_string();
-            let reason = text.split(" (os error").next().unwrap_or_default().to_owned();
-            pyo3::exceptions::PyOSError::new_err((number, reason, name.to_owned()))
-        }
-        None => error.into(),
+    if error.get_ref().is_some_and(|inner| inner.is::<PyErr>()) {
+        return error.into();
     }
+    let text = error.to_string();
+    let reason = text.split(" (os error").next().unwrap_or_default().to_owned();
+    // Without a number, what packed the file cannot be unpacked.
+    pyo3::exceptions::PyOSError::new_err((error.raw_os_error(), reason, name.to_owned()))
 }
 
 #[derive(serde::Serialize)]

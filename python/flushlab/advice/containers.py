@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from flushlab.advice.template import template
-from flushlab.build.find import parse_name
+from flushlab.build.find import parse_name, resolved
 from flushlab.errors import UsageError
 from flushlab.record import Value
 from flushlab.record.server import Flavor
@@ -84,7 +84,7 @@ def parse_image(server: str) -> Image:
     Raises:
         UsageError: it says no version, or one that the profile does not know.
     """
-    wanted = parse_name(server)
+    wanted = resolved(parse_name(server))
     if wanted.flavor not in ("mysql", "mariadb") or not wanted.version:
         raise UsageError(f"--server {server}: there is no known image for it", hint=_HINT)
     flavor: Flavor = "mysql" if wanted.flavor == "mysql" else "mariadb"

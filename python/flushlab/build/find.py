@@ -1,16 +1,15 @@
 """Find: from a build's name to the build, fetching it if need be.
 
 Build layer. Names: `mariadb`, `mariadb@10.11`, `mysql@5.7`, `mysql@8.0.15`, a build's id, or the path or URL
-of a tarball. The newest installed build that matches wins; if none is installed, the one that can be fetched
-is. A flavor alone means a server that runs with this system's libraries, if there is one: fetching another
-release's must not change what `mariadb` means. What remains ambiguous is an error that lists what there is,
-never a guess.
+of a tarball. A name without a series stands for one series, whatever is installed (`STANDS_FOR`). Of a
+series, the newest installed release wins; if none is installed, one is fetched. What remains ambiguous is an
+error that lists what there is, never a guess.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -34,6 +33,18 @@ SOURCES: tuple[Source, ...] = (
 )
 """Earlier ones win when two hold the very same binary."""
 
+STANDS_FOR: Mapping[tuple[str, tuple[int, ...]], tuple[int, ...]] = {
+    ("mariadb", ()): (10, 11),
+    ("mariadb", (10,)): (10, 11),
+    ("mariadb", (11,)): (11, 8),
+    ("mariadb", (12,)): (12, 3),
+    ("mysql", ()): (8, 0),
+    ("mysql", (5,)): (5, 7),
+    ("mysql", (8,)): (8, 0),
+    ("mysql", (9,)): (9, 7),
+}
+"""The series of a name that leaves the series open."""
+
 _NAME = re.compile(r"(?P<flavor>mariadb|mysql)(?:@(?P<version>\d+(?:\.\d+)*))?")
 
 
@@ -43,6 +54,11 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     flavor: str = ""
     version: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """`mariadb@10.11`."""
+        return f"{self.flavor}@{'.'.join(map(str, self.version))}"
 
     def matches(self, flavor: str, version: tuple[int, ...], build_id: str = "") -> bool:
         """True if a build of that flavor and version is meant."""
@@ -58,6 +74,12 @@ def parse_name(name: str) -> Wanted:
         return Wanted(text=name.strip())
     numbers = tuple(int(part) for part in match["version"].split(".")) if match["version"] else ()
     return Wanted(text=name.strip(), flavor=match["flavor"], version=numbers)
+
+
+def resolved(wanted: Wanted) -> Wanted:
+    """With the series that the name stands for, if it leaves the series open."""
+    version = STANDS_FOR.get((wanted.flavor, wanted.version), wanted.version)
+    return msgspec.structs.replace(wanted, version=version)
 
 
 def survey() -> Found:
@@ -106,32 +128,31 @@ def find_build(
             f"{name} is a running server; this command starts its own",
             hint="name a build, for example mysql@8.0",
         )
-    wanted = parse_name(name)
+    asked = parse_name(name)
     if basedir is not None:
-        return _fitting(build_in(Path(basedir)), wanted)
+        return _fitting(build_in(Path(basedir)), asked)
+    wanted = resolved(asked)
     here = survey()
     matching = [one for one in here.builds if wanted.matches(one.flavor, one.version, one.id)]
-    if wanted.flavor and not wanted.version:
-        matching = [one for one in matching if not one.launcher] or matching
     if matching:
-        return _told(_newest(matching, wanted), wanted, progress)
+        return _told(_newest(matching, wanted), asked, progress)
     fetchable = obtainable()
     choice = [one for one in fetchable if _may_be(one, wanted)]
-    if not wanted.version:
-        choice = [one for one in choice if not one.release] or choice
     if get and len(choice) == 1:
         source = next(source for source in SOURCES if source.name == choice[0].source)
-        return _told(_fitting(source.get(choice[0], progress), wanted), wanted, progress)
+        return _told(_fitting(source.get(choice[0], progress), wanted), asked, progress)
     if not choice and here.problems and not here.builds:
         raise here.problems[0]
+    stands = "" if wanted == asked else f", which stands for {wanted.name},"
     raise BuildNotFound(
-        f"the build {name!r} {_absence(choice)}; {describe(here.builds, fetchable)}", hint=_hint(choice, get)
+        f"the build {name!r}{stands} {_absence(choice)}; {describe(here.builds, fetchable)}",
+        hint=_hint(choice, get),
     )
 
 
-def _told(build: Build, wanted: Wanted, progress: Progress) -> Build:
+def _told(build: Build, asked: Wanted, progress: Progress) -> Build:
     """The build, after a line about later releases if the name left the release open."""
-    if wanted.flavor and (line := versions.chosen(wanted.version, build)):
+    if asked.flavor and (line := versions.chosen(asked.version, build)):
         progress(line)
     return build
 

@@ -7,12 +7,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from statistics import fmean, geometric_mean
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from flushlab.campaign.data import warnings_of
 from flushlab.campaign.facts import ArmFacts, CampaignFacts, CampaignRun, FleetMachine
 from flushlab.campaign.request import ComparingRequest
 from flushlab.experiment.blocks import CONTROL
 from flushlab.experiment.objective import is_stalled, p99_us
 from flushlab.experiment.protocol import SELECTING, Experiment
-from flushlab.record import Comparison, LoadClient, ServerIdentity, Trial, Warning
+from flushlab.record import Comparison, LoadClient, ServerIdentity, Trial, Value, Warning
 from flushlab.settings.configuration import Configuration
 from flushlab.units import counted, format_size
 
@@ -83,6 +84,8 @@ def gathered(
         rest: of `CampaignFacts`.
     """
     last = base[-1] if base else None
+    stand_in = next((trial.stand_in for trial in trials if trial.stand_in is not None), None)
+    rest["warnings"] = (*warnings_of(request.dataset, stand_in), *rest["warnings"])
     return CampaignFacts(
         campaign_id=run.campaign_id,
         kind=request.kind,
@@ -90,6 +93,9 @@ def gathered(
         resume=run.resume(request.kind, request.spec.remote),
         server=(last.server if last else None) or identity,
         sources=request.sources,
+        data=request.dataset,
+        tables=next((trial.tables for trial in base if trial.tables), ()),
+        stand_in=stand_in,
         objective=request.objective,
         unit=last.unit if last else "",
         higher_is_better=last.higher_is_better if last else True,
@@ -297,6 +303,11 @@ def of_interim(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
                 f" kept; later blocks scattered more, or moved the ratio towards it, to {ratio.estimate:.2f}",
                 arms=(one.arm,),
             )
+
+
+def tables_words(tables: Value, rows: Value | None = None) -> str:
+    """The tables of a workload: `8 × 10,000 rows`, or those of the user's data."""
+    return f"the {tables} largest tables" if rows is None else f"{tables} × {rows:,} rows"
 
 
 def disturbed(trials: Iterable[Trial]) -> int:

@@ -13,12 +13,14 @@ from typing import Any
 import msgspec
 
 from flushlab.build import Progress, silent
+from flushlab.campaign.data import warnings_of
 from flushlab.campaign.pool.kept import once_on_kept, require_running
 from flushlab.campaign.pool.protocol import Once
 from flushlab.campaign.pool.target import Target, target_of
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.record import Trial, Warning
+from flushlab.redact import without_passwords
 from flushlab.server.start import is_kept
 from flushlab.settings.configuration import Configuration
 from flushlab.spec.build import build
@@ -66,16 +68,22 @@ def run_once(spec: BenchSpec, target: Target, watcher: Watcher, folder: Path | N
     workload = parse_workload(spec.workload.name, settled(spec.workload).options, folder=folder)
     if spec.hdr_log or spec.per_second:
         workload = _with_seconds(workload, hdr_log=spec.hdr_log or "", per_second=spec.per_second or "")
+    data = None
     if on_kept:
         trial = _counted(once_on_kept(Once(spec, workload, timing), watcher))
     else:
         target.require_files(spec.base.memory, spec.base.base, spec.data.dataset)
         target.require_load(workload)
-        data = target.open_data(spec.data, workload.name, watcher.say)
+        data = target.open_data(spec.data, (workload.name,), watcher.say)
+        target = target.fitting(data, [spec.base.base], watcher.say)
         with target.open(watcher.say) as pool:
             trial = _counted(pool.once(Once(spec, workload, timing, data), watcher))
+    facts = data.facts if data is not None else None
+    warnings = (*warnings_of(facts, trial.stand_in), *trial.warnings)
     without = _without_effect(trial, spec.base.settings)
-    return msgspec.structs.replace(trial, warnings=(*trial.warnings, *without))
+    return msgspec.structs.replace(
+        trial, workload=without_passwords(workload.name), data=facts, warnings=(*warnings, *without)
+    )
 
 
 def _with_seconds(workload: Workload, **files: str) -> Workload:

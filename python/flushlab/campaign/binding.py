@@ -540,6 +540,11 @@ def workloads_of(plan: Plan, path: str = "") -> dict[str, WorkloadSpec]:
     return found
 
 
+def names_of(workloads: Mapping[str, WorkloadSpec]) -> tuple[str, ...]:
+    """Their names, each once."""
+    return tuple(dict.fromkeys(one.name for one in workloads.values()))
+
+
 def place(plan: Plan, path: str, key: str) -> str:
     """`PATH:LINE:COL: ` of a key of the plan, or an empty string where it came from no file."""
     at = plan.positions.get(key)

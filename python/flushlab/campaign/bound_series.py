@@ -26,6 +26,7 @@ from flushlab.campaign.analysis import (
     of_fleet,
     of_interim,
     of_machine,
+    tables_words,
 )
 from flushlab.campaign.binding import judged
 from flushlab.campaign.claims import answered, counted_answer
@@ -543,7 +544,7 @@ def workload_words(request: SeriesRequest) -> str:
     if "threads" in sizes:
         words.append(counted(int(sizes["threads"]), "thread"))
     if "tables" in sizes:
-        words.append(f"{sizes['tables']:,} × {sizes['table_size']:,} rows")
+        words.append(tables_words(sizes["tables"], sizes.get("table_size")))
     words += [
         f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
         for name, value in options.items()

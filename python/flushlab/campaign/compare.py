@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from flushlab.build import Progress, silent
+from flushlab.campaign.binding import names_of
 from flushlab.campaign.configurations import Configuration, Given, named_after, read, spelled
-from flushlab.campaign.data import needing_data
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.objective import objective_of, require_comparable
 from flushlab.campaign.pool.protocol import ServerPool, UserFiles
@@ -27,7 +27,7 @@ from flushlab.record import Value, Warning
 from flushlab.settings.admission import parse_settings
 from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.option_names import load_option_names
-from flushlab.spec.build import build
+from flushlab.spec.build import build, require_workload
 from flushlab.spec.kinds import CompareSpec
 from flushlab.spec.option import flag
 from flushlab.spec.parts import RemoteAccess, StorageSpec, WorkloadSpec
@@ -83,6 +83,8 @@ def compare(
     under = Path(spec.base.base) if spec.base.base else None
     found = read(configurations, under, alone=bool(others))
     target.require_files(spec.base.memory, spec.data.dataset, *(one.file for one in found.values()))
+    if any(not one.workload.name for one in found.values()):
+        require_workload(spec, is_named=given.get("workload") is not None)
     workloads = _workloads(found, settled(spec.workload))
     _require_places(found, spec.remote)
     for workload in workloads.values():
@@ -102,10 +104,12 @@ def compare(
         PRECISE_SECONDS if precise else OWN_LOAD_SECONDS if spec.own_load else DEFAULT_SECONDS,
         blocks * (len(found) * (1 + len(others)) + 1),
     )
+    data = target.open_data(spec.data, names_of(workloads), watcher.say)
+    target = target.fitting(data, [one.file for one in found.values()], watcher.say)
     asked = SeriesInput(
-        msgspec.structs.replace(spec, configurations=spelled(found, under)),
+        msgspec.structs.replace(spec, configurations=spelled(found, under), server=target.server),
         target,
-        data=target.open_data(spec.data, needing_data(workloads), watcher.say),
+        data=data,
         interim=precise or blocks >= INTERIM_BLOCKS,
         objective="latency" if spec.own_load else objective_of(spec.objective, first.name, first.options),
         blocks=blocks,

@@ -19,7 +19,7 @@ from flushlab.errors import UsageError
 from flushlab.plan.plan import BASE, RESERVED
 from flushlab.record import Value
 from flushlab.server.sandbox.base_file import content
-from flushlab.settings.option_names import load_option_names
+from flushlab.settings.option_names import load_option_names, setting_of, settings_of
 from flushlab.spec.build import build
 from flushlab.spec.build import words as words_of
 from flushlab.spec.kinds import CompareSpec
@@ -155,7 +155,7 @@ def _given(given: Configuration, own: Path | None) -> Given:
         return given._replace(file=given.file or own, workload=_settled(given.workload))
     if isinstance(given, WorkloadSpec):
         return Given(own, workload=_settled(given))
-    return Given(own, given) if isinstance(given, Mapping) else Given(Path(given))
+    return Given(own, settings_of(given)) if isinstance(given, Mapping) else Given(Path(given))
 
 
 def _settled(workload: WorkloadSpec) -> WorkloadSpec:
@@ -279,8 +279,8 @@ def _settings(text: str) -> dict[str, Value]:
         raise UsageError("a configuration is empty", hint=f"`{BASE}` stands for the server's defaults")
     found: dict[str, Value] = {}
     for part in parts:
-        spelling, equals, value = part.partition("=")
-        name = spelling.strip().lstrip("-").replace("-", "_")
+        spelling, equals, given = part.partition("=")
+        name, value = setting_of(spelling.strip().lstrip("-"), given if equals else None)
         if not equals and len(parts) > 1 and (part == BASE or _mode(Path(part)) == stat.S_IFREG):
             file = "" if part == BASE else ", if that file stands first or is --base"
             rest = shlex.join(other for other in parts if other != part)
@@ -288,7 +288,7 @@ def _settings(text: str) -> dict[str, Value]:
                 f"{part} stands among settings: {text}",
                 hint=f"leave out {part}; settings go on top of it{file}: {rest}",
             )
-        if not equals or not name:
+        if value is None or not name:
             raise UsageError(
                 f"{part!r} is neither `{BASE}` nor an option file nor NAME=VALUE",
                 hint=_meant(name, among_others=len(parts) > 1),

@@ -6,7 +6,7 @@ that the data set lacks, is reported before a server is fetched or started.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -15,50 +15,105 @@ from flushlab.build import Progress, silent
 from flushlab.campaign.request import ComparingRequest
 from flushlab.dataset import Dataset, choose_database, estimated_bytes, open_dataset
 from flushlab.errors import UsageError
-from flushlab.spec.parts import DataSpec, WorkloadSpec
-from flushlab.units import format_size
+from flushlab.record import DataFacts, StandIn, Warning
+from flushlab.spec.parts import DataSpec
+from flushlab.units import counted, format_size
 from flushlab.workload import ON_DATA
+from flushlab.workload.data import NAME as FROM_DATA
 
 _WORTH_A_WORD = 256 << 20
+_NAMED = 3
+"""Names in a warning; the rest are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """A data set and the workload's database; empty if the workload makes its own."""
+    """A data set and the workload's database; empty if the workload makes its own, or takes all of them."""
 
     dataset: Dataset
     database: str
+    facts: DataFacts
 
 
-def open_data(data: DataSpec, workload: str = "", progress: Progress = silent) -> Data | None:
+def open_data(data: DataSpec, workloads: Iterable[str], progress: Progress = silent) -> Data | None:
     """The user's data; None if there is none.
 
     Args:
         data: where they are, and which of their databases was named.
-        workload: its name: one that makes its own tables needs none of the databases.
-        progress: told what takes long.
+        workloads: their names: those that make their own tables need none of the databases.
+        progress: told what takes long, and which workload does not touch the data.
 
     Raises:
-        UsageError: there is no such database, or there are several and none was asked for.
+        UsageError: there is no such database, or there are several and none was asked for; a workload is
+            made from the data, and there are none.
         StorageError: there is no such data set, or it cannot be read.
     """
-    path, database = data.dataset, data.database
+    path, database, names = data.dataset, data.database, dict.fromkeys(workloads)
     if path is None:
         if database is not None:
             raise UsageError("--database needs --dataset", hint="add --dataset PATH")
+        if FROM_DATA in names:
+            raise UsageError(f"--workload {FROM_DATA} needs --dataset", hint="add --dataset PATH")
         return None
     dataset = open_dataset(path)
     size = sum(file.stat().st_size for file in dataset.files)
     if size >= _WORTH_A_WORD:
         progress(f"reading {dataset.path} ({format_size(size)})")
-    needed = database is not None or workload.startswith(ON_DATA)
-    return Data(dataset=dataset, database=choose_database(dataset, database) if needed else "")
+    needed = database is not None or any(name.startswith(ON_DATA) and name != FROM_DATA for name in names)
+    if FROM_DATA in names:
+        progress(f"--workload {FROM_DATA} makes a load from your data, which stands in for yours")
+        needed |= len(dataset.databases) == 1  # of several it takes them all
+    untouched = tuple(name for name in names if not name.startswith(ON_DATA))
+    facts = DataFacts(path=dataset.path, kind=dataset.TITLE, size_bytes=size, untouched=untouched)
+    for warning in warnings_of(facts):
+        progress(f"warning: {warning.text}")
+    chosen = choose_database(dataset, database) if needed else ""
+    return Data(dataset=dataset, database=chosen, facts=facts)
 
 
-def needing_data(workloads: Mapping[str, WorkloadSpec]) -> str:
-    """The name of the first workload that runs in one of the data's databases, or else of the first."""
-    names = [workload.name for workload in workloads.values()]
-    return next((name for name in names if name.startswith(ON_DATA)), names[0])
+def warnings_of(data: DataFacts | None, stand_in: StandIn | None = None) -> Iterator[Warning]:
+    """Caveats about a load that is not the user's own."""
+    for name in data.untouched if data is not None else ():
+        yield Warning("data-untouched", f"{name} runs on tables of its own: its load does not touch the data")
+    if stand_in is None:
+        return
+    shares = _listed([f"{share:.0%} {kind}s" for kind, share in stand_in.shares.items()])
+    tables = _listed([f"{one.name} ({one.rows:,} rows)" for one in stand_in.tables], "table")
+    yield Warning(
+        "stand-in",
+        f"the load is made from your data and stands in for yours: {shares} by primary key, on {tables}."
+        " Gains for your own statements may differ",
+    )
+    left = [f"{_listed(names, 'table')} ({why})" for why, names in _by_reason(stand_in).items()]
+    if stand_in.smaller:
+        left.append(counted(stand_in.smaller, "smaller table"))
+    if left:
+        yield Warning("not-written", f"the load leaves out {'; '.join(left)}")
+    for (kind, why), names in _lacking(stand_in).items():
+        yield Warning("not-written", f"no {kind}s on {_listed(names, 'table')}: {why}")
+
+
+def _by_reason(stand_in: StandIn) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for one in stand_in.skipped:
+        found.setdefault(one.why, []).append(one.name)
+    return found
+
+
+def _lacking(stand_in: StandIn) -> dict[tuple[str, str], list[str]]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in stand_in.tables:
+        for kind, why in one.without.items():
+            found.setdefault((kind, why), []).append(one.name)
+    return found
+
+
+def _listed(words: Sequence[str], noun: str = "") -> str:
+    """`a, b and c`, or `a, b, c and 5 more tables`."""
+    named, more = list(words[:_NAMED]), len(words) - _NAMED
+    if more > 0:
+        named.append(counted(more, f"more {noun}"))
+    return " and ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else named[0]
 
 
 def bytes_of(data: Data | None) -> int | None:
@@ -80,7 +135,7 @@ def data_of(request: ComparingRequest, progress: Progress = silent) -> Data | No
     asked = request.spec.data
     if asked.dataset is None:
         return None  # the database, if any, is one of somebody's own server
-    data = open_data(asked, request.workload, progress)
+    data = open_data(asked, (request.workload,), progress)
     if data is not None and dict(data.dataset.key) != dict(request.dataset_key):
         raise UsageError(
             f"the data set {asked.dataset} has changed since the campaign began",

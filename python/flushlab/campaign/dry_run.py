@@ -49,8 +49,13 @@ def of_tune(tuning: TuneAnalysis, pool: ServerPool) -> Forecast:
     data_bytes = data_bytes_of(request.workload, request.spec.workload.options, request.spec.data.dataset)
     return Forecast(
         arms=tuple(
-            PlannedArm(name=_changes(candidate.settings), why=candidate.why)
+            PlannedArm(
+                name=_changes(candidate.settings),
+                why=candidate.why,
+                offer="" if meets.at_least(request.spec.floor) else meets.value,
+            )
             for candidate in request.candidates
+            for meets in (tuning.level_of({**request.base, **candidate.settings}),)
         ),
         trials_least=least,
         trials_most=most,

@@ -16,6 +16,7 @@ from flushlab.experiment.objective import Objective
 from flushlab.record import (
     Comparison,
     CrashFacts,
+    DataFacts,
     FactorEffect,
     LoadClient,
     Machine,
@@ -25,6 +26,8 @@ from flushlab.record import (
     Ratio,
     ServerIdentity,
     SourceText,
+    StandIn,
+    TableRows,
     Value,
     Warning,
 )
@@ -69,11 +72,13 @@ class PlannedArm(msgspec.Struct, frozen=True, kw_only=True):
         name: the arm, or what the candidate changes.
         why: what it may buy or stands for; why it will not run.
         runs: whether it will.
+        offer: of a candidate that can only be part of an offer: the floor that it meets; else empty.
     """
 
     name: str
     why: str = ""
     runs: bool = True
+    offer: str = ""
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):
@@ -389,6 +394,9 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
         others: other load on the machine before the first trial; null: nobody looked.
         interleaved: servers ran side by side and were measured in slices; false: each window had a fresh one.
         why_fresh: why each window had a fresh server, where `--fresh` did not ask for it; else empty.
+        data: the user's data set; null: there is none.
+        tables: the largest tables before the base's first window, with the server's estimates of their rows.
+        stand_in: the load of `--workload data`; null for any other.
         data_bytes: size of the workload's data; null: not known.
         pool_bytes: size of the base's buffer pool; null: not known.
         redo_bytes: size of the base's redo log; null: not known.
@@ -429,6 +437,9 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
     others: OtherLoad | None = None
     interleaved: bool = False
     why_fresh: str = ""
+    data: DataFacts | None = None
+    tables: tuple[TableRows, ...] = ()
+    stand_in: StandIn | None = None
     data_bytes: int | None = None
     pool_bytes: int | None = None
     redo_bytes: int | None = None

@@ -20,7 +20,7 @@ from flushlab.record import Ratio, ServerIdentity, Value, Warning
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import LOST_AT_RESTART, NO_BINLOG
 from flushlab.settings.durability import FLOOR
-from flushlab.settings.floor import Floor
+from flushlab.settings.floor import Floor, aims
 from flushlab.spec.parts import as_told
 from flushlab.units import counted
 
@@ -31,8 +31,11 @@ FAILURES = {
     "torn_page": "a page is torn",
 }
 """The four failures in words, by their names in guarantees."""
-_LOGS = {"binlog": "binary log", "replication": "replicas"}
-_KEPT = ("nothing is lost", "covered", "no binary log", "replicas stay consistent")
+_OTHERS = {"binlog": "binary log", "replication": "replicas", "cluster_loss": "Galera"}
+_KEPT = (
+    *("nothing is lost", "covered", "no binary log", "replicas stay consistent"),
+    *("commits are synced on each node", "no other node has the data"),
+)
 """Beginnings of guarantees without a loss."""
 IF_LOST = {
     Floor.SECOND: "about a second of commits",
@@ -67,7 +70,7 @@ def costs(own: Mapping[str, str], before: Mapping[str, str]) -> tuple[str, ...]:
         if name in weaker:
             found.setdefault(weaker[name], []).append(words)
     lines = [f"if {' or '.join(words)}: {text}" for text, words in found.items()]
-    return (*lines, *(f"{words}: {weaker[name]}" for name, words in _LOGS.items() if name in weaker))
+    return (*lines, *(f"{words}: {weaker[name]}" for name, words in _OTHERS.items() if name in weaker))
 
 
 def cost_lines(costs: Iterable[str]) -> tuple[str, ...]:
@@ -192,8 +195,8 @@ def at_floor(facts: CampaignFacts, floor: Floor) -> CampaignFacts:
         raise UsageError(f"--floor chooses among the floors of a tuning; {facts.campaign_id} is none")
     if not floor.at_least(Floor(tuning.lowest)):
         raise UsageError(
-            f"{facts.campaign_id} measured nothing below the floor {tuning.lowest}",
-            hint=f"tune again with --floor {floor}",
+            f"{facts.campaign_id} tried candidates {aims(facts.floor, tuning.lowest)}, none at floor {floor}",
+            hint=f"tune again with --floor {floor}, or --offer {floor}",
         )
     if tuning.raised and not Floor(facts.raised_to).at_least(floor):
         raise UsageError(

@@ -12,7 +12,7 @@ import msgspec
 from flushlab.campaign.facts import ArmOutcome, Kind
 from flushlab.experiment.objective import Objective
 from flushlab.plan.plan import BASE, Claim, crossed
-from flushlab.record import Machine, ServerIdentity, SourceText, Value, Warning
+from flushlab.record import DataFacts, Machine, ServerIdentity, SourceText, Value, Warning
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.fit import Scaled
 from flushlab.settings.floor import Floor
@@ -79,6 +79,7 @@ class ComparingRequest(StoredRequest, frozen=True, kw_only=True):
         has: settings that the servers have without having been asked for; none where each is started for its
             arm.
         persisted: what SET PERSIST has stored there; None: not known.
+        dataset: the user's data set; None: there is none.
         dataset_key: what the user's data held; a resumed campaign must find the same.
         timing: of warm-up and window.
         objective: what is compared.
@@ -91,6 +92,7 @@ class ComparingRequest(StoredRequest, frozen=True, kw_only=True):
     clients: tuple[str, ...] = ()
     has: Mapping[str, Value] = {}
     persisted: Mapping[str, str] | None = None
+    dataset: DataFacts | None = None
     dataset_key: Mapping[str, str] = {}
     timing: Timing
     objective: Objective = "throughput"

@@ -16,9 +16,16 @@ from typing import Any, NamedTuple, Self
 import msgspec
 
 from flushlab.build import Progress, silent
-from flushlab.campaign.binding import ServerHere, base_settings, bind, with_other_tables, workloads_of
+from flushlab.campaign.binding import (
+    ServerHere,
+    base_settings,
+    bind,
+    names_of,
+    with_other_tables,
+    workloads_of,
+)
 from flushlab.campaign.bound_series import BoundSeries
-from flushlab.campaign.data import Data, data_of, needing_data, settled_data
+from flushlab.campaign.data import Data, data_of, settled_data
 from flushlab.campaign.dry_run import most_s, of_series
 from flushlab.campaign.facts import CampaignFacts, CampaignRun
 from flushlab.campaign.fleet.machines import Composed, RunTrial
@@ -141,10 +148,12 @@ def series(
     target = target.planned(loaded.plan.server, loaded.plan.cluster)
     if spec.window is not None:
         parse_timing(spec.window)
+    data = target.open_data(spec.data, names_of(workloads_of(loaded.plan)), watcher.say)
+    target = target.fitting(data, [spec.base.base], watcher.say)
     asked = SeriesInput(
         msgspec.structs.replace(spec, server=target.server),
         target,
-        data=target.open_data(spec.data, needing_data(workloads_of(loaded.plan)), watcher.say),
+        data=data,
         only=arms,
         interim=spec.precision is not None,
         objective=objective_of_plan(spec.objective, loaded.plan, loaded.path, arms),
@@ -306,6 +315,7 @@ def decide(
         best=plan.best and len(asked.only) != 1,  # of one arm it would be that arm once more
         alternate=plan.alternate,
         arguments=launch.arguments,
+        dataset=asked.data.facts if asked.data else None,
         dataset_key=asked.data.dataset.key if asked.data else {},
         seed=plan.seed if spec.seed is None else spec.seed,
         notes=(*pool.warnings(changed), *user.warnings, *loaded.notes, *left_out, *bound.notes),

@@ -52,7 +52,7 @@ from flushlab.record import Arm, CrashFacts, Launch, Trial, Value, Warning
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.fit import Scaled, names_fixed
-from flushlab.settings.floor import Floor
+from flushlab.settings.floor import Floor, aims
 from flushlab.spec.build import build, stored
 from flushlab.spec.kinds import CrashSpec, TuneSpec
 from flushlab.spec.parts import CrashWorkloadSpec, ServerSpec
@@ -117,7 +117,9 @@ def tune(*, progress: Progress | Watcher = silent, **given: Any) -> CampaignFact
     if spec.run.resume is None:
         objective = objective_of(spec.objective, workload.name, workload.options)
         require_sensible(spec, target)
-        data = target.open_data(spec.data, workload.name, watcher.say)
+        data = target.open_data(spec.data, (workload.name,), watcher.say)
+        target = target.fitting(data, [spec.base.base], watcher.say)
+        spec = msgspec.structs.replace(spec, server=target.server)
         asked = TuneInput(spec, objective, data, target.needed_fleet, target.driven_by)
 
     def go(earlier: TuneRequest | None, pool: ServerPool, session: Session) -> CampaignFacts:
@@ -192,6 +194,7 @@ def decide(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> TuneRequest:
         timing=timing,
         steady_state=steady,
         objective=asked.objective,
+        dataset=data.facts if data else None,
         dataset_key=data.dataset.key if data else {},
         crash_fail=crash_fail,
     )
@@ -359,7 +362,7 @@ def carry_out(request: TuneRequest, pool: ServerPool, session: Session) -> Campa
     def whole(run_trial: RunTrial) -> CampaignFacts:
         on = f" on {counted(len(pool.machines), 'machine')}" if pool.machines else ""
         campaign = Run(
-            about=f"{candidates} down to the floor {request.lowest}, compared by {by}{on}",
+            about=f"{candidates} {aims(request.spec.floor, request.lowest)}, compared by {by}{on}",
             experiment=experiment,
             known=session.store.trials,
             run_trial=run_trial,

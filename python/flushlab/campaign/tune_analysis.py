@@ -26,6 +26,7 @@ from flushlab.campaign.analysis import (
     of_fleet,
     of_interim,
     of_machine,
+    tables_words,
 )
 from flushlab.campaign.crash.check import Checked, Crash, check
 from flushlab.campaign.facts import ArmFacts, CampaignFacts, CampaignRun, TuningFacts
@@ -142,7 +143,10 @@ class TuneAnalysis(Analysis[Tune]):
         return guarantees(settings, self.identity, self.storage, self.launch)
 
     def _described(self, settings: Mapping[str, Value]) -> dict[str, str]:
-        return described(settings, self.identity, self.storage, self.launch)
+        words = described(settings, self.identity, self.storage, self.launch)
+        if self.request.spec.no_replicas:
+            del words["replication"]
+        return words
 
     def level_of(self, settings: Mapping[str, Value]) -> Floor:
         """The safest floor that settings meet."""
@@ -423,6 +427,6 @@ def _workload_words(request: TuneRequest) -> str:
         *fewer, most = map(str, request.spec.threads)
         words.append(", ".join([*fewer, f"{most} thread{'' if request.spec.threads == (1,) else 's'}"]))
     if "tables" in known:
-        tables, rows = (options.pop(name, known[name].default) for name in ("tables", "table_size"))
-        words.append(f"{tables} × {rows:,} rows")
+        names = [name for name in ("tables", "table_size") if name in known]
+        words.append(tables_words(*(options.pop(name, known[name].default) for name in names)))
     return ", ".join([*words, *(f"{name} = {value}" for name, value in options.items())])

@@ -20,19 +20,23 @@ from flushlab.spec import Option
 app = Group("binlog", "Check binary log files for damage.")
 
 SCHEMA = "flushlab.binlog-check/1"
+MAGIC_SIZE = 4
 
 
 @app.add("check")
 def check(
     files: Annotated[
         list[Path],
-        Option("Binlog files, in the order in which they were written.", positional=True, metavar="FILE…"),
+        Option(
+            "Binlog files, plain or packed by gzip or zstd, in the order in which they were written.",
+            positional=True,
+            metavar="FILE…",
+        ),
     ],
     crashed: Annotated[
         bool,
         Option("Accept a torn tail in the last file if it is in use, as after a crash."),
     ] = False,
-    gaps: Annotated[bool, Option("Accept gaps in GTIDs, as on a replica.")] = False,
     json: Annotated[
         str | None,
         Option("Write the result as JSON to a file; - is stdout.", metavar="FILE"),
@@ -47,7 +51,7 @@ def check(
       flushlab binlog check /var/lib/mysql/binlog.0*
     """
     require_writable(json)
-    reports = _read(files, gaps)
+    reports = _read(files)
     if json is not None:
         emit_json({"schema": SCHEMA, "files": reports}, json)
     if json != "-":
@@ -55,10 +59,17 @@ def check(
     _refuse(reports, crashed)
 
 
-def _read(files: list[Path], gaps: bool) -> list[dict[str, Any]]:
+def _read(files: list[Path]) -> list[dict[str, Any]]:
+    # MariaDB 11.4 and later keep a GTID index beside each file, so `binlog.0*` names both.
+    logs = [file for file in files if file.suffix != ".idx"] or files
     try:
-        documents = _core.check_binlogs([str(file) for file in files], gaps)
+        documents = _core.check_binlogs([str(file) for file in logs])
     except OSError as error:
+        if error.errno is None:
+            raise StorageError(
+                f"{error.filename} cannot be unpacked: {error.strerror}",
+                hint="the packed copy is cut or damaged; copy the file again",
+            ) from error
         raise StorageError(
             f"{error.filename or 'a file'} cannot be read: {error.strerror or error}",
             hint="name readable binlog files, not their index",
@@ -69,15 +80,23 @@ def _read(files: list[Path], gaps: bool) -> list[dict[str, Any]]:
 
 def _lines(report: dict[str, Any]) -> list[str]:
     rows = report["rows"]
-    state = "in use" if report["in_use"] else "closed"
+    is_relay_log = _is_relay_log(report)
+    state = "relay log" if is_relay_log else "in use" if report["in_use"] else "closed"
     about = f" ({report['flavor']} {report['server_version']}, {state})" if report["flavor"] else ""
+    size = f"{report['bytes']:,} bytes" + (f" unpacked from {report['packing']}" if report["packing"] else "")
     lines = [
         f"{report['name']}: {report['verdict']}{about}",
-        f"  {report['bytes']:,} bytes, {report['events']:,} events, {report['transactions']:,} transactions;"
-        f" rows: {rows['written']:,} inserted, {rows['updated']:,} updated, {rows['deleted']:,} deleted",
+        f"  {size}, {report['events']:,} events"
+        + (
+            ""
+            if is_relay_log
+            else f", {report['transactions']:,} transactions; rows: {rows['written']:,} inserted,"
+            f" {rows['updated']:,} updated, {rows['deleted']:,} deleted"
+        ),
     ]
     if report["gtids"]:
-        lines.append(f"  GTIDs up to its end: {report['gtids']}")
+        end = "its end" if report["whole_until"] == report["bytes"] else report["whole_until"]
+        lines.append(f"  GTIDs up to {end}: {report['gtids']}")
     lines += [f"  {limit['message']}" for limit in report["limits"]]
     if report["opaque_events"]:
         lines.append(f"  {report['opaque_events']:,} events are of a kind, or a size, that is not read")
@@ -92,6 +111,10 @@ def _lines(report: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _is_relay_log(report: dict[str, Any]) -> bool:
+    return any(limit["kind"] == "relay-log" for limit in report["limits"])
+
+
 TAILS = {
     "event": "the file ends inside an event",
     "transaction": "the file ends inside a transaction",
@@ -99,11 +122,14 @@ TAILS = {
 }
 """Kinds of tails that are not whole, in words."""
 
-READ_ELSEWHERE = {
+WAYS_OUT = {
     "encrypted": "the server decrypts it: mysqlbinlog --read-from-remote-server --raw writes a copy to check",
     "format": "read it with mysqlbinlog of the version that wrote it",
+    "first event": "a crash while the server made the file leaves that, and so does a failed copy;"
+    " compare its size with that of the server's file",
+    "no binlog": "name binlog files, not their index; unpack copies that neither gzip nor zstd packed",
 }
-"""Ways out for files that cannot be followed, by the limit that ends the check."""
+"""Hints for files that cannot be followed, by the limit that ends the check or by what is there."""
 
 
 def _refuse(reports: list[dict[str, Any]], crashed: bool) -> None:
@@ -114,7 +140,7 @@ def _refuse(reports: list[dict[str, Any]], crashed: bool) -> None:
         BinlogMisplaced: the file is not the next one of its series.
         BinlogUnchecked: the file's format is unknown, or the file is encrypted.
     """
-    accepted = reports[-1:] if crashed else []
+    accepted = [one for one in reports[-1:] if crashed and one["in_use"]]
     for verdict, error in REFUSALS.items():
         found = [one for one in reports if one["verdict"] == verdict]
         if found and not (verdict == "torn" and found == accepted):
@@ -125,33 +151,35 @@ def _refuse(reports: list[dict[str, Any]], crashed: bool) -> None:
 
 
 def _damaged(report: dict[str, Any]) -> FlushlabError:
-    problem = report["problems"][0]
+    problem = _problems(report)[0]
     hint = "nothing of it can be read; take it from a replica or a backup"
-    is_whole_list = report["problem_count"] == len(report["problems"])
-    if is_whole_list and {one["rule"] for one in report["problems"]} == {"gtid"}:
-        hint = "all else is sound. --gaps permits gaps in GTIDs, as in files of a replica that filters"
-    elif report["whole_until"]:
+    if report["whole_until"] > MAGIC_SIZE:
         hint = f"the file is whole up to {report['whole_until']}; take the rest from a replica or a backup"
     return BinlogDamaged(
         f"{report['name']} is damaged at {problem['offset']}: {problem['message']}", hint=hint
     )
 
 
+def _problems(report: dict[str, Any], *, of_series: bool = False) -> list[dict[str, Any]]:
+    return [one for one in report["problems"] if (one["rule"] == "series") is of_series]
+
+
 def _unknown(report: dict[str, Any]) -> FlushlabError:
-    if report["problems"]:
-        problem = report["problems"][0]
+    if problems := _problems(report):
+        problem = problems[0]
         return BinlogUnchecked(
             f"{report['name']} cannot be checked: at {problem['offset']}, {problem['message']},"
             f" but {report['flavor']} {report['server_version']} is not a supported version",
-            hint=READ_ELSEWHERE["format"],
+            hint=WAYS_OUT["format"],
         )
-    limit = next(one for one in report["limits"] if one["kind"] in READ_ELSEWHERE)
-    return BinlogUnchecked(
-        f"{report['name']} cannot be checked: {limit['message']}",
-        hint=READ_ELSEWHERE[limit["kind"]]
-        if report["flavor"] or report["events"] or limit["kind"] == "encrypted"
-        else "name binlog files, not their index",
-    )
+    limit = next(one for one in report["limits"] if one["kind"] in WAYS_OUT)
+    way = limit["kind"]
+    if report["tail"] and not report["flavor"]:
+        way = "first event"
+    elif way == "format" and not report["events"]:
+        way = "no binlog"
+    reason = limit["message"] if report["bytes"] else "it is empty"
+    return BinlogUnchecked(f"{report['name']} cannot be checked: {reason}", hint=WAYS_OUT[way])
 
 
 def _cut(report: dict[str, Any]) -> FlushlabError:
@@ -164,9 +192,11 @@ def _cut(report: dict[str, Any]) -> FlushlabError:
 
 
 def _torn(report: dict[str, Any]) -> FlushlabError:
-    if not report["bytes"]:
+    if _is_relay_log(report):
         return BinlogDamaged(
-            f"{report['name']} is empty", hint="a server that crashed leaves that; remove it"
+            f"{report['name']} is torn at {report['tail']['offset']}: {TAILS[report['tail']['kind']]}",
+            hint="without an IN_USE flag, a relay log does not show whether a replica is still writing it."
+            " With relay_log_recovery=ON, a restarting replica fetches its relay logs again",
         )
     return BinlogDamaged(
         f"{report['name']} is torn at {report['tail']['offset']}: the writer died or is still writing",
@@ -175,8 +205,9 @@ def _torn(report: dict[str, Any]) -> FlushlabError:
 
 
 def _misplaced(report: dict[str, Any]) -> FlushlabError:
+    problem = _problems(report, of_series=True)[0]
     return BinlogMisplaced(
-        f"{report['name']} does not continue the file before it: {report['problems'][0]['message']}",
+        f"{report['name']} does not continue the file before it: {problem['message']}",
         hint="name all files of one log in their order, or check each by itself",
     )
 
@@ -185,7 +216,7 @@ REFUSALS: dict[str, Callable[[dict[str, Any]], FlushlabError]] = {
     "damaged": _damaged,
     "unknown": _unknown,
     "cut": _cut,
-    "torn": _torn,
     "misplaced": _misplaced,
+    "torn": _torn,
 }
 """Errors by verdict, the worst first."""

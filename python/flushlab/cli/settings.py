@@ -23,6 +23,7 @@ from flushlab.settings.catalog import (
     setting_entry,
     version_of,
 )
+from flushlab.settings.option_names import last_before, load_option_names
 from flushlab.spec.build import build, names_given
 from flushlab.spec.commands import SettingsSpec
 from flushlab.spec.option import fields
@@ -136,14 +137,16 @@ def _show_server(spec: SettingsSpec, json: str | None) -> None:
         settings_server.show_here(found)
 
 
-def _versions(entry: SettingEntry) -> list[tuple[str, SettingHere]]:
-    catalog = Catalog([entry])
+def _versions(entry: SettingEntry) -> list[tuple[str, SettingHere, str]]:
+    """Servers, the setting there, and its deprecation."""
+    catalog, names = Catalog([entry]), load_option_names()
     found = []
     for one in entry.version:
         here = catalog.here(entry.name, one.flavor, version_of(one.since or "0"))
         if here is not None:
             where = f"{one.flavor}{f' since {one.since}' if one.since else ''}"
-            found.append((where + (f" before {one.until}" if one.until else ""), here))
+            where += f" before {one.until}" if one.until else ""
+            found.append((where, here, names.deprecation(entry.name, one.flavor, last_before(one.until))))
     return found
 
 
@@ -159,7 +162,7 @@ def _explanation(entry: SettingEntry) -> str:
         lines.append("  Its effect shows only in windows that outlast the redo log.")
     if entry.durability:
         lines.append(f"  Durability rules: {', '.join(entry.durability)}")
-    for where, here in _versions(entry):
+    for where, here, deprecation in _versions(entry):
         how = "dynamic" if here.dynamic else "needs a restart"
         if here.partly_dynamic:
             how = "some changes need a restart"
@@ -170,7 +173,7 @@ def _explanation(entry: SettingEntry) -> str:
             (here.computed, f"default varies: {here.computed}"),
             (here.multiple > 1, f"rounded down to a multiple of {here.multiple}"),
             (here.variable != entry.name, f"shown as the variable {here.variable}"),
-            (here.deprecated, f"deprecated {here.deprecated}"),
+            (deprecation, deprecation),
         ]
         lines += [f"    {text}" for holds, text in notes if holds]
     if entry.successor:
@@ -186,11 +189,15 @@ def _explanation(entry: SettingEntry) -> str:
 
 def _document(entry: SettingEntry) -> dict[str, object]:
     names = ("name", "group", "effect", "fixed", "layout", "needs_steady_state", "durability", "successor")
-    of_version = ("type", "unit", "default", "minimum", "maximum", "values", "dynamic", "deprecated")
+    of_version = ("type", "unit", "default", "minimum", "maximum", "values", "dynamic")
     return {
         **{name: getattr(entry, name) for name in (*names, "source")},
         "versions": [
-            {"where": where, **{name: getattr(here, name) for name in of_version}}
-            for where, here in _versions(entry)
+            {
+                "where": where,
+                **{name: getattr(here, name) for name in of_version},
+                "deprecated": deprecation.removeprefix("deprecated "),
+            }
+            for where, here, deprecation in _versions(entry)
         ],
     }

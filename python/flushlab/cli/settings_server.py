@@ -20,6 +20,7 @@ from flushlab.settings.catalog import Catalog, SettingHere, load_catalog
 from flushlab.settings.durability import FLOOR, described, guarantees, level
 from flushlab.settings.fit import lines
 from flushlab.settings.floor import Floor
+from flushlab.settings.option_names import load_option_names
 from flushlab.spec.parts import ServerSpec
 
 WIDTH = 80
@@ -238,7 +239,9 @@ def _try(one: Candidate, name: str, catalog: Catalog, here: ServerSettings) -> s
 
 
 def _one(name: str, value: Value, here: ServerSettings, catalog: Catalog) -> dict[str, object]:
-    setting = catalog.require(name, here.server.flavor, here.server.version)
+    flavor, version = here.server.flavor, here.server.version
+    setting = catalog.require(name, flavor, version)
+    deprecation = load_option_names().deprecation(name, flavor, version)
     return {
         "name": name,
         "group": setting.entry.group,
@@ -247,7 +250,7 @@ def _one(name: str, value: Value, here: ServerSettings, catalog: Catalog) -> dic
         "differs": _differs(setting, value),
         "dynamic": setting.dynamic,
         "fixed": setting.entry.fixed,
-        "deprecated": setting.deprecated,
+        "deprecated": deprecation.removeprefix("deprecated "),
         "candidates": [
             {"settings": dict(one.settings), "why": one.why, "needs_steady_state": one.needs_steady_state}
             for one in _of(name, here)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
@@ -72,6 +73,7 @@ def test(
         return
     if not spec.command:
         raise UsageError("no command given", hint="flushlab test [OPTIONS] -- COMMAND ARGS…")
+    _require_quoted(spec)
     from flushlab.suite.session import Session
 
     if json == "-":
@@ -112,6 +114,20 @@ def test(
     raise SystemExit(_exit_code(result))
 
 
+def _require_quoted(spec: SuiteSpec) -> None:
+    """Refuses files in the place of the command: the shell has replaced the pattern of --inputs by them."""
+    inputs, words = spec.throwaway.inputs, spec.command
+    files = words[: words.index("--")] if "--" in words else words[:1]
+    if not inputs or not files or not all(Path(one).is_file() for one in files):
+        return
+    folder, suffix = Path(inputs[-1]).parent, Path(inputs[-1]).suffix
+    if Path(files[0]).suffix == suffix or not os.access(files[0], os.X_OK):
+        raise UsageError(
+            f"{files[0]} is an input, not the command: the shell has replaced the pattern of --inputs",
+            hint=f"quote it, for example --inputs '{folder / f'*{suffix}'}'",
+        )
+
+
 def _exit_code(result: SuiteResult) -> int:
     """The command's; what a suite says whose server flushlab had to stop is not its own."""
     return StorageError.exit_code if result.stopped else result.exit_code
@@ -127,12 +143,16 @@ def _print_container(forms: list[Form], spec: SuiteSpec) -> None:
     from flushlab.settings.admission import parse_settings
     from flushlab.settings.catalog import load_catalog
     from flushlab.suite.environment import check_database
+    from flushlab.suite.inputs import read_inputs, signs_in
+    from flushlab.suite.request import server_of
 
     if len(forms) > 1:
         names = " and ".join(f"--print-{form}" for form in forms)
         raise UsageError(f"{names} cannot be combined", hint="run the command once for each")
     wanted = spec.throwaway
-    image = containers.parse_image(wanted.server)
+    files = read_inputs(list(wanted.inputs), Path.cwd())
+    server, _ = server_of(wanted, list(signs_in(files, wanted.prepare or "", Path.cwd())), say)
+    image = containers.parse_image(server)
     database = check_database(wanted.database or "app")
     own = {"character_set_server": wanted.charset, "collation_server": wanted.collation}
     settings = {**{name: value for name, value in own.items() if value is not None}, **wanted.settings}

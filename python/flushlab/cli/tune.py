@@ -30,8 +30,7 @@ def tune(
     \b
     Examples:
       flushlab tune --server mysql@5.7 --base my.cnf --floor strict
-      flushlab tune --base my.cnf --dataset dump.sql \\
-                    --workload 'command: ./load.sh'
+      flushlab tune --base my.cnf --dataset dump.sql --workload data
       flushlab tune -h db1 -u me -p --allow-writes --allow-set-global
     """
     from flushlab.campaign.crash.check import not_passed

@@ -18,11 +18,15 @@ import os
 import re
 import struct
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import ClassVar, Literal
 
 import msgspec
 
+from flushlab.build.choice import Sign, of_release
 from flushlab.datadir.restore import copy_tree
+from flushlab.dataset.survey import origin_of
 from flushlab.errors import StorageError
 from flushlab.record import Value
 from flushlab.server.databases import is_system
@@ -43,6 +47,11 @@ _LEFT_OUT = (
     *("grastate.dat", "gvwstate.dat", "galera.cache", "gcache.page.*"),
     *("xtrabackup_*", "mariadb_backup_*", _BACKUP_OPTIONS),
 )
+_TELLING = {
+    **dict.fromkeys(("xtrabackup_info", "mariadb_backup_info"), r"server_version\s*=\s*(\S+)"),
+    **dict.fromkeys(("mariadb_upgrade_info", "mysql_upgrade_info"), r"(\d\S+)"),
+}
+"""Files that name the server: of tools for backups, and of servers that upgraded the directory."""
 _A_LOG = re.compile(r"\.\d{6,}$")
 _ENCODED = re.compile(r"@([0-9a-f]{4})")
 _OUTSIDE_HINT = "use a dump instead: mysqldump --single-transaction --databases …"
@@ -54,6 +63,8 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         path: absolute.
     """
+
+    TITLE: ClassVar[str] = "data directory"
 
     path: str
 
@@ -103,6 +114,25 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
             "dataset": self.path,
             "dataset_state": ";".join(f"{f}:{s.st_size}:{s.st_mtime_ns}" for f, s in stats),
         }
+
+    @property
+    def origin(self) -> str:
+        """The server that wrote it, as `MySQL 8.0.36`; empty if no file says so."""
+        path = Path(self.path)
+        if (found := _number(path / "mysql.ibd", 8, "big")) is None:
+            for name, told in _TELLING.items():
+                with suppress(OSError):
+                    if match := re.search(told, (path / name).read_text(errors="replace")):
+                        return origin_of(match[1])
+            found = _number(path / "mysql" / "db.frm", 51, "little")
+        if found is None:
+            return ""
+        flavor = "MariaDB" if found >= 100_000 else "MySQL"
+        return f"{flavor} {found // 10_000}.{found // 100 % 100}.{found % 100}"
+
+    def signs(self) -> list[Sign]:
+        """What it says about the servers that start on it."""
+        return [of_release(self.path, self.origin, data_directory=True)] if self.origin else []
 
     def copy(self, target: Path) -> None:
         """Copies the data directory without what makes it another server's; the original is only read.
@@ -239,6 +269,17 @@ def _values(node: object) -> Iterator[tuple[str, Value]]:
                 yield name, value
             else:
                 yield from _values(inner)
+
+
+def _number(file: Path, offset: int, order: Literal["big", "little"]) -> int | None:
+    """The version in a file's head: of MySQL 8.0 and later in the page of a tablespace
+    (FIL_PAGE_SRV_VERSION), before in that of a table's definition (`MYSQL_VERSION_ID` of a .frm file)."""
+    try:
+        with file.open("rb") as handle:
+            found = int.from_bytes(handle.read(offset + 4)[offset:], order)
+    except OSError:
+        return None
+    return found if 50_000 <= found < 1_000_000 else None
 
 
 def _lock_holder(file: Path) -> int | None:

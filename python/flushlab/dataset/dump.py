@@ -13,10 +13,12 @@ from typing import ClassVar
 
 import msgspec
 
+from flushlab.build.choice import Sign, of_release, of_word
 from flushlab.dataset.filling import Filling
 from flushlab.dataset.pieces import pieces
 from flushlab.dataset.survey import Survey, survey
 from flushlab.record import Value
+from flushlab.settings.words import load_words
 
 COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
 _ENDINGS = {".sql", ".dump", *COMPRESSED}
@@ -32,6 +34,8 @@ class SqlData(msgspec.Struct, frozen=True, kw_only=True):
 
     KIND: ClassVar[str]
     """In its key."""
+    TITLE: ClassVar[str]
+    """For people."""
 
     path: str
 
@@ -71,6 +75,12 @@ class SqlData(msgspec.Struct, frozen=True, kw_only=True):
         """Its databases, accounts and size; remembered."""
         return survey(Path(self.path), self.files)
 
+    def signs(self) -> list[Sign]:
+        """What it says about the servers that can load it."""
+        found, name = self.survey(), Path(self.path).name
+        words = [of_word(name, word) for word in load_words() if word.says in found.words]
+        return [of_release(name, found.origin), *words] if found.origin else words
+
     def settings(self) -> dict[str, Value]:
         """None: a dump's settings hold for its own statements."""
         return {}
@@ -84,6 +94,7 @@ class Dump(SqlData, frozen=True, kw_only=True):
     """One file of SQL."""
 
     KIND = "dump"
+    TITLE = "SQL dump"
 
     @property
     def file(self) -> Path:

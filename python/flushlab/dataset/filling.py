@@ -31,6 +31,7 @@ import msgspec
 import pymysql
 
 from flushlab import _core
+from flushlab.build.choice import of_release, of_word, other, spelled
 from flushlab.dataset.pieces import pieces
 from flushlab.dataset.survey import Survey, sourced, unreadable
 from flushlab.errors import DumpRefused, FlushlabError, HarnessError, ProtocolError, ServerError
@@ -40,6 +41,7 @@ from flushlab.server import Server
 from flushlab.server.control import connect, explain
 from flushlab.server.databases import SYSTEM_DATABASES
 from flushlab.server.identifier import quoted
+from flushlab.settings.words import find_words, load_words
 from flushlab.units import counted, format_seconds, format_size
 
 LEFT_OUT = (
@@ -84,7 +86,7 @@ _HINTS: dict[int, str] = {
     1062: "rows are there twice: the dump was not consistent (use --single-transaction), or is two in one",
 }
 _SYNTAX = 1064  # ER_PARSE_ERROR
-_OTHER_SERVER = {_SYNTAX, 1101, 1115, 1193, 1231, 1273, 1305, 1911, 3135, 3988, 4161}
+_OTHER_SERVER = {_SYNTAX, 1101, 1115, 1193, 1231, 1273, 1305, 1901, 1911, 3102, 3135, 3763, 3988, 4161}
 """Syntax, types, character sets, variables and functions that another version or flavor has."""
 _SAY_EVERY_S = 10.0
 _WORKERS = 4
@@ -358,25 +360,29 @@ def _escaped(text: str) -> str:
 
 def refused(said: str, errno: int, survey: Survey, identity: ServerIdentity) -> DumpRefused:
     """The error for a statement that the server did not take; `said`: its place, and the server's words."""
-    if errno not in _OTHER_SERVER:
-        hint = _HINTS.get(errno, "fix the dump, or load it on the server that it comes from")
-    elif errno == _SYNTAX and survey.cut_off:
+    hint = _HINTS.get(errno, "fix the dump, or load it on the server that it comes from")
+    if errno == _SYNTAX and survey.cut_off:
         hint = "it does not end with '-- Dump completed': if it was cut off, make it again or copy all of it"
-    else:
-        hint = _other_server(said, errno, survey, identity)
+    elif errno in _OTHER_SERVER:
+        hint = _other_server(said, errno, survey, identity) or "correct the statement"
     return DumpRefused(said, hint=hint)
 
 
 def _other_server(said: str, errno: int, survey: Survey, identity: ServerIdentity) -> str:
-    """The way out where another version or flavor wrote the dump."""
-    flavor = survey.origin.partition(" ")[0].lower()
-    here = "MariaDB" if identity.flavor == "mariadb" else "MySQL"
-    version = ".".join(map(str, identity.version[:2]))
-    origin = f"the dump is from {survey.origin}, this is {here} {version}" if survey.origin else ""
-    way = f"try --server {flavor}" if flavor and flavor != identity.flavor else "try a newer --server"
-    if errno in (1273, 1115):
-        wanted = _QUOTED.findall(said)
-        other = "utf8mb4_unicode_520_ci" if errno == 1273 else "utf8mb4"
-        if wanted:
-            way += f", or replace it in the dump: sed 's/{wanted[-1]}/{other}/g'"
-    return f"{origin}; {way}" if origin else f"another flavor or version wrote this: {way}"
+    """The way out where another version or flavor wrote the dump; empty if none is known that takes it."""
+    message, _, statement = said.rpartition("\n")
+    words = [*find_words(message or said, "message"), *find_words(statement)]
+    words += [word for word in load_words() if word.says in survey.words]
+    signs = [of_word("it", word) for word in {word.says: word for word in words}.values()]
+    origin = [of_release("the dump", survey.origin)] if survey.origin else []
+    ways = (
+        [f"try --server {name}"]
+        if (name := other([*origin, *signs], identity.flavor, identity.version))
+        else []
+    )
+    if errno in (1273, 1115) and (wanted := _QUOTED.findall(said)):
+        instead = "utf8mb4_unicode_520_ci" if errno == 1273 else "utf8mb4"
+        ways.append(f"replace it in the dump: sed 's/{wanted[-1]}/{instead}/g'")
+    here = f"{spelled(identity.flavor)} {'.'.join(map(str, identity.version[:2]))}"
+    about = f"the dump is from {survey.origin}, this is {here}; " if survey.origin else ""
+    return about + ", or ".join(ways) if ways else ""

@@ -47,6 +47,7 @@ class SqlFolder(SqlData, frozen=True, kw_only=True):
     """A folder with files of SQL."""
 
     KIND = "folder"
+    TITLE = "folder of SQL files"
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -59,10 +60,9 @@ class SqlFolder(SqlData, frozen=True, kw_only=True):
 
     @property
     def takes_any(self) -> bool:
-        """Its files name no database themselves, so they can be loaded into any."""
-        scripts = self._scripts()
-        named = {self._named(script) for script in scripts}
-        return len(named) <= 1 and not any(script.survey().databases for script in scripts)
+        """Its files name no database themselves, or a single one, so they can be loaded into any."""
+        found = [script.survey() for script in self._scripts()]
+        return len({one.named for one in found}) <= 1 and not any(one.databases for one in found)
 
     @property
     def databases(self) -> tuple[str, ...]:
@@ -88,6 +88,7 @@ class SqlFolder(SqlData, frozen=True, kw_only=True):
             definers=tuple(dict.fromkeys(account for one in found for account in one.definers)),
             origin=next((one.origin for one in found if one.origin), ""),
             cut_off=tuple(name for one in found for name in one.cut_off),
+            words=tuple(dict.fromkeys(word for one in found for word in one.words)),
         )
 
     def load(self, filling: Filling) -> None:
@@ -97,12 +98,12 @@ class SqlFolder(SqlData, frozen=True, kw_only=True):
             filling.left_out[f"database {name}"] = 1
         scripts = self._scripts()
         created = {name for script in scripts for name in script.survey().created}
-        takes_any = self.takes_any
+        into_one = self.takes_any and filling.database not in self.databases
 
         def run(script: Dump) -> None:
             found = script.survey()
             database = found.begins_in if found.databases else self._named(script)
-            if takes_any or (not found.databases and not database):
+            if into_one or (not found.databases and not database):
                 database = filling.database
             script.run(filling, database=database, created=created)
 

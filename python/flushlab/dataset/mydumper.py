@@ -7,12 +7,16 @@ Sits in `dataset`. Names show the kinds of files (mydumper 0.9 to 0.19): `db-sch
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+
+import msgspec
 
 from flushlab.dataset.dump import SqlData
 from flushlab.dataset.filling import Filling
 from flushlab.dataset.pieces import pieces
+from flushlab.dataset.survey import Survey, survey
 from flushlab.errors import StorageError
 from flushlab.server.databases import is_system
 
@@ -33,12 +37,17 @@ _BODIES = (3, 5)
 """Files with routines, events and triggers. mydumper and myloader do not support DELIMITER. A statement ends
 at a semicolon that ends a line; within a body, mydumper writes a space after each semicolon."""
 _DELIMITER = b"$$flushlab$$"
+_GTID = re.compile(
+    r"gtid\w*\s*[:=]\s*[\"']?(?:(\d+-\d+-\d+)(?![\w-])|[0-9a-f]{8}-[0-9a-f]{4}-)", re.IGNORECASE
+)
+"""MariaDB's has a domain, a server and a number; MySQL's has a UUID."""
 
 
 class MydumperDump(SqlData, frozen=True, kw_only=True):
     """A folder of mydumper's."""
 
     KIND = "mydumper"
+    TITLE = "mydumper dump"
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -64,6 +73,17 @@ class MydumperDump(SqlData, frozen=True, kw_only=True):
         """Those that its files are of."""
         names = (_database(file) for file in self.files)
         return tuple(dict.fromkeys(name for name in names if not is_system(name)))
+
+    def survey(self) -> Survey:
+        """What is in it; remembered. No file names the server, but positions of replication differ."""
+
+        def look(found: Survey) -> Survey:
+            text = (Path(self.path) / METADATA).read_text(errors="replace")
+            position = _GTID.search(text)
+            origin = "" if position is None else "MariaDB" if position[1] else "MySQL"
+            return msgspec.structs.replace(found, origin=found.origin or origin)
+
+        return survey(Path(self.path), self.files, look)
 
     def load(self, filling: Filling) -> None:
         """Loads one kind of file after the other."""

@@ -76,11 +76,14 @@ def choose_database(data: Dataset, asked: str | None) -> str:
     if asked is None and len(there) == 1:
         return require_not_system(there[0])
     if asked is None:
+        rest = "; another NAME loads all files into one database" if data.takes_any else ""
         raise UsageError(
             f"{data.path} has {len(there)} databases: {_listed(there)}"
             if there
             else f"{data.path} has no database besides the server's own",
-            hint="choose the workload's with --database NAME" if there else "use a dump that has one",
+            hint="use a dump that has one"
+            if not there
+            else f"choose the workload's with --database NAME{rest}",
         )
     if asked not in there and not data.takes_any:
         raise UsageError(

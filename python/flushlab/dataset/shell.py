@@ -24,7 +24,7 @@ import msgspec
 from flushlab.dataset.dump import SqlData
 from flushlab.dataset.filling import Filling
 from flushlab.dataset.pieces import pieces
-from flushlab.dataset.survey import Survey, survey
+from flushlab.dataset.survey import Survey, origin_of, survey
 from flushlab.errors import StorageError
 from flushlab.server.databases import is_system
 from flushlab.server.identifier import quoted
@@ -51,6 +51,7 @@ class ShellDump(SqlData, frozen=True, kw_only=True):
     """A folder of MySQL Shell's."""
 
     KIND = "shell"
+    TITLE = "MySQL Shell dump"
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -69,10 +70,8 @@ class ShellDump(SqlData, frozen=True, kw_only=True):
         """What is in it; remembered."""
 
         def look(found: Survey) -> Survey:
-            version = str(self._header.get("serverVersion", ""))
-            return msgspec.structs.replace(
-                found, databases=self.databases, origin=f"MySQL {version}" if version else ""
-            )
+            origin = origin_of(str(self._header.get("serverVersion", "")))
+            return msgspec.structs.replace(found, databases=self.databases, origin=origin)
 
         return survey(Path(self.path), self.files, look, sql=lambda file: file.suffix == ".sql")
 

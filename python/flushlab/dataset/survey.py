@@ -20,8 +20,9 @@ from flushlab.dataset.pieces import pieces
 from flushlab.errors import DumpRefused, StorageError
 from flushlab.machine import home_path
 from flushlab.server.databases import is_system
+from flushlab.settings.words import find_words
 
-FORMAT = "3"
+FORMAT = "4"
 """Raise this when a survey finds more."""
 
 MOST_FILES, DEEPEST = 1000, 16
@@ -36,20 +37,33 @@ _OUTSIDE = re.compile(
 """In a value of a row the quotes would be escaped."""
 
 _OUTSIDE_WORDS = (b"DIRECTORY", b"directory", b"DATAFILE", b"datafile")
-_TOOL = re.compile(rb"^-- (MySQL|MariaDB) dump [\d.]+[- ]+(?:Distrib )?([\d.]+)([^\n,]*)", re.MULTILINE)
-_SERVER = re.compile(rb"^(?:--|#) Server version:?\s+(\S+)", re.MULTILINE)
-"""mysqldump; phpMyAdmin and HeidiSQL with a colon."""
-
-_HEADER_DATABASE = re.compile(
-    rb"^-- Host: .*?Database: (\S+)\s*$|^-- Database: `((?:[^`\n]|``)+)`\s*$|^-- Database: ([^`\s]+)\s*$",
+_SAMPLE_BYTES = 1 << 20
+_SAMPLE_OF_FILE_BYTES = 64 << 10
+"""Of its SQL, in which words are looked for that only some servers have."""
+_TOOL = re.compile(r"^-- (MySQL|MariaDB) dump [\d.]+[- ]+(?:Distrib )?([\d.]+)([^\n,]*)", re.MULTILINE)
+_SERVER = re.compile(
+    r"^(?:--|#) Server version:?\s+(\S+)"  # mysqldump
+    r"|^-- Adminer \S+ (?:MySQL|MariaDB) (\S+) dump"
+    r"|^\s*Source Server Version\s*: \d+ \(([^)\s]+)"  # Navicat 16
+    r"|^(?:MySQL|MariaDB) - (\S+) : Database",  # SQLyog
     re.MULTILINE,
 )
-"""mysqldump; phpMyAdmin; TablePlus."""
-
-_SEQUEL = re.compile(rb"^# [^\n]*\((?:MySQL|MariaDB) (\S+)\)\s*\n# [^\n:]*:\s*(\S+)\s*$", re.MULTILINE)
+_NAVICAT = re.compile(r"^\s*Source Server Version\s*: (\d{5,6})\s*$", re.MULTILINE)
+_HEADER_DATABASE = re.compile(
+    r"^-- Host: .*?Database: (\S+)\s*$"  # mysqldump
+    r"|^-- Database: ([^`\s]+|`(?:[^`\n]|``)+`)\s*$"  # TablePlus, phpMyAdmin
+    r"|^\s*Source (?:Schema|Database)\s*: (\S+)\s*$|^(?:MySQL|MariaDB) - \S+ : Database - (\S+)",
+    re.MULTILINE,
+)
+_LABELLED = re.compile(r"^(?:--|#)\s+([^:：`\n]+?)\s*[:：]\s*(.*?)\s*$", re.MULTILINE)
+"""A line of a client's header, whose label is in the user's language."""
+_OWN_VERSION = re.compile(r"PHP|HeidiSQL")
+"""In the label of phpMyAdmin's and HeidiSQL's own versions, in every language, behind the server's."""
+_VERSION = re.compile(r"\d+\.\d+\.\d+(?!\.\d)\S*")
+_QUOTED_NAME = re.compile(r"`(?:[^`]|``)+`")
+_SEQUEL = re.compile(r"^# [^\n]*\((?:MySQL|MariaDB) (\S+)\)\s*\n# [^\n:：]*[:：]\s*(\S+)\s*$", re.MULTILINE)
 """Sequel Ace and Sequel Pro, in the user's language: the server, then the database."""
 
-_SEQUEL_WIDE = "：".encode()
 _COMPLETE = b"-- Dump completed"
 
 
@@ -89,6 +103,7 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
         cut_off: the file, if it says that a dump tool began it, and not that it was completed.
         kinds: of its statements, as CREATE TABLE.
         followed: files that it reads.
+        words: in it that only some servers take, by their `says`.
     """
 
     digest: str
@@ -103,6 +118,7 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     cut_off: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     followed: tuple[Followed, ...] = ()
+    words: tuple[str, ...] = ()
 
     @property
     def all_databases(self) -> tuple[str, ...]:
@@ -119,7 +135,13 @@ class _Reader:
         """Where it has a server write outside its data directory; the first."""
         self.sql_bytes = 0
         self.head = b""
+        self.sample = b""
         self._tail = b"\n"
+
+    def begin(self, piece: bytes) -> None:
+        """The first piece of a file."""
+        if len(self.sample) < _SAMPLE_BYTES:
+            self.sample += piece[:_SAMPLE_OF_FILE_BYTES] + b"\n"
 
     def read(self, piece: bytes) -> None:
         self.sql_bytes += len(piece)
@@ -138,7 +160,7 @@ class _Reader:
     @property
     def completed(self) -> bool:
         """Whether the tool that made it says that it came to its end."""
-        return _COMPLETE in self._tail or not _TOOL.search(self.head)
+        return _COMPLETE in self._tail or not _TOOL.search(self.head.decode(errors="replace"))
 
 
 def survey(
@@ -187,9 +209,11 @@ def _read(path: Path, files: list[Path], sql: Callable[[Path], bool], within: Pa
     cut_off: tuple[str, ...] = ()
     for file in reading:  # which grows by those that it reads
         digest = hashlib.sha256()
-        for piece in pieces(file, digest.update):
+        for number, piece in enumerate(pieces(file, digest.update)):
             if sql(file):
                 reader.read(piece)
+                if not number:
+                    reader.begin(piece)
             found.read(file, piece)
         reader.read(b"\n")
         found.read(file, b"", last=True)
@@ -207,7 +231,7 @@ def _read(path: Path, files: list[Path], sql: Callable[[Path], bool], within: Pa
             )
     if within is not None:
         _require_end(files[0].resolve(), found.sources)
-    named, origin = _header(reader.head)
+    named, origin = header(reader.head.decode(errors="replace"))
     begins_here = named and not is_system(named)
     databases = tuple(dict.fromkeys(one.database for one in found.databases))
     return Survey(
@@ -223,6 +247,7 @@ def _read(path: Path, files: list[Path], sql: Callable[[Path], bool], within: Pa
         cut_off=cut_off,
         kinds=tuple(sorted(found.kinds)),
         followed=tuple(Followed(path=str(one), state=_state(one)) for one in reading[len(files) :]),
+        words=tuple(word.says for word in find_words(reader.sample.decode(errors="replace"))),
     )
 
 
@@ -270,18 +295,38 @@ class _Statements:
             self._script = None
 
 
-def _header(head: bytes) -> tuple[str, str]:
+def header(head: str) -> tuple[str, str]:
     """Database and origin by a dump's first lines; empty where they do not say."""
-    sequel = _SEQUEL.search(head.replace(_SEQUEL_WIDE, b":"))
-    if sequel:
-        version, database = sequel[1], _text(sequel[2])
-    else:
-        tool, server, named = _TOOL.search(head), _SERVER.search(head), _HEADER_DATABASE.search(head)
-        version = server[1] if server else b"".join(tool.group(2, 3, 1)) if tool else b""
-        database = _text(named[named.lastindex or 0]) if named else ""
-    flavor = "MariaDB" if b"mariadb" in version.lower() else "MySQL"
-    bare = version.removeprefix(b"5.5.5-") if flavor == "MariaDB" else version
-    return database, f"{flavor} {_text(bare.partition(b'-')[0])}" if version else ""
+    if sequel := _SEQUEL.search(head):
+        return sequel[2], origin_of(sequel[1])
+    tool, server, number = _TOOL.search(head), _SERVER.search(head), _NAVICAT.search(head)
+    found = _HEADER_DATABASE.search(head)
+    named, version = _unquoted(found[found.lastindex or 0]) if found else "", ""
+    fields = [(match[1], match[2]) for match in _LABELLED.finditer(head)]
+    own = next((at for at, (label, _) in enumerate(fields) if _OWN_VERSION.search(label)), 0)
+    versions = [match[0] for _, value in fields[:own] if (match := _VERSION.match(value))]
+    if versions:
+        quoted = (value for _, value in fields[own:] if _QUOTED_NAME.fullmatch(value))
+        named, version = named or _unquoted(next(quoted, "")), versions[-1]
+    elif server:
+        version = server[server.lastindex or 0]
+    elif number:
+        version = f"{number[1][:-4]}.{int(number[1][-4:-2])}.{int(number[1][-2:])}"
+        version += "-MariaDB" if len(number[1]) > 5 else ""
+    elif tool:
+        version = f"{tool[2]}{tool[3]}{tool[1]}"
+    return named, origin_of(version)
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
+
+
+def origin_of(version: str) -> str:
+    """`MySQL 8.0.36`, or `MariaDB 10.11.6`, by a version as the server gives it; empty without one."""
+    flavor = "MariaDB" if "mariadb" in version.lower() else "MySQL"
+    bare = version.removeprefix("5.5.5-") if flavor == "MariaDB" else version
+    return f"{flavor} {bare.partition('-')[0]}" if version else ""
 
 
 def sourced(folder: Path, by: Path, line: int, name: str) -> Path:

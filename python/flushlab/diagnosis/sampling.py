@@ -75,7 +75,9 @@ def opened(reach: WatchedServer, progress: Callable[[str], None]) -> Iterator[Se
 def _hint(text: str) -> str:
     """The way out of a connection that failed, from the words of the error."""
     if "SSL" in text or "secure transport" in text or "certificate" in text:
-        return "set ssl-mode in the option file or the DSN to what the server wants"
+        return (
+            "set ssl-mode in the group [flushlab] of the option file, or in the DSN, to what the server wants"
+        )
     if "protocol" in text or "version" in text:
         return "is it the address and port of a MySQL or MariaDB server?"
     if "refused" in text:

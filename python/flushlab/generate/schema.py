@@ -7,15 +7,26 @@ plan cannot say (a CHECK, a key on an expression) stands in it as a comment.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
 import msgspec
 
 from flushlab.errors import UsageError
-from flushlab.generate.types import ColumnType, parse_type
+from flushlab.generate.tables import (
+    Column,
+    ForeignKey,
+    Key,
+    KeyParts,
+    Query,
+    checks_of,
+    columns_of,
+    foreign_keys_of,
+    text_of,
+    unique_keys_of,
+)
+from flushlab.generate.types import ColumnType
 from flushlab.server import Sandbox
 from flushlab.server.identifier import quoted
 from flushlab.server.remote.address import from_dsn
@@ -23,8 +34,6 @@ from flushlab.server.remote.login import addresses_of
 from flushlab.server.remote.server import RemoteServer
 from flushlab.server.start import SANDBOX
 from flushlab.spec.parts import RemoteAccess
-
-Query = Callable[[str, Sequence[Any]], Iterable[tuple[Any, ...]]]
 
 _ROWS = 1000
 """Of a table that has none."""
@@ -49,37 +58,12 @@ _FIXED_VALUES = {"inet4": 9 * 90 * 9, "inet6": 15 * 16**3}
 _DAY_S = 86_400
 
 
-class _Column(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    type: ColumnType
-    definition: str
-    nullable: bool
-    auto_increment: bool
-    generated: bool
-    has_default: bool
-    srid: int
-
-
-class _ForeignKey(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    columns: tuple[str, ...]
-    schema: str
-    table: str
-    theirs: tuple[str, ...]
-
-
-class _Key(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    columns: tuple[str, ...]
-    prefixes: tuple[int | None, ...]
-
-
 class _Table(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     rows: int
-    columns: tuple[_Column, ...]
-    keys: tuple[_Key, ...]
-    foreign_keys: tuple[_ForeignKey, ...]
+    columns: tuple[Column, ...]
+    keys: tuple[Key, ...]
+    foreign_keys: tuple[ForeignKey, ...]
     create: str
     notes: tuple[str, ...]
 
@@ -154,8 +138,8 @@ def _read(query: Query, database: str) -> list[_Table]:
         if not list(query("SHOW DATABASES WHERE `Database` = %s", (database,))):
             raise UsageError(f"there is no database {database!r} on the server", hint="name one that it has")
         raise UsageError(f"the database {database!r} has no tables", hint="create them first")
-    columns, keys = _columns(query, database), _keys(query, database)
-    foreign, checks = _foreign_keys(query, database), _checks(query, database)
+    columns, keys = columns_of(query, database), unique_keys_of(query, database)
+    foreign, checks = foreign_keys_of(query, database), checks_of(query, database)
     return [
         _described(query, database, name, rows, columns[name], keys[name], foreign[name], checks[name])
         for name, rows in names
@@ -167,25 +151,25 @@ def _described(
     database: str,
     name: str,
     rows: int,
-    columns: list[_Column],
-    keys: dict[str, list[tuple[str | None, int | None]]],
-    foreign_keys: list[_ForeignKey],
+    columns: list[Column],
+    keys: KeyParts,
+    foreign_keys: list[ForeignKey],
     checks: list[str],
 ) -> _Table:
     ((_, create, *_),) = query(f"SHOW CREATE TABLE {quoted(database, name)}", ())
-    text = _text(create)
+    text = text_of(create)
     for theirs in (one for key in foreign_keys for one in (*key.columns, *key.theirs, key.table)):
         if "`" in theirs:  # MariaDB 11.8 does not double the backticks of a foreign key's names
             text = text.replace(f"`{theirs}`", quoted(theirs))
     json = {column.name for column in columns if f"json_valid({quoted(column.name)})" in " ".join(checks)}
     notes = [f"CHECK ({check}): keep to it by hand" for check in checks if not check.startswith("json_valid")]
-    whole: list[_Key] = []
+    whole: list[Key] = []
     for key, parts in keys.items():
         named = tuple(column for column, _ in parts if column is not None)
         if len(named) < len(parts):
             notes.append(f"the unique key {key} is on an expression: keep to it by hand")
         else:
-            whole.append(_Key(name=key, columns=named, prefixes=tuple(length for _, length in parts)))
+            whole.append(Key(name=key, columns=named, prefixes=tuple(length for _, length in parts)))
     notes += [
         f"{column.name}: values with a ? are left out, for it may stand for an emoji"
         for column in columns
@@ -209,108 +193,6 @@ def _described(
         create=re.sub(r"(\n\).*?) AUTO_INCREMENT=\d+", r"\1", text),
         notes=tuple(notes),
     )
-
-
-def _columns(query: Query, database: str) -> defaultdict[str, list[_Column]]:
-    srid = "SRS_ID" if "SRS_ID" in _columns_of_schema(query, "COLUMNS") else "0"
-    found: defaultdict[str, list[_Column]] = defaultdict(list)
-    for table, name, kind, nullable, extra, expression, default, srs in query(
-        "SELECT TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA, GENERATION_EXPRESSION,"
-        f" COLUMN_DEFAULT, {srid} FROM information_schema.COLUMNS"
-        " WHERE TABLE_SCHEMA = %s ORDER BY TABLE_NAME, ORDINAL_POSITION",
-        (database,),
-    ):
-        text = _text(kind)
-        definition = text if nullable == "YES" else f"{text} NOT NULL"
-        words = str(extra).upper()
-        column_type = parse_type(definition)
-        assert column_type is not None, definition
-        found[str(table)].append(
-            _Column(
-                name=str(name),
-                type=column_type,
-                definition=definition,
-                nullable=nullable == "YES",
-                auto_increment="AUTO_INCREMENT" in words,
-                generated=bool(expression) or "GENERATED" in words.replace("DEFAULT_GENERATED", ""),
-                has_default=default is not None,
-                srid=int(srs or 0),
-            )
-        )
-    return found
-
-
-def _keys(query: Query, database: str) -> defaultdict[str, dict[str, list[tuple[str | None, int | None]]]]:
-    found: defaultdict[str, dict[str, list[tuple[str | None, int | None]]]] = defaultdict(dict)
-    for table, key, column, prefix in query(
-        "SELECT TABLE_NAME, INDEX_NAME, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS"
-        " WHERE TABLE_SCHEMA = %s AND NON_UNIQUE = 0 ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX",
-        (database,),
-    ):
-        length = None if prefix is None else int(prefix)
-        part = (None if column is None else str(column), length)
-        found[str(table)].setdefault(str(key), []).append(part)
-    return found
-
-
-def _foreign_keys(query: Query, database: str) -> defaultdict[str, list[_ForeignKey]]:
-    parts: dict[tuple[str, str], list[tuple[str, str, str, str]]] = {}
-    for table, name, column, schema, parent, theirs in query(
-        "SELECT TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME,"
-        " REFERENCED_COLUMN_NAME FROM information_schema.KEY_COLUMN_USAGE"
-        " WHERE TABLE_SCHEMA = %s AND REFERENCED_TABLE_NAME IS NOT NULL"
-        " ORDER BY TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION",
-        (database,),
-    ):
-        row = (str(column), str(schema), str(parent), str(theirs))
-        parts.setdefault((str(table), str(name)), []).append(row)
-    found: defaultdict[str, list[_ForeignKey]] = defaultdict(list)
-    for (table, name), rows in parts.items():
-        found[table].append(
-            _ForeignKey(
-                name=name,
-                columns=tuple(column for column, _, _, _ in rows),
-                schema=rows[0][1],
-                table=rows[0][2],
-                theirs=tuple(theirs for _, _, _, theirs in rows),
-            )
-        )
-    return found
-
-
-def _checks(query: Query, database: str) -> defaultdict[str, list[str]]:
-    """CHECK constraints by table: MariaDB names it beside them, MySQL has them from 8.0.16."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    known = _columns_of_schema(query, "CHECK_CONSTRAINTS")
-    if not known:
-        return found
-    if "TABLE_NAME" in known:
-        sql = (
-            "SELECT TABLE_NAME, CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS"
-            " WHERE CONSTRAINT_SCHEMA = %s"
-        )
-    else:
-        sql = (
-            "SELECT t.TABLE_NAME, c.CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS c"
-            " JOIN information_schema.TABLE_CONSTRAINTS t"
-            " USING (CONSTRAINT_SCHEMA, CONSTRAINT_NAME) WHERE c.CONSTRAINT_SCHEMA = %s"
-        )
-    for table, clause in query(sql, (database,)):
-        found[str(table)].append(_text(clause))
-    return found
-
-
-def _columns_of_schema(query: Query, table: str) -> set[str]:
-    """Columns of a table of information_schema; none if there is no such table."""
-    sql = (
-        "SELECT COLUMN_NAME FROM information_schema.COLUMNS"
-        " WHERE TABLE_SCHEMA = 'information_schema' AND TABLE_NAME = %s"
-    )
-    return {str(name).upper() for (name,) in query(sql, (table,))}
-
-
-def _text(value: object) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 # -- what becomes of them ------------------------------------------------------------------------------------
@@ -340,7 +222,7 @@ def _at_most(table: _Table) -> int:
     return least
 
 
-def _values(column: _Column, prefix: int | None) -> int:
+def _values(column: Column, prefix: int | None) -> int:
     """How many different values its generator gives if it is unique; many is enough."""
     kind = column.type
     if kind.name in _INTEGERS:
@@ -470,7 +352,7 @@ def _separate(table: _Table, made: dict[str, _Options], referring: set[str]) -> 
         taken.append(own)
 
 
-def _generator(column: _Column, prefix: int | None, unique: bool, alone: bool) -> _Options | None:
+def _generator(column: Column, prefix: int | None, unique: bool, alone: bool) -> _Options | None:
     """A generator with its keys; None if there is none for the type."""
     kind, name = column.type, column.type.name
     if column.auto_increment or name == "serial" or (alone and name in _INTEGERS):

@@ -30,6 +30,7 @@ from flushlab.plan.toml import SCALARS, Entry, File, Node, Table, not_finite, po
 from flushlab.record import Value
 from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.floor import Floor, parse_floor
+from flushlab.settings.option_names import setting_of
 from flushlab.spec.kinds import MOST_BLOCKS
 from flushlab.spec.parts import SAME_WORKLOAD, WorkloadSpec
 from flushlab.units import counted, parse_size
@@ -404,10 +405,12 @@ def _setting_values(file: File, node: Node) -> dict[str, Value]:
     """The settings of a table, by their variables' names."""
     settings: dict[str, Value] = {}
     for entry in node.entries:
-        name = _setting_name(file, entry, entry.key)
+        spelled = _setting_name(file, entry, entry.key)
+        value = _value(file, spelled, entry.node)
+        name, given = setting_of(spelled, 0 if entry.node.kind == "boolean" and value == "OFF" else value)
         if name in settings:
             raise file.error(entry, f"{name} is set twice", "in names, - is the same as _")
-        settings[name] = _value(file, name, entry.node)
+        settings[name] = value if name == spelled or given is None else given
     return settings
 
 

@@ -153,9 +153,10 @@ def gains(record: ProbeRecord, processors: Sequence[int] = STORY_PROCESSORS) -> 
 
 
 def _of_syncs(one: ServerRate, disk: Sequence[DiskResult], processors: Sequence[int]) -> list[Gain]:
-    """The same on every number of processors; none where the disk's syncs are unknown."""
+    """The same on every number of processors; none where the syncs are unknown, or the bound is refuted."""
     syncs, of_serial = _syncs(one.binlog_strategy, disk), _syncs("serial", disk)
-    if not syncs or not of_serial:
+    # One sync takes no longer than a pair, and no measured ratio is above a bound.
+    if not syncs or not of_serial or syncs / of_serial < max(1.0, one.ratio_low or 0.0):
         return []
     return [_gain(one, count, (syncs / of_serial,) * 3, "disk") for count in processors]
 

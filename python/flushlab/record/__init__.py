@@ -34,10 +34,18 @@ from flushlab.record.crash import (
     ReplicaOutcome as ReplicaOutcome,
     ReplicaState as ReplicaState,
 )
+from flushlab.record.data import (
+    DataFacts as DataFacts,
+    SkippedTable as SkippedTable,
+    StandIn as StandIn,
+    TableRows as TableRows,
+    WrittenTable as WrittenTable,
+)
 from flushlab.record.load import (
     IGNORED_ERRORS as IGNORED_ERRORS,
     ChoiceDraw as ChoiceDraw,
     ClientCost as ClientCost,
+    ColumnParameter as ColumnParameter,
     ConnectionParameter as ConnectionParameter,
     DateParameter as DateParameter,
     DatetimeParameter as DatetimeParameter,
@@ -71,6 +79,7 @@ from flushlab.record.load import (
     StreamSpec as StreamSpec,
     TextDraw as TextDraw,
     TransactionLatency as TransactionLatency,
+    TxnRows as TxnRows,
     TxnSpec as TxnSpec,
     TxnStatement as TxnStatement,
     TxnTransaction as TxnTransaction,

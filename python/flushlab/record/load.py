@@ -178,6 +178,13 @@ class NowParameter(msgspec.Struct, frozen=True, kw_only=True, tag="now", tag_fie
     """The client's clock in UTC, to the microsecond."""
 
 
+class ColumnParameter(msgspec.Struct, frozen=True, kw_only=True, tag="column", tag_field="kind"):
+    """A column of the row that an event draws from a set of `TxnSpec.rows`."""
+
+    rows: int
+    column: int
+
+
 Parameter = (
     IntegerParameter
     | DecimalParameter
@@ -191,6 +198,7 @@ Parameter = (
     | DatetimeParameter
     | DateParameter
     | NowParameter
+    | ColumnParameter
 )
 """What draws the values of a parameter of `txn:`."""
 
@@ -235,11 +243,26 @@ class TxnTransaction(msgspec.Struct, frozen=True, kw_only=True):
     statements: tuple[TxnStatement, ...]
 
 
+class TxnRows(msgspec.Struct, frozen=True, kw_only=True):
+    """A set of rows, of which each event draws one.
+
+    Attributes:
+        columns: each with the values of all rows: whole numbers, or bytes in hexadecimal and None.
+        own: each connection draws rows that no other one has, if there are enough.
+    """
+
+    columns: tuple[tuple[int | str | None, ...], ...]
+    own: bool = False
+    rand_type: str = "uniform"
+    rand: RandSpec = RandSpec()
+
+
 class TxnSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The user's own transactions, ready for the engine."""
 
     parameters: tuple[Parameter, ...]
     transactions: tuple[TxnTransaction, ...]
+    rows: tuple[TxnRows, ...] = ()
 
 
 class AcksSpec(msgspec.Struct, frozen=True, kw_only=True):

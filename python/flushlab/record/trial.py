@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from flushlab.record.arm import Arm, Value
+from flushlab.record.data import DataFacts, StandIn, TableRows
 from flushlab.record.load import LoadResult
 from flushlab.record.machine import DiskEmulation
 from flushlab.record.observed import ObservedLoad
@@ -233,7 +234,11 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         observed: the load that was there, where flushlab added none; else None.
         output: of a command, within bounds, whether it succeeded or not.
         settings: catalogued settings as read back from the server.
+        workload: its name; of `bench` alone, as a campaign has it with its arms.
+        data: the user's data set, or None; of `bench` alone.
         data_bytes: size of the user's tables (data and indexes) before the window, or None.
+        tables: the largest tables before the window, with the server's estimates of their rows.
+        stand_in: the load of `--workload data`; None for any other.
         server: the server that ran; None if it never started.
         storage: where its data directory lay; None if it never started.
         disk: the disk that was emulated, or None.
@@ -280,7 +285,11 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     observed: ObservedLoad | None = None
     output: str = ""
     settings: Mapping[str, Value] = {}
+    workload: str = ""
+    data: DataFacts | None = None
     data_bytes: int | None = None
+    tables: tuple[TableRows, ...] = ()
+    stand_in: StandIn | None = None
     server: ServerIdentity | None = None
     storage: Storage | None = None
     disk: DiskEmulation | None = None

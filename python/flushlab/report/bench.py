@@ -13,7 +13,7 @@ from rich.text import Text
 from flushlab.errors import ValueOutOfRange
 from flushlab.record import KindTime, Latency, Launch, LoadResult, NodeActivity, Trial
 from flushlab.report.clients import load_came_from
-from flushlab.report.words import disk_words
+from flushlab.report.words import data_words, disk_words, small, unit_of_work
 from flushlab.settings.durability import Verdict, described, verdict
 from flushlab.units import format_latency, format_seconds
 
@@ -76,12 +76,16 @@ def render(trial: Trial) -> RenderableType:
         table.add_row("others", f"other programs took {trial.foreign_cpu_share:.0%} of the CPU{stolen}")
     if trial.load is not None:
         _add_load(table, trial.load)
-        _add_syncs(table, trial, trial.load)
+    _add_syncs(table, trial)
     for node in trial.nodes:
         table.add_row(f"node {node.node}", node_words(node))
     if lines := trial.output.strip().splitlines():
         table.add_row("printed", Text(lines[-1]))
     table.add_row("server", trial.server.title)
+    if trial.workload:
+        table.add_row("workload", Text(trial.workload))
+    if trial.data is not None:
+        table.add_row("data", Text(data_words(trial.data, trial.tables)))
     if kept := _kept(trial):
         table.add_row("floor", str(kept[0]))
     if trial.disk is not None:
@@ -178,10 +182,9 @@ def _add_load(table: Table, load: LoadResult) -> None:
         table.add_row("failed", f"{failed.count:,} attempts, {total} in all: {_percentiles(spread)}")
 
 
-def _add_syncs(table: Table, trial: Trial, load: LoadResult) -> None:
-    """Syncs per commit by file class where they were seen, else what InnoDB itself counts."""
-    event = "transaction" if not load.kinds else "statement"
-    per, count = ("commit", load.rows.commits) if load.rows is not None else (event, load.events)
+def _add_syncs(table: Table, trial: Trial) -> None:
+    """Syncs by file class where they were seen, else what InnoDB itself counts."""
+    per, count = unit_of_work(trial)
     seen = {name: one.fsyncs for name, one in trial.file_activity.items() if one.fsyncs or name == "binlog"}
     if "redo" not in seen and "data" not in seen:
         seen = {"InnoDB": trial.deltas.get("Innodb_data_fsyncs")} | seen
@@ -189,7 +192,7 @@ def _add_syncs(table: Table, trial: Trial, load: LoadResult) -> None:
     hidden = "; of the binlog not visible" if "binlog" in seen.keys() - counted.keys() else ""
     if hidden and trial.performance and (why := trial.performance.untold.get("io_by_file")):
         hidden += f": {why.partition(': ')[0].partition(' (')[0]}"
-    if words := " · ".join(f"{name} {fsyncs:.3f}" for name, fsyncs in counted.items()):
+    if words := " · ".join(f"{name} {small(fsyncs)}" for name, fsyncs in counted.items()):
         table.add_row("fsyncs", f"{words} per {per}{hidden}")
 
 

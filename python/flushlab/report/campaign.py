@@ -26,7 +26,7 @@ from flushlab.report.carry_over import (
 from flushlab.report.clients import load_came_from
 from flushlab.report.machines import who_ran
 from flushlab.report.observed import demand_words, source_words
-from flushlab.report.words import base_name, base_words, changes, servers, sizes, ways
+from flushlab.report.words import base_name, base_words, changes, data_words, servers, sizes, ways
 from flushlab.units import counted, format_seconds, format_spread
 
 
@@ -112,6 +112,8 @@ def _notes(facts: CampaignFacts) -> Iterator[RenderableType]:
         yield Text(f"{who_ran(facts)}; intervals are about all machines like them", style="dim")
     if facts.plan is not None and facts.plan.scale != 1:
         yield Text(f"tables at {facts.plan.scale:g} of the plan's size", style="dim")
+    if facts.data is not None:
+        yield Text(f"your data: {data_words(facts.data, facts.tables)}", style="dim")
     if known := " : ".join(f"{name} {size}" for name, size in sizes(facts).items()):
         yield Text(known, style="dim")
     for arm in (facts.base, *facts.arms):

@@ -12,6 +12,8 @@ from rich.text import Text
 
 from flushlab.campaign.facts import ArmFacts, CampaignFacts, Forecast, Kind, PlannedArm, Resources
 from flushlab.record import Machine, ServerIdentity, Warning
+from flushlab.report.words import data_words
+from flushlab.settings.floor import aims
 from flushlab.units import counted, format_seconds, format_size
 
 _NOTHING = Text("Dry run: nothing was started, nothing was written.", style="bold")
@@ -55,7 +57,7 @@ def render(facts: CampaignFacts, writes: Mapping[str, str]) -> RenderableType:
     forecast = _forecast(facts)
     runs = sum(one.runs for one in forecast.arms)
     lowest = facts.tuning.lowest if facts.tuning else ""
-    what = f"{counted(runs, 'candidate')} down to the floor {lowest}"
+    what = f"{counted(runs, 'candidate')} {aims(facts.floor, lowest)}"
     if facts.plan is not None:
         what = f"{counted(runs, 'arm')} in {counted(facts.plan.blocks, 'block')}"
     about = Text(f"{facts.server.title} · {facts.workload}", style="dim")
@@ -64,7 +66,8 @@ def render(facts: CampaignFacts, writes: Mapping[str, str]) -> RenderableType:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, text in _rows(forecast):
+    data = [("data", data_words(facts.data, ()))] if facts.data is not None else []
+    for name, text in (*data, *_rows(forecast)):
         table.add_row(name, Text(text))
     places = Table(show_header=False, box=None, pad_edge=False)
     places.add_column(overflow="fold")
@@ -86,7 +89,8 @@ def render(facts: CampaignFacts, writes: Mapping[str, str]) -> RenderableType:
 
 
 def _try(one: PlannedArm) -> Iterator[RenderableType]:
-    yield Padding(Text(one.name), (0, 0, 0, 2))
+    offer = f" (only for an offer, at floor {one.offer})" if one.offer else ""
+    yield Padding(Text(one.name).append(offer, style="dim"), (0, 0, 0, 2))
     if not one.runs:
         yield Padding(Text(f"will not run: {one.why}", style="yellow"), (0, 0, 0, 4))
     elif one.why and one.why != one.name:

@@ -12,7 +12,7 @@ from flushlab.campaign import recommended
 from flushlab.campaign.facts import ANSWERS, ArmFacts, CampaignFacts, ClaimFacts
 from flushlab.experiment.frontier import FrontierPoint
 from flushlab.plan.plan import BASE
-from flushlab.record import DiskEmulation, Ratio, Value
+from flushlab.record import DataFacts, DiskEmulation, Ratio, TableRows, Trial, Value
 from flushlab.settings.durability import FLOOR
 from flushlab.units import format_latency, format_size, option_size
 
@@ -64,10 +64,19 @@ def rounded(value: float) -> str:
 
 
 def small(value: float) -> str:
-    """A count per transaction: `0.773`, `12.5`, `340`, `<0.001`."""
+    """A count per transaction: `0.773`, `12.5`, `1,240`, `<0.001`."""
     if 0 < value < 0.001:
         return "<0.001"
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def unit_of_work(trial: Trial) -> tuple[str, int]:
+    """The unit of its workload, and how many of them its window had; a script or a command is one run."""
+    if trial.load is None or not trial.higher_is_better:
+        return "run", 1
+    if trial.load.rows is not None:
+        return "row", trial.load.rows.committed
+    return "transaction", trial.load.events
 
 
 AA_CONTROL = "A/A control"
@@ -125,6 +134,13 @@ def sizes(facts: CampaignFacts) -> dict[str, str]:
     """Data, buffer pool and redo log of the base, as far as they are known."""
     known = {"data": facts.data_bytes, "pool": facts.pool_bytes, "redo": facts.redo_bytes}
     return {name: format_size(size) for name, size in known.items() if size is not None}
+
+
+def data_words(data: DataFacts, tables: Sequence[TableRows]) -> str:
+    """The user's data set: what it is, its size, its largest tables."""
+    largest = ", ".join(f"{one.name} {one.rows:,}" for one in tables)
+    rows = f"; rows, about: {largest}" if largest else ""
+    return f"{data.path} ({data.kind}, {format_size(data.size_bytes)}){rows}"
 
 
 def ways(facts: CampaignFacts) -> Iterator[str]:

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from flushlab.build import Build, Progress, find_build, list_builds, silent
-from flushlab.build.find import parse_name
+from flushlab.build.choice import SERVERS, Choice, choose
+from flushlab.build.find import parse_name, resolved
 from flushlab.datadir import DataRoot, storage_of
 from flushlab.errors import BuildNotFound, StartFailed, UsageError
 from flushlab.machine import memory_bytes
@@ -34,6 +35,7 @@ from flushlab.server.sandbox.base_file import (
     reason,
     refusals,
     require_option_file,
+    signs,
     text_of,
 )
 from flushlab.server.variables import all_variables, redo_enabled
@@ -50,27 +52,23 @@ from flushlab.units import parse_size
 
 DEFAULT = "mariadb"
 
-_STANDS_FOR: dict[tuple[str, tuple[int, ...]], tuple[int, ...]] = {
-    ("mysql", ()): (8, 4, 9),
-    ("mysql", (5,)): (5, 7, 44),
+_RELEASES: dict[tuple[str, tuple[int, ...]], tuple[int, ...]] = {
     ("mysql", (5, 7)): (5, 7, 44),
-    ("mysql", (8,)): (8, 4, 9),
     ("mysql", (8, 0)): (8, 0, 46),
     ("mysql", (8, 4)): (8, 4, 9),
-    ("mysql", (9,)): (9, 7, 4),
     ("mysql", (9, 7)): (9, 7, 4),
-    ("mariadb", ()): (10, 11, 19),
-    ("mariadb", (10,)): (10, 11, 19),
     ("mariadb", (10, 6)): (10, 6, 26),
     ("mariadb", (10, 11)): (10, 11, 19),
-    ("mariadb", (11,)): (11, 8, 9),
     ("mariadb", (11, 4)): (11, 4, 11),
     ("mariadb", (11, 8)): (11, 8, 9),
-    ("mariadb", (12,)): (12, 3, 2),
     ("mariadb", (12, 3)): (12, 3, 2),
 }
-"""The release that a name stands for: a late one, as servers that are kept are."""
+"""The release that a series stands for: a late one, as servers that are kept are."""
 
+_LATE: tuple[tuple[Flavor, tuple[int, ...]], ...] = tuple(
+    (flavor, _RELEASES.get((flavor, version[:2]), version))
+    for flavor, version in (*SERVERS, ("mysql", (8, 4)))
+)
 _LOG_LINE = re.compile(r"\[(?:ERROR|Warning)\].*")
 _DIGITS = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*")
 _SAID_AT_MOST = 12
@@ -199,6 +197,10 @@ def judge_server(address: Address, request: CheckRequest) -> Judged:
 
 def _judge_options(file: Path, text: str, request: CheckRequest, progress: Progress) -> Judged:
     require_option_file(text, file)
+    if request.server is None and request.basedir is None:
+        choice = choose(signs(file), () if request.start else _LATE) or Choice(DEFAULT)
+        request = msgspec.structs.replace(request, server=choice.server)
+        progress(choice.line)
     if request.start:
         build: Build | None = find_build(
             request.server or DEFAULT, basedir=request.basedir, progress=progress
@@ -252,7 +254,7 @@ def _judged(
     if memory := parse_size(request.memory) if request.memory else memory_bytes:
         found += too_large(checked, path, identity, memory, named=request.memory is not None)
     if floor is not None:
-        found += below(checked, identity, storage, floor)
+        found += below(checked, path, identity, storage, floor)
     else:
         found += at_risk(checked, path, identity, storage)
     if not launch.redo_enabled:
@@ -293,10 +295,10 @@ def server_of(name: str | None, basedir: Path | None) -> tuple[ServerIdentity, B
         raise UsageError(
             f"--check takes a build or flavor@version, not {name}", hint="for example --server mysql@8.0"
         )
-    wanted = parse_name(name or DEFAULT)
+    wanted = resolved(parse_name(name or DEFAULT))
     if basedir is None and wanted.flavor:
         exact = len(wanted.version) >= 3
-        version = wanted.version if exact else _STANDS_FOR.get((wanted.flavor, wanted.version))
+        version = wanted.version if exact else _RELEASES.get((wanted.flavor, wanted.version))
         if version is None:
             raise BuildNotFound(
                 f"{name} stands for no release that flushlab knows",

@@ -84,7 +84,6 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     dynamic: bool | None = None
     partly_dynamic: bool | None = None
     variable: str | None = None
-    deprecated: str | None = None
 
 
 class VersionEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -122,7 +121,6 @@ class SettingEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True
         spellings: what the server shows or accepts in place of one of `values`.
         partly_dynamic: SET GLOBAL exists but refuses or ignores some changes, so that a restart is the way.
         variable: the name under which SHOW VARIABLES has it, where that is not `name`.
-        deprecated: since when it is, and what to use: `since 8.0.30, in favor of …`.
         successor: settings that do its work on servers that lack it, or did before it came.
     """
 
@@ -167,7 +165,6 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
     computed: str = ""
     values: tuple[str, ...] = ()
     spellings: Mapping[str, str] = {}
-    deprecated: str = ""
 
     @property
     def name(self) -> str:

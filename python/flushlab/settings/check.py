@@ -37,7 +37,7 @@ from flushlab.settings.optionfile import (
 from flushlab.settings.options_here import OptionsHere
 from flushlab.settings.provider_options import parts_of
 
-_OF_A_SERVER = re.compile(r"(mysqld|server|mariadb|mariadbd|embedded)(-\d+\.\d+)?|client-server|galera")
+OF_A_SERVER = re.compile(r"(mysqld|server|mariadb|mariadbd|embedded)(-\d+\.\d+)?|client-server|galera")
 _A_GROUP = re.compile(
     r"(my|maria|client|server|galera|embedded|isam|aria|sst|xtrabackup|perror|ndb|innodb|safe_)"
 )
@@ -45,6 +45,20 @@ _REPEATABLE = re.compile(
     r"(binlog|replicate|replicate_wild)_(do|ignore)_(db|table)|replicate_rewrite_db|ignore_db_dir|"
     r"(early_)?plugin_load(_add)?|debug|performance_schema_instrument"
 )
+_TEMPLATES = {
+    "{{ … }}": re.compile(r"\{\{.*\}\}"),
+    "{% … %}": re.compile(r"\{%.*%\}"),
+    "<% … %>": re.compile(r"<%.*%>"),
+    "${…}": re.compile(r"\$\{[^}]*\}"),
+    "$(…)": re.compile(r"\$\(\w+\)"),
+    "$NAME": re.compile(r"=\s*([\"']?)\$[A-Z_][A-Z0-9_]+\1$"),
+    "@NAME@": re.compile(r"=\s*([\"']?)@[A-Z_][A-Z0-9_]+@\1$"),
+    "%NAME%": re.compile(r"=\s*([\"']?)%[A-Z_][A-Z0-9_]+%\1$"),
+}
+"""How templates mark what is to be filled in: Jinja, Helm, mustache, ERB, envsubst, Terraform, autoconf."""
+_MARKUP = re.compile(r"---|%YAML|\{|[\w.\"'-]+:(?=\s|$)")
+"""The first line of YAML (a ConfigMap, docker-compose, values of Helm) or JSON."""
+_NAMED_AT_MOST = 6
 _SIMPLE = re.compile(r"\d+[KMG]?")
 _ADJUSTED = re.compile(r"option '([^']+)': (?:un)?signed value (\S+) adjusted to (\S+)")
 _NEAR_SUFFIX = 0.5
@@ -180,10 +194,33 @@ def in_reading_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(kept, key=lambda one: (order[one.path], one.line)))
 
 
+def unusable(text: str) -> tuple[str, str] | None:
+    """Why no server reads a text as an option file, and the way out; None if one does."""
+    if _is_utf16(text):
+        return "is UTF-16, which no server reads", "save it as UTF-8 without a byte order mark"
+    lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), start=1)]
+    lines = [(number, line) for number, line in lines if line and line[0] not in "#;"]
+    for number, line in lines:
+        for form, words in _TEMPLATES.items():
+            if words.search(line):
+                return f"is a template: line {number} has {form}", "give the rendered file"
+    if lines and (match := _MARKUP.match(lines[0][1])) is not None:
+        hint = "give the option file inside it, as a file of its own"
+        return f"is {'JSON' if match[0] == '{' else 'YAML'}, not an option file", hint
+    if not is_option_file(text):
+        hint = "give the server's my.cnf; `mysqld --verbose --help` lists the paths that it reads"
+        return "is not an option file: it has no group such as [mysqld]", hint
+    return None
+
+
+def _is_utf16(text: str) -> bool:
+    """Whether a text that was read as UTF-8 is UTF-16: every other byte of its beginning is 0."""
+    even, odd = ({*text[start:64:2]} == {"\0"} for start in (2, 3))
+    return even != odd or (text.startswith("\ufffd\ufffd") and "\0" in text)
+
+
 def is_option_file(text: str) -> bool:
     """Whether a text looks like an option file: groups of servers and clients, or options that are known."""
-    if "\0" in text:
-        return False
     found = list(lines(text, ""))
     names, groups = load_option_names().names(), {line.group for line in found if line.heading}
     if groups:
@@ -249,8 +286,27 @@ def _gather(
             hint = "check the file where its server runs" if directory else None
             findings.append(Finding("include", "warning", "", *line.at, f"{says}{ends}", hint))
             continue
+        says = f"{target} was read on this machine{f': {_files(included)}' if directory else ''}"
+        told = Finding(
+            "include", "note", "", *line.at, says, "check a file for another machine on that machine"
+        )
+        findings += [] if told in findings else [told]  # a circle of includes reads it again
+        if not target.startswith(("/", "~")):
+            says = (
+                f"{target} is searched beside this file, but by a server in the folder that it is started in"
+            )
+            findings.append(Finding("include", "warning", "", *line.at, says, "write the whole path"))
         for name, content in included:
-            yield from _gather(content, name, loader, findings, whole, depth + 1)
+            if found := unusable(content):
+                findings.append(Finding("include", "error", "", name, 0, found[0], found[1]))
+            else:
+                yield from _gather(content, name, loader, findings, whole, depth + 1)
+
+
+def _files(included: Sequence[tuple[str, str]]) -> str:
+    names = [name.rpartition("/")[2] for name, _ in included]
+    more = len(names) - _NAMED_AT_MOST
+    return ", ".join(names[:_NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "") or "no *.cnf in it"
 
 
 def _syntax(line: Line, server: OptionsHere) -> list[Finding]:
@@ -270,7 +326,7 @@ def _elsewhere(line: Line, server: OptionsHere) -> list[Finding]:
     """A server's setting in a group that no server reads."""
     name = canonical(line.name).removeprefix("loose_")
     bare = re.sub(r"^(skip|disable|enable)_", "", name)
-    if _OF_A_SERVER.fullmatch(line.group) or not (name in server.catalog or bare in server.catalog):
+    if OF_A_SERVER.fullmatch(line.group) or not (name in server.catalog or bare in server.catalog):
         return []
     says = f"is in [{line.group}], which the server does not read"
     return [Finding("wrong-group", "error", name, *line.at, says, "put it under [mysqld]")]

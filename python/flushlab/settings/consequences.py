@@ -16,19 +16,23 @@ from flushlab.settings.optionfile import Finding, Severity
 from flushlab.units import format_size
 
 
-def below(checked: Checked, identity: ServerIdentity, storage: Storage, floor: Floor) -> tuple[Finding, ...]:
+def below(
+    checked: Checked, path: str, identity: ServerIdentity, storage: Storage, floor: Floor
+) -> tuple[Finding, ...]:
     """What keeps the file below a floor, each with the line to change."""
     try:
         changes, reasons = raise_to_floor(
             checked.given, floor, identity=identity, storage=storage, launch=Launch()
         )
     except BelowFloor as error:
-        return (Finding("below-floor", "error", "", "", 0, error.message, error.hint),)
-    says, nowhere = f"keeps the file below the floor {floor}", ("", 0)
-    return tuple(
-        Finding("below-floor", "error", name, *checked.lines.get(name, nowhere), says, reason)
-        for name, reason in zip(changes, reasons, strict=True)
-    )
+        return (Finding("below-floor", "error", "", path, 0, error.message, error.hint),)
+    given, keeps = Configuration(checked.given, identity), f"keeps the file below the floor {floor}"
+    found = []
+    for name, reason in zip(changes, reasons, strict=True):
+        says = keeps if name in checked.lines else f"is {given.value(name)} by default, which {keeps}"
+        place = checked.lines.get(name, (path, 0))
+        found.append(Finding("below-floor", "error", name, *place, says, reason))
+    return tuple(found)
 
 
 def at_risk(checked: Checked, path: str, identity: ServerIdentity, storage: Storage) -> tuple[Finding, ...]:

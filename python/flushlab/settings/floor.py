@@ -29,6 +29,12 @@ class Floor(enum.StrEnum):
         return tuple(floor for floor in Floor if self.rank <= floor.rank <= other.rank)
 
 
+def aims(floor: Floor | str, lowest: Floor | str) -> str:
+    """The floors of a tuning, for people: of its result, and of the offers beside the result."""
+    offers = f" and offers down to {lowest}" if lowest not in ("", floor) else ""
+    return f"for a result at floor {floor}{offers}"
+
+
 _RANKS = {floor: rank for rank, floor in enumerate(Floor)}
 
 

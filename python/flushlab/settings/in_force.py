@@ -65,6 +65,7 @@ def read_dump(text: str) -> Dump | None:
     parameters of a service as JSON: of `aws rds describe-db-parameters` and `az mysql flexible-server
     parameter list`.
     """
+    text = text.replace("\0", "").lstrip("\ufeff\ufffd")  # PowerShell writes UTF-16
     found = _json(text) if text.lstrip()[:1] in ("{", "[") else None
     found = found or _rows(text) or _vertical(text) or _options(text)
     if not found or not {name for name, _, _ in found} & load_option_names().names():

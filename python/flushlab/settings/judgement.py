@@ -58,6 +58,8 @@ class Judgement:
         self._loose, self._name = spelled.startswith("loose_"), spelled.removeprefix("loose_")
         self.findings: list[Finding] = []
         self.given = self._judge()
+        if self.given is not None:
+            self._foretell_end(self.given)
 
     def _say(
         self, kind: str, severity: Severity, text: str, hint: str | None = None, fatal: bool = False
@@ -106,9 +108,27 @@ class Judgement:
         self._misread(read)
         if here is None:
             return Given(name, line, text=given)
-        if here.deprecated:
-            self._say("deprecated", "warning", f"is deprecated {here.deprecated}")
         return Given(name, line, value=read.value)
+
+    def _foretell_end(self, given: Given) -> None:
+        """The server takes the option and warns that a later version will not."""
+        server, value = self._server, given.text if given.value is None else str(given.value)
+        found = server.names.deprecated(given.name, *server.key, value)
+        if found is None:
+            return
+        flavor, end = server.identity.flavor, server.next_end(given.name)
+        since = "" if found.earlier else f" since {flavor} {'.'.join(map(str, found.since[flavor]))}"
+        if found.values is not None:
+            says = f"has a value that is deprecated{since}"
+        else:
+            ends = f"{flavor} {end} removed it" if end else "a later version will remove it"
+            says = f"is deprecated{since}; {ends}"
+        note = found.note or server.names.note(given.name)
+        instead = found.successors or (() if found.values else server.successors(given.name))
+        hint = note or "nothing replaces it"
+        if instead or (note and not found.values):
+            hint = _instead(instead, note)
+        self._say("deprecated", "warning", says, hint)
 
     def _limit(self) -> None:
         """`maximum_`: the most that a session may choose, of options that have such a limit."""
@@ -164,8 +184,7 @@ class Judgement:
         if plugin == "built-in":
             return name
         if plugin == "loadable":
-            only = "the server accepts it only beside plugin_load_add, or once it is installed"
-            return self._of_plugin(f"loads a plugin: {only}")
+            return self._of_plugin("loads a plugin", "beside plugin_load_add, or once it is installed")
         meant = server.abbreviated(name) if not end and not ignored else ()
         if len(meant) > 1:
             says = f"is the beginning of {meant[0]} and {meant[1]}: {_STOPS}"
@@ -179,15 +198,20 @@ class Judgement:
             return None
         kind, text, hint = why
         if kind == "plugin":
-            return self._of_plugin(text)
+            return self._of_plugin(text, "if that is installed")
         fatal = not (self._loose or ignored)
         ends = "the server accepts and ignores it" if ignored else _STOPS if fatal else _GOES_ON
         self._say(kind, "error" if fatal else "warning", f"{text}: {ends}", hint, fatal)
         return None
 
-    def _of_plugin(self, text: str) -> str:
-        way_out = None if self._loose else "prefix it with loose_ to let the server start without the plugin"
-        self._say("plugin", "note", text, way_out)
+    def _of_plugin(self, text: str, when: str) -> str:
+        if self._loose:
+            self._say(
+                "plugin", "note", f"{text}: it takes effect only {when}; else the server passes over it"
+            )
+        else:
+            way_out = "prefix it with loose_ to let the server start without the plugin"
+            self._say("plugin", "note", f"{text}: the server accepts it only {when}", way_out)
         return self._name
 
     def _why_not(self, end: str, ignored: bool) -> tuple[str, str, str | None] | None:
@@ -220,8 +244,7 @@ class Judgement:
             return "not-in-version", f"is not an option of {this}, but of {versions}", None
         elsewhere = not self._is_mysql and bool(where) and "mariadb" not in where
         if PLUGIN.match(name) and not ignored and not elsewhere:
-            text = "belongs to a plugin or component: the server accepts it only if that is installed"
-            return "plugin", text, None
+            return "plugin", "belongs to a plugin or component", None
         if where or ignored or name in server.names.removals:
             kind = "removed" if end or server.had_before(name) else "not-in-version"
             successors = " and ".join(server.successors(name))

@@ -1,9 +1,9 @@
 """Option names: which options servers take, and which values, beyond the settings of the catalog.
 
-Sits in `settings`: pure apart from reading three packaged files once. `scripts/option_names.py` makes
+Sits in `settings`: pure apart from reading the packaged files once. `scripts/option_names.py` makes
 `option_names.txt` and `option_shapes.txt` by asking servers with `--verbose --help`; `tests/contract`
 compares them. They know a few releases; about one that lies between them they may be undecided.
-`removed_options.txt` tells when an option ended and its successors.
+`removed_options.txt` tells when an option ended and its successors, `deprecated_options.txt` what is to end.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ from __future__ import annotations
 import difflib
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, cast, get_args
 
 import msgspec
 
+from flushlab.record import Value
 from flushlab.record.server import Flavor
-from flushlab.settings.catalog import canonical, packaged, version_of
+from flushlab.settings.catalog import canonical, load_catalog, packaged, version_of
 
 _TAKEN, _LIMITED, _IGNORED = "+", "^", "o"
+_EARLIER = "~"
 
 NEAR = 0.8
 """How alike a name must be to be named as the one that was meant (difflib's ratio)."""
@@ -63,6 +65,23 @@ class Removal(NamedTuple):
     note: str = ""
 
 
+class Deprecation(NamedTuple):
+    """What a server still takes, with a warning that a later version will not.
+
+    Attributes:
+        since: the first version of each flavor that warns.
+        earlier: another one before it may have been the first.
+        values: the deprecated ones; None: all.
+        successors, note: as of a `Removal`.
+    """
+
+    since: Mapping[str, tuple[int, ...]]
+    earlier: bool
+    values: re.Pattern[str] | None
+    successors: tuple[str, ...]
+    note: str = ""
+
+
 @dataclass(frozen=True)
 class OptionNames:
     """Which release takes which options.
@@ -72,6 +91,7 @@ class OptionNames:
         takers, ignorers: by option, the releases that take it, or take it and do nothing with it.
         removals: by option, its end.
         limited: by option, the releases that take it with `maximum_`, too.
+        deprecations: by option.
     """
 
     releases: Sequence[Release]
@@ -79,6 +99,7 @@ class OptionNames:
     ignorers: Mapping[str, frozenset[Release]] = field(default_factory=dict)
     removals: Mapping[str, Removal] = field(default_factory=dict)
     limited: Mapping[str, frozenset[Release]] = field(default_factory=dict)
+    deprecations: Mapping[str, Sequence[Deprecation]] = field(default_factory=dict)
 
     def names(self) -> frozenset[str]:
         """All names that any listed release takes, or ignores."""
@@ -90,14 +111,36 @@ class OptionNames:
         end = removal.ends.get(flavor) if removal else None
         return end if end is not None and version >= end else None
 
+    def deprecated(
+        self, name: str, flavor: Flavor, version: tuple[int, ...], value: str | None = None
+    ) -> Deprecation | None:
+        """The deprecation of an option on that server, with any value or with this one."""
+        for one in self.deprecations.get(name, ()):
+            if one.since.get(flavor, (99,)) <= version and (
+                one.values is None or (value is not None and one.values.fullmatch(value))
+            ):
+                return one
+        return None
+
+    def deprecation(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> str:
+        """`deprecated since 8.0.30, in favor of innodb_redo_log_capacity`; empty if the option is not."""
+        found = self.deprecated(name, flavor, version)
+        if found is None:
+            return ""
+        since = "" if found.earlier else f" since {'.'.join(map(str, found.since[flavor]))}"
+        successors = self.successors(name, flavor, version)
+        if successors:
+            return f"deprecated{since}, in favor of {', '.join(successors)}"
+        return f"deprecated{since}{f'; {found.note}' if found.note else ''}"
+
     def successors(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[str, ...]:
-        """What that server has in the place of an option that ended."""
-        removal = self.removals.get(name)
-        found = removal.successors if removal else ()
+        """What that server has in the place of an option that ended, or is deprecated."""
+        removal, deprecated = self.removals.get(name), self.deprecated(name, flavor, version)
+        found = (deprecated.successors if deprecated else ()) or (removal.successors if removal else ())
 
         def has(option: str) -> bool:
             name = option.partition("=")[0]
-            return "." in name or self.knows(name, flavor, version) is not False
+            return name not in self.names() or self.knows(name, flavor, version) is not False
 
         return tuple(one for one in found if has(one) or has(one.removeprefix("skip_")))
 
@@ -170,6 +213,12 @@ class OptionNames:
         )
 
 
+def last_before(until: str) -> tuple[int, ...]:
+    """The last version before this one; of no version, the last of all."""
+    *first, last = version_of(until or "99")
+    return (*first, last - 1, 99)
+
+
 def _misspelled(name: str, other: str) -> bool:
     """Whether one name is the other with wrong letters: `thread_concurrency` is an option of its own, and no
     `innodb_thread_concurrency` without its first word."""
@@ -195,20 +244,50 @@ def load_option_names() -> OptionNames:
             if found:
                 names[words[0]] = found
     return OptionNames(
-        releases, marked[_TAKEN + _LIMITED], marked[_IGNORED], _read_removals(), marked[_LIMITED]
+        releases,
+        marked[_TAKEN + _LIMITED],
+        marked[_IGNORED],
+        _read_removals(),
+        marked[_LIMITED],
+        _read_deprecations(),
     )
 
 
 def _read_removals() -> dict[str, Removal]:
-    found = {}
-    for line in packaged("removed_options.txt"):
-        facts, _, note = line.partition(";")
-        name, *words = facts.split()
-        releases = [Release.parse(word) for word in words if "@" in word]
-        ends: dict[str, tuple[int, ...]] = {one.flavor: one.version for one in releases}
-        successors = tuple(word for word in words if "@" not in word and word != "-")
-        found[name] = Removal(ends, successors, note.strip())
+    lines = _changes("removed_options.txt")
+    return {name: Removal(_versions(words), _successors(words), note) for name, words, note in lines}
+
+
+def _read_deprecations() -> dict[str, list[Deprecation]]:
+    found: dict[str, list[Deprecation]] = {}
+    for told, words, note in _changes("deprecated_options.txt"):
+        name, equals, values = told.partition("=")
+        one = Deprecation(
+            since=_versions(words),
+            earlier=any(word.endswith(_EARLIER) for word in words),
+            values=re.compile(values, re.IGNORECASE) if equals else None,
+            successors=_successors(words),
+            note=note,
+        )
+        found.setdefault(name, []).append(one)
     return found
+
+
+def _changes(file: str) -> Iterator[tuple[str, list[str], str]]:
+    """Name, further words and note of each line."""
+    for line in packaged(file):
+        facts, _, note = line.partition(" ;")
+        name, *words = facts.split()
+        yield name, words, note.strip()
+
+
+def _versions(words: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    releases = (Release.parse(word.rstrip(_EARLIER)) for word in words if "@" in word)
+    return {one.flavor: one.version for one in releases}
+
+
+def _successors(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(word for word in words if "@" not in word and word != "-")
 
 
 _TABLE = "Variables (--variable-name=value)"
@@ -315,3 +394,43 @@ def load_option_shapes() -> OptionShapes:
             if mark == "+":
                 shapes[release][words[0]] = Shape.parse(words[2])
     return OptionShapes(shapes)
+
+
+_PREFIX = re.compile(r"(skip|disable|enable|loose)_")
+_NUMBERS = {"integer", "size", "float", "unsigned", "signed", "real"}
+
+
+def setting_of(word: str, value: Value | None = None) -> tuple[str, Value | None]:
+    """The setting that an option on a command line or in a plan stands for, and its value.
+
+    `skip-log-bin` is log_bin = OFF, and `log_bin` alone is ON. None: the option needs a value.
+    """
+    name = canonical(word)
+    listed, catalog = load_option_names().names(), load_catalog()
+    prefix, rest = "", name
+    while rest not in listed and rest not in catalog:
+        match = _PREFIX.match(rest)
+        if match is None:
+            return name, value
+        prefix, rest = prefix if match[1] == "loose" else match[1], rest[match.end() :]
+    if not prefix and value is not None:
+        return rest, value
+    kinds = _kinds(rest)
+    if prefix:
+        on = (prefix == "enable") != (str(value) == "0")
+        return rest, int(on) if kinds & _NUMBERS else ("ON" if on else "OFF")
+    return rest, "ON" if kinds & {"boolean", "switch"} else None
+
+
+def settings_of(given: Mapping[str, Value]) -> dict[str, Value]:
+    """The settings that such options stand for."""
+    return {name: value for name, value in (setting_of(*one) for one in given.items()) if value is not None}
+
+
+def _kinds(name: str) -> set[str]:
+    """The types of a setting on whatever servers, or the shapes of another option."""
+    if name in load_catalog():
+        entry = load_catalog().setting(name)
+        types = {entry.type, *(one.type for one in entry.version)} - {None}
+        return {"switch"} if entry.switch else {str(one) for one in types}
+    return {of[name].kind for of in load_option_shapes().shapes.values() if name in of}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -27,11 +27,13 @@ _INSTANCE = re.compile(
 )
 """A server's group and a suffix; mariadb-NAME are clients, mysqldump is one."""
 _NAME = re.compile(r"[a-z][a-z0-9_.]*")
-_INCLUDE = re.compile(rf"![{_BLANKS}]*(include|includedir)(?:[{_BLANKS}]+(.+))?", re.DOTALL)
+_INCLUDE = re.compile(rf"![{_BLANKS}]*(include|includedir)[{_BLANKS}](.*)", re.DOTALL)
 _PLAIN = re.compile(r"[\w.,:/+@%=-]*")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "\\": "\\", "s": " ", '"': '"', "'": "'"}
 _LINE_BYTES = 4094
 """Bytes of a line that the servers read at once; they treat the rest as another line."""
+_MARK = "\ufeff"
+_JOINED = "contains a NUL byte: the server takes the next line for the rest of it"
 _WHOLE_LINES_SINCE = (8, 0, 27)
 """A MySQL that reads lines of any length (`my_default.cc`, mysql_file_getline); 8.0.15 does not yet."""
 INCLUDES_AT_MOST = 10
@@ -144,9 +146,14 @@ def reads_whole_lines(identity: ServerIdentity) -> bool:
 def lines(text: str, path: str, *, whole: bool = False) -> Iterator[Line]:
     """The lines of one file, whatever their group, without comments and empty ones; never raises."""
     group: str | None = None
-    for number, raw in enumerate(text.split("\n"), start=1):
+    if text.startswith(_MARK):
+        says, hint = "begins with a byte order mark", "save the file as UTF-8 without that mark"
+        yield Line(path=path, line=1, problem=says, hint=hint, anywhere=True)
+    for number, raw, cut, long in _read(text.removeprefix(_MARK), whole):
         line = raw.strip(_BLANKS)
-        if not whole and len(raw.encode()) > _LINE_BYTES:
+        if cut:
+            yield Line(path=path, line=number, group=group or "", problem=cut, passed_over=True)
+        if long:
             open_bracket = line[:1] == "[" and b"]" not in raw.encode()[:_LINE_BYTES]
             yield Line(
                 path=path,
@@ -156,7 +163,7 @@ def lines(text: str, path: str, *, whole: bool = False) -> Iterator[Line]:
                 anywhere=group is None or open_bracket,
             )
         elif line and line[0] not in "#;":
-            read = _line(line)
+            read = _directive(raw) if line[0] == "!" else _line(line)
             if read.heading:
                 group = read.group
             if group is None and not (read.include or read.anywhere or read.passed_over):
@@ -168,16 +175,64 @@ def lines(text: str, path: str, *, whole: bool = False) -> Iterator[Line]:
                 yield msgspec.structs.replace(read, path=path, line=number, group=group or "")
 
 
+class _Raw(NamedTuple):
+    """A line as the server reads it: what a NUL byte does to it, and whether it is read in pieces."""
+
+    number: int
+    text: str
+    cut: str = ""
+    long: bool = False
+
+
+def _read(text: str, whole: bool) -> Iterator[_Raw]:
+    """The lines of a text, each with its end.
+
+    A NUL byte ends a line that `fgets` reads. Newer MySQL (`mysql_file_getline`) takes a line without its end
+    for the beginning of the next one, and no letter at all for the end of the file.
+    """
+    begun, first = "", 0
+    for number, raw in enumerate(re.split(r"(?<=\n)", text), start=1):
+        if not whole:
+            head, cut, _ = raw.partition("\0")
+            says = "contains a NUL byte: the server does not read the rest of it" if cut else ""
+            yield _Raw(number, head, says, len(raw.encode()) > _LINE_BYTES + raw.endswith("\n"))
+            continue
+        for piece in _pieces(raw):
+            if piece and not piece.endswith("\n"):
+                begun, first = begun + piece, first or number
+                continue
+            if not piece and not begun and "\0" in raw:
+                yield _Raw(number, "", "begins with a NUL byte: the server reads nothing from there on")
+                return
+            yield _Raw(first or number, begun + piece, _JOINED if begun else "")
+            begun, first = "", 0
+    if begun:
+        yield _Raw(first, begun, _JOINED if first < number or "\0" in raw else "")
+
+
+def _pieces(raw: str) -> Iterator[str]:
+    """What `fgets` gives of a line, each piece up to its first NUL byte."""
+    if "\0" not in raw:
+        yield raw
+        return
+    data = raw.encode()
+    for start in range(0, len(data), _LINE_BYTES + 1):
+        yield data[start : start + _LINE_BYTES + 1].partition(b"\0")[0].decode(errors="replace")
+
+
+def _directive(raw: str) -> Line:
+    match = _INCLUDE.fullmatch(raw.lstrip(_BLANKS))
+    if match is None:
+        problem = "is neither !include FILE nor !includedir DIRECTORY: the server passes over it"
+        return Line(path="", line=0, problem=problem, passed_over=True)
+    target = match[2].strip(_BLANKS)
+    if not target:
+        return Line(path="", line=0, problem=f"!{match[1]} names nothing to include", anywhere=True)
+    return Line(path="", line=0, include=Include(target=target, directory=match[1] == "includedir"))
+
+
 def _line(line: str) -> Line:
     """A line without its place and, unless it begins one, its group."""
-    if line[0] == "!":
-        match = _INCLUDE.fullmatch(line)
-        if match is None:
-            problem = "is neither !include FILE nor !includedir DIRECTORY: the server passes over it"
-            return Line(path="", line=0, problem=problem, passed_over=True)
-        if not match[2]:
-            return Line(path="", line=0, problem=f"!{match[1]} names nothing to include", anywhere=True)
-        return Line(path="", line=0, include=Include(target=match[2], directory=match[1] == "includedir"))
     if line[0] == "[":
         match = _GROUP.fullmatch(line)
         if match is None:

@@ -91,6 +91,15 @@ class OptionsHere:
         gone = [end for end in ends if version_of(end) <= self.identity.version]
         return max(gone, key=version_of, default="") if self.here(name) is None else ""
 
+    def next_end(self, name: str) -> str:
+        """The later version in which this flavor dropped the option; empty if none is known to."""
+        ends = [one.ends.get(self.identity.flavor) for one in (self.names.removals.get(name),) if one]
+        if name in self.catalog:
+            own = (one for one in self.catalog.setting(name).version if one.flavor == self.identity.flavor)
+            ends.append(max((version_of(one.until or "99") for one in own), default=None))
+        later = [end for end in ends if end is not None and self.identity.version < end < (99,)]
+        return ".".join(map(str, min(later, default=())))
+
     def successors(self, name: str) -> tuple[str, ...]:
         """Options of this server that do the work of one that it lacks."""
         found = self.names.successors(name, *self.key)

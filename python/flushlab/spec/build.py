@@ -50,13 +50,35 @@ def build(spec: type[S], given: Mapping[str, Any], options: Collection[str] = ()
             raise _unknown(name, [*known, *options], left_out(spec).get(name, ""))
     if of_workload:
         found.setdefault(load, {})["options"] = of_workload
+    is_named = load in parts or "name" in found.get(load, {})
     own = found.pop("", {})
     types = {field.part: field.owner for field in known.values()}
     for part, values in found.items():
         parts[part] = structs.replace(parts.get(part, types[part]()), **values)
     made = spec(**own, **parts)
     _require_effect(made)
+    if load and "configurations" not in known:  # which may have workloads of their own
+        require_workload(made, is_named=is_named)
     return made
+
+
+def require_workload(spec: Spec, *, is_named: bool) -> None:
+    """Refuses data beside a workload that nobody named: its tables would be its own.
+
+    Raises:
+        UsageError: they are together.
+    """
+    if has_data(spec) and not is_named:
+        raise UsageError(
+            "--dataset needs a workload: sysbench's, the default, would not touch your data",
+            hint="--workload data makes one from your data; your own are txn:FILE, sql:FILE and 'command: …';"
+            f" for sysbench's tables beside your data, --workload {WorkloadSpec().name}",
+        )
+
+
+def has_data(spec: Spec) -> bool:
+    """Whether it is about the user's data set."""
+    return getattr(getattr(spec, "data", None), "dataset", None) is not None
 
 
 def workload_part(spec: type[Spec]) -> str:
@@ -153,14 +175,15 @@ def stored(spec: S) -> S:
 def words(spec: Spec) -> list[str]:
     """The words of the command: an option with its value, or a positional word, each quoted for a shell.
 
-    A default needs no word, unless it is declared to be said always.
+    A default needs no word, unless it is declared to be said always; nor does a workload without data.
     """
     found: list[str] = []
     for field in fields(type(spec)).values():
         value = value_of(spec, field)
-        if value != field.default or field.option.always:
+        of_load = issubclass(field.owner, WorkloadSpec)
+        if value != field.default or field.option.always or (of_load and has_data(spec)):
             found += _of_field(field, value)
-        if issubclass(field.owner, WorkloadSpec):
+        if of_load:
             options: Mapping[str, Any] = getattr(getattr(spec, field.part), "options", {})
             found += [_option(flag(name), one) for name, one in options.items()]
     return found

@@ -32,7 +32,9 @@ class StartSpec(Spec, frozen=True, kw_only=True):
 
     panel: ClassVar[Panel] = SERVER
 
-    server: Annotated[str, fields(ServerSpec)["server"].option] = DEFAULT_SERVER
+    server: Annotated[
+        str, Option("A build (mariadb, mysql@5.7), or a tarball (path or URL, also with #sha256=…).")
+    ] = DEFAULT_SERVER
     basedir: Annotated[str | None, _BaseDir] = None
     name: Annotated[str | None, Option("Its name; default: random.")] = None
     settings: Annotated[Mapping[str, Value], _Settings] = {}
@@ -49,9 +51,12 @@ class DatabaseSpec(Spec, frozen=True, kw_only=True):
     """A throwaway database for tests."""
 
     server: Annotated[
-        str,
-        Option("A build (mariadb, mysql@5.7), or a tarball (path or URL, optionally with #sha256=…)."),
-    ] = DEFAULT_SERVER
+        str | None,
+        Option(
+            "A build (mariadb, mysql@5.7), or a tarball (path or URL, also with #sha256=…); default: by your"
+            " files, or mariadb."
+        ),
+    ] = None
     prepare: Annotated[
         str | None,
         Option(
@@ -68,6 +73,15 @@ class DatabaseSpec(Spec, frozen=True, kw_only=True):
             hint="add --prepare 'COMMAND'",
         ),
     ] = ()
+    keep_failed: Annotated[
+        bool,
+        Option(
+            "Keep the result of --prepare although its output has an error, such as ERROR 1064 (42000) at"
+            " line 3.",
+            needs="prepare",
+            rare=True,
+        ),
+    ] = False
     dataset: Annotated[str | None, fields(DataSpec)["dataset"].option] = None
     database: Annotated[
         str | None, Option("Database to create first; default: that of --dataset, or app.")

@@ -69,12 +69,14 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
     server: ServerSpec = ServerSpec()
     remote: RemoteAccess = RemoteAccess()
     workload: WorkloadSpec = WorkloadSpec()
-    floor: Annotated[Floor, Option("The weakest guarantees you accept.", always=True)] = Floor.STRICT
+    floor: Annotated[Floor, Option("The weakest guarantees you accept in the result.", always=True)] = (
+        Floor.STRICT
+    )
     offer: Annotated[
         Floor | None,
         Option(
-            "Also measure down to this floor, and offer gains below --floor; default: second, on your own"
-            " server none.",
+            "Measure gains below --floor too, down to this floor, and report them apart from the result;"
+            " default: second, on your own server none.",
             rare=True,
         ),
     ] = None

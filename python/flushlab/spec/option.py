@@ -20,6 +20,7 @@ import msgspec
 
 from flushlab.errors import UsageError
 from flushlab.record import Value
+from flushlab.settings.option_names import setting_of, settings_of
 
 Panel = Literal["What to run", "Which server", "How long and how sure", "Where the data live", "Output"]
 """A section of --help."""
@@ -226,7 +227,7 @@ class Field(msgspec.Struct, frozen=True):
 
     def _settings(self, value: Any) -> dict[str, Value]:
         if isinstance(value, Mapping):
-            return dict(value)
+            return settings_of(value)
         return assigned(value, self.flag)
 
     def wrong(self, value: object, what: str) -> UsageError:
@@ -235,22 +236,22 @@ class Field(msgspec.Struct, frozen=True):
 
 
 def assigned(assignments: Iterable[str], flag: str = "--set") -> dict[str, Value]:
-    """Settings of `NAME=VALUE`, as texts.
+    """Settings of `NAME=VALUE`, or of an option that stands alone, as texts.
 
     Raises:
         UsageError: not of that form, or given twice.
     """
     settings: dict[str, Value] = {}
     for assignment in assignments:
-        name, separator, text = assignment.partition("=")
-        name = name.strip().replace("-", "_")
-        if not separator or not name:
+        word, equals, text = assignment.partition("=")
+        name, value = setting_of(word.strip().lstrip("-"), text.strip() if equals else None)
+        if value is None or not name:
             raise UsageError(
                 f"{flag} {assignment!r} is not NAME=VALUE", hint=f"for example {flag} sync_binlog=1"
             )
         if name in settings:
             raise UsageError(f"{flag} names {name} twice", hint="give each setting once")
-        settings[name] = text.strip()
+        settings[name] = value
     return settings
 
 

@@ -6,7 +6,9 @@ Sits in `spec`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
+
+from msgspec import structs
 
 from flushlab.record import Value
 from flushlab.spec.option import DATA, SERVER, SURE, Option, Panel, Spec, flag
@@ -62,8 +64,8 @@ class ServerSpec(_Nodes, frozen=True, kw_only=True):
     server: Annotated[
         str | None,
         Option(
-            "A build (mariadb, mariadb@10.11, mysql@5.7), or a tarball (path or URL, optionally with"
-            " #sha256=…); default: mariadb.",
+            "A build (mariadb, mysql@5.7), or a tarball (path or URL, also with #sha256=…); default: by your"
+            " files, or mariadb.",
             started=True,
         ),
     ] = None
@@ -73,6 +75,15 @@ class ServerSpec(_Nodes, frozen=True, kw_only=True):
         """The build that is meant."""
         return self.server or DEFAULT_SERVER
 
+    @property
+    def named(self) -> bool:
+        """Whether a build is named."""
+        return self.server is not None
+
+    def of(self, build: str) -> Self:
+        """The same of this build."""
+        return structs.replace(self, server=build)
+
 
 class ServerOrKeptSpec(ServerSpec, frozen=True, kw_only=True):
     """The server that flushlab starts, or one that it keeps."""
@@ -81,7 +92,8 @@ class ServerOrKeptSpec(ServerSpec, frozen=True, kw_only=True):
         str | None,
         Option(
             "A build (mariadb, mariadb@10.11, mysql@5.7), a tarball (path or URL, optionally with"
-            " #sha256=…), or what is kept (sandbox:NAME, cluster:NAME); default: mariadb.",
+            " #sha256=…), or what is kept (sandbox:NAME, cluster:NAME); default: by your files, or"
+            " mariadb.",
             started=True,
         ),
     ] = None
@@ -93,8 +105,8 @@ class ServersSpec(_Nodes, frozen=True, kw_only=True):
     servers: Annotated[
         tuple[str, ...],
         Option(
-            "A build (mariadb, mysql@5.7) or a tarball (path or URL); default: mariadb. Repeatable: compares"
-            " them, each with all configurations.",
+            "A build (mariadb, mysql@5.7) or a tarball (path or URL); default: by your files, or mariadb."
+            " Repeatable: compares them, each with all configurations.",
             key="server",
             started=True,
         ),
@@ -104,6 +116,15 @@ class ServersSpec(_Nodes, frozen=True, kw_only=True):
     def build(self) -> str:
         """The build of the first."""
         return self.servers[0] if self.servers else DEFAULT_SERVER
+
+    @property
+    def named(self) -> bool:
+        """Whether a build is named."""
+        return bool(self.servers)
+
+    def of(self, build: str) -> Self:
+        """The same of this build alone."""
+        return structs.replace(self, servers=(build,))
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -221,16 +242,16 @@ class WorkloadSpec(Spec, frozen=True, kw_only=True):
     """What writes.
 
     Attributes:
-        name: `upsert`, `oltp_update_non_index`, `txn:FILE`, `sql:FILE` (relative to the folder of the plan,
-            or the present one), `command: …`.
+        name: `upsert`, `oltp_update_non_index`, `data`, `txn:FILE`, `sql:FILE` (relative to the folder of the
+            plan, or the present one), `command: …`.
         options: `threads`, `tables`, `key`, …: those that were given; the workload declares them.
     """
 
     name: Annotated[
         str,
         Option(
-            "A sysbench workload (oltp_update_non_index, oltp_read_write, …), upsert, txn:FILE, sql:FILE, or"
-            " any program: 'command: ./load.sh'.",
+            "A sysbench workload (oltp_update_non_index, …), upsert, data (made from --dataset), txn:FILE,"
+            " sql:FILE, or any program: 'command: ./load.sh'.",
             key="workload",
         ),
     ] = "oltp_update_non_index"

@@ -1,21 +1,28 @@
 """Command: runs the suite's command as a shell would, with its input and output untouched.
 
-Suite layer. The command stays in flushlab's process group, so that the terminal's Ctrl-C reaches it; flushlab
-itself only records the signal and waits for the command to act. Signals sent to flushlab alone are passed on.
-Flushlab and the command both ignore the signals that were ignored at the start (`nohup`). Exit codes follow
-the shell: 127 not found, 126 not executable, 128+n ended by signal n.
+Suite layer. A prepare command's output is searched for errors on its way to stderr, because a script without
+`set -e` exits with 0 although its client failed. The command stays in flushlab's process group, so that the
+terminal's Ctrl-C reaches it; flushlab itself only records the signal and waits for the command to act.
+Signals sent to flushlab alone are passed on. Flushlab and the command both ignore the signals that were
+ignored at the start (`nohup`). Exit codes follow the shell: 127 not found, 126 not executable, 128+n ended by
+signal n.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
+import termios
+import threading
+import tty
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 import msgspec
+from msgspec import structs
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
@@ -28,6 +35,18 @@ _SI_KERNEL = 0x80
 _PATIENCE = 3
 """Signals after which a command that ignores them is killed."""
 
+_ERROR = re.compile(
+    rb"ERROR:? \d{4,5} \(\w{5}\) at line \d+[^\x1b]*"  # mysql, mariadb, mysqlsh
+    rb"|Migration of schema .* failed!.*|Migration failed for change ?set .*"  # Flyway, Liquibase
+    rb"|A migration failed to apply\..*"  # Prisma
+)
+"""What these programs print only where a statement failed. An error without a line is one of the connection:
+scripts wait for a server so."""
+_MOST_ERRORS = 3
+_TAIL_BYTES = 1 << 16
+_END = b"\0flushlab: the end of the command\0"
+"""Written behind the command's own output."""
+
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """How a command ended.
@@ -36,11 +55,15 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
         exit_code: by the rules of the shell.
         interrupted: flushlab received a signal.
         problem: reason if the command was not executed, else empty.
+        errors: lines of its output with which clients and migration tools report that they failed.
+        tail: the end of its output; of a command that was listened to.
     """
 
     exit_code: int
     interrupted: bool = False
     problem: str = ""
+    errors: tuple[str, ...] = ()
+    tail: str = ""
 
 
 def find_problem(words: Sequence[str], environment: Mapping[str, str]) -> Ended | None:
@@ -53,18 +76,80 @@ def find_problem(words: Sequence[str], environment: Mapping[str, str]) -> Ended 
     return Ended(exit_code=NOT_FOUND, problem=f"{words[0]}: command not found")
 
 
-def run(words: Sequence[str], environment: Mapping[str, str], *, stdout: int | None = None) -> Ended:
-    """Runs a command to its end; `stdout`: descriptor to use instead of flushlab's stdout."""
+def run(words: Sequence[str], environment: Mapping[str, str], output: int | None = None) -> Ended:
+    """Runs a command to its end; `output`: descriptor to use instead of flushlab's stdout and stderr."""
     seen: list[int] = []
     with _noting(seen) as watched:
         try:
-            child = subprocess.Popen(words, env=environment, stdout=stdout)
+            child = subprocess.Popen(words, env=environment, stdout=output, stderr=output)
         except FileNotFoundError:
             return Ended(exit_code=NOT_FOUND, problem=f"{words[0]}: command not found")
         except OSError as error:
             return Ended(exit_code=NOT_EXECUTABLE, problem=f"{words[0]}: {error.strerror}")
         code = _wait(child, seen, {*watched, signal.SIGCHLD})
     return Ended(exit_code=code if code >= 0 else 128 - code, interrupted=bool(seen))
+
+
+def run_listening(words: Sequence[str], environment: Mapping[str, str]) -> Ended:
+    """Runs a command to its end with its output on stderr, and listens to it.
+
+    On a terminal, the command has one, too.
+    """
+    if os.isatty(2):
+        source, sink = os.openpty()
+        tty.setraw(sink)
+        termios.tcsetwinsize(sink, termios.tcgetwinsize(2))
+    else:
+        source, sink = os.pipe()
+    listener = _Listener(source)
+    listener.start()
+    try:
+        ended = run(words, environment, sink)
+    finally:
+        os.write(sink, _END)
+        listener.heard.wait()
+        os.close(sink)
+    return structs.replace(ended, errors=tuple(listener.errors), tail=listener.tail.decode(errors="replace"))
+
+
+class _Listener(threading.Thread):
+    """Copies what it hears to stderr; goes on after the command's end, for processes that it left behind.
+
+    Attributes:
+        heard: all output of the command itself was read.
+        errors: of it; the first ones.
+        tail: its end.
+    """
+
+    def __init__(self, source: int) -> None:
+        super().__init__(name="listen", daemon=True)
+        self._source = source
+        self.heard = threading.Event()
+        self.errors: list[str] = []
+        self.tail = b""
+
+    def run(self) -> None:
+        shield_thread()
+        line = held = b""
+        with suppress(OSError):  # EIO: nobody has the other side of the terminal any more
+            while piece := os.read(self._source, 1 << 16):
+                piece = held + piece
+                cut = piece.rfind(b"\0") if _END not in piece else -1
+                held = piece[cut:] if cut >= 0 and _END.startswith(piece[cut:]) else b""
+                shown, end, rest = piece[: len(piece) - len(held)].partition(_END)
+                with suppress(OSError):  # a closed stderr ends no command
+                    os.write(2, shown + rest)
+                if self.heard.is_set():
+                    continue
+                self.tail = (self.tail + shown)[-_TAIL_BYTES:]
+                *lines, line = (line + shown).replace(b"\r", b"\n").split(b"\n")
+                for one in [*lines, line] if end else lines:
+                    if len(self.errors) < _MOST_ERRORS and (match := _ERROR.search(one)):
+                        self.errors.append(match[0].decode(errors="replace").strip())
+                if end:
+                    self.heard.set()
+        self.heard.set()
+        os.close(self._source)
 
 
 def shield_thread() -> None:

@@ -17,6 +17,7 @@ import msgspec
 from flushlab.datadir import Volume
 from flushlab.record import Performance, Ratio, Value
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
+from flushlab.suite.command import run_listening
 from flushlab.suite.environment import create_database, fields_of, variables
 from flushlab.suite.profile import throwaway
 from flushlab.suite.request import SuiteRequest
@@ -147,8 +148,8 @@ def _run_stock(request: SuiteRequest, volume: Volume) -> Side:
         seen: dict[str, Observation] = {}
         if request.prepare:
             shell = ["/bin/sh", "-c", request.prepare]
-            ended, seconds["prepare"], seen["prepare"] = observed(sandbox, shell, environment, stdout=2)
-            require_prepared(ended)
+            ended, seconds["prepare"], seen["prepare"] = observed(sandbox, shell, environment, run_listening)
+            require_prepared(ended, request)
         ended, seconds["command"], seen["command"] = observed(sandbox, request.words, environment)
         closing = time.monotonic()
         sandbox.stop()

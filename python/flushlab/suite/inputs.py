@@ -1,8 +1,8 @@
 """Inputs: the files that a prepare command reads, in the order in which migration tools apply them.
 
-Suite layer; reads the files, computes nothing else. Numbers in names count as numbers, so that `V10__x.sql`
-comes behind `V9__y.sql` and adding it appends. Where a tool orders otherwise, an added file merely looks
-inserted, and the prepare command runs in full.
+Suite layer; reads the files, and what they say about servers. Numbers in names count as numbers, so that
+`V10__x.sql` comes behind `V9__y.sql` and adding it appends. Where a tool orders otherwise, an added file
+merely looks inserted, and the prepare command runs in full.
 """
 
 from __future__ import annotations
@@ -11,14 +11,24 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
+from flushlab.build.choice import Sign, of_release, of_word
 from flushlab.errors import StorageError, UsageError
+from flushlab.settings.words import find_words
 
 _NUMBER = re.compile(r"(\d+)")
+_READ_BYTES = 1 << 20
+_HEAD = 8 << 10
+_DUMPED = re.compile(r"Server version|SQL Dump|^-- \S+ dump ", re.IGNORECASE | re.MULTILINE)
+_OTHER_SYSTEM = re.compile(
+    r"(?:^|[/._-])(?:postgres\w*|pgsql|sqlite3?|oracle|mssql|sqlserver|h2|hsqldb|db2)(?:[/._-]|$)",
+    re.IGNORECASE,
+)
+"""Migrations for several systems lie side by side."""
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +96,32 @@ def read_scripts(command: str, folder: Path) -> tuple[Input, ...]:
             if os.path.isfile(file) and not _is_program(file):  # noqa: PTH113
                 found[os.path.relpath(file, folder)] = file
     return tuple(_input(name, file) for name, file in sorted(found.items()))
+
+
+def signs_in(files: Sequence[Input], command: str, folder: Path) -> Iterator[Sign]:
+    """What files and a prepare command say about the servers that take them: the server of a dump, and words
+    that others refuse, each at its first place."""
+    known: set[str] = set()
+    for path, text in (*_texts(files, folder), ("the prepare command", command)):
+        is_sql = path.lower().endswith(".sql")
+        if is_sql and _DUMPED.search(text[:_HEAD]):
+            from flushlab.dataset.survey import header  # a suite without dumps starts without it
+
+            if (origin := header(text[:_HEAD])[1]) and origin not in known:
+                known.add(origin)
+                yield of_release(path, origin)
+        for word in find_words(text, "sql" if is_sql else "source"):
+            if word.says not in known:
+                known.add(word.says)
+                yield of_word(path, word)
+
+
+def _texts(files: Sequence[Input], folder: Path) -> Iterator[tuple[str, str]]:
+    """The beginnings of files, but for those of other database systems."""
+    for one in files:
+        if not _OTHER_SYSTEM.search(one.path):
+            with (folder / one.path).open("rb") as stream:
+                yield one.path, stream.read(_READ_BYTES).decode(errors="replace")
 
 
 def changes(before: Sequence[Input], now: Sequence[Input]) -> list[str]:

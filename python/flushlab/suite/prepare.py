@@ -10,8 +10,8 @@ Suite layer. Three conditions, otherwise the command runs in full:
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
 
 from flushlab.server.databases import is_system
 from flushlab.server.identifier import quoted
@@ -19,21 +19,57 @@ from flushlab.suite.templates import Facts, History
 
 Query = Callable[..., list[tuple[Any, ...]]]
 
-ROW_PER_FILE = frozenset(
-    {
-        *("flyway_schema_history", "schema_version"),  # Flyway 5 and later, before
-        *("schema_migrations", "gorp_migrations", "_sqlx_migrations"),  # Rails, dbmate; sql-migrate; sqlx
-        *("knex_migrations", "sequelizemeta", "phinxlog", "doctrine_migration_versions"),
-    }
-)
-ONE_STATE = frozenset(
-    {
-        *("alembic_version", "databasechangelog", "django_migrations", "goose_db_version", "migrations"),
-        *("_prisma_migrations", "__efmigrationshistory", "schema_history"),
-    }
-)
-"""Tables in which migration tools write down what they applied; lower case."""
 
+class Record(NamedTuple):
+    """The table in which migration tools write down what they applied.
+
+    Attributes:
+        tools: that have it.
+        columns: that it has, lower case; all of them, if it is known by its name.
+        by_file: a row for each file.
+        name: lower case; empty: the columns tell enough.
+    """
+
+    tools: str
+    columns: frozenset[str]
+    by_file: bool
+    name: str = ""
+
+    def fits(self, table: str, columns: Collection[str]) -> bool:
+        """Whether a table is one."""
+        if self.name:
+            return self.name == table.lower() and self.columns == columns
+        return self.columns <= set(columns)
+
+
+def _record(tools: str, columns: str, *, by_file: bool, name: str = "") -> Record:
+    return Record(tools, frozenset(columns.split()), by_file, name)
+
+
+RECORDS = (
+    _record("Flyway", "installed_rank version description script checksum success", by_file=True),
+    _record("golang-migrate", "version dirty", by_file=False),
+    _record("Rails, dbmate", "version", by_file=True, name="schema_migrations"),
+    _record("Ecto", "version inserted_at", by_file=True, name="schema_migrations"),
+    _record("sql-migrate", "id applied_at", by_file=True, name="gorp_migrations"),
+    _record("sqlx", "version description installed_on success checksum execution_time", by_file=True),
+    _record("Knex", "id name batch migration_time", by_file=True),
+    _record("Sequelize", "name", by_file=True, name="sequelizemeta"),
+    _record("Phinx", "version migration_name start_time end_time breakpoint", by_file=True),
+    _record("Doctrine", "version executed_at execution_time", by_file=True),
+    _record("DbUp", "schemaversionid scriptname applied", by_file=True),
+    _record("Liquibase", "id author filename dateexecuted orderexecuted md5sum", by_file=False),
+    _record("Alembic", "version_num", by_file=False, name="alembic_version"),
+    _record("Django", "id app name applied", by_file=False),
+    _record("goose", "id version_id is_applied tstamp", by_file=False),
+    _record("Prisma", "id checksum migration_name rolled_back_at applied_steps_count", by_file=False),
+    _record("Entity Framework", "migrationid productversion", by_file=False),
+    _record("Laravel", "id migration batch", by_file=False),
+    _record("TypeORM", "id timestamp name", by_file=False, name="migrations"),
+)
+"""By their columns, as a tool's table may have another name, and the name may be of another tool."""
+
+_COLUMNS = "SELECT table_schema, table_name, column_name FROM information_schema.columns"
 _ROUTINES = (
     "SELECT routine_schema, routine_name, routine_type, routine_definition FROM information_schema.routines",
     "SELECT trigger_schema, trigger_name, action_statement FROM information_schema.triggers",
@@ -46,23 +82,32 @@ _PRIVILEGES = "SELECT grantee, privilege_type, is_grantable FROM information_sch
 
 def histories(query: Query) -> tuple[History, ...]:
     """The records of migration tools in this server."""
-    known = ROW_PER_FILE | ONE_STATE
+    columns = dict[tuple[str, str], set[str]]()
+    for schema, table, column in query(_COLUMNS):
+        columns.setdefault((str(schema), str(table)), set()).add(str(column).lower())
+    found = [
+        (schema, table, record)
+        for schema, table in _tables(query)
+        if (record := next((one for one in RECORDS if one.fits(table, columns[schema, table])), None))
+    ]
     return tuple(
         History(
             schema=schema,
             table=table,
             rows=int(query(f"SELECT COUNT(*) FROM {quoted(schema, table)}")[0][0]),
             checksum=_checksum(query, schema, table),
+            by_file=record.by_file,
         )
-        for schema, table in _tables(query)
-        if table.lower() in known
+        for schema, table, record in found
     )
 
 
 def reason_not_reusable(facts: Facts) -> str:
     """Reason why a template cannot be extended; empty: it can."""
+    if facts.errors:
+        return "the prepare command reported an error"
     if not facts.histories:
-        return "there is no table of a migration tool"
+        return "no table has the columns of a known migration tool"
     return "" if facts.rerunnable else "a second run of the prepare command failed or changed something"
 
 
@@ -73,7 +118,7 @@ def only_added(before: Sequence[History], after: Sequence[History], added: int) 
     if not then or then.keys() != now.keys():
         return False
     changed = [place for place in then if then[place] != now[place]]
-    by_file = [place for place in changed if place[1].lower() in ROW_PER_FILE]
+    by_file = [place for place in changed if now[place].by_file]
     return bool(changed) and all(now[place].rows == then[place].rows + added for place in by_file)
 
 

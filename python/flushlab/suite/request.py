@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from flushlab.build import Build, Progress, find_build, silent
+from flushlab.build.choice import Sign, caveats, choose
 from flushlab.datadir import DataRoot
 from flushlab.process import reap
 from flushlab.record import ServerIdentity, Value
 from flushlab.spec.commands import DatabaseSpec
+from flushlab.spec.parts import DEFAULT_SERVER
 from flushlab.suite.environment import Template, check_database, check_password, database_characters
-from flushlab.suite.inputs import Input, read_inputs
+from flushlab.suite.inputs import Input, read_inputs, read_scripts, signs_in
 from flushlab.suite.profile import CHOICES
 from flushlab.suite.templates import check_cache
 from flushlab.units import parse_size
@@ -41,6 +43,9 @@ class SuiteRequest(msgspec.Struct, frozen=True, kw_only=True):
         cache: folder of compressed templates, or None.
         limit_bytes: of templates, here and in the cache.
         scaled: settings of the option file that this machine cannot hold; base_notes: settings left out.
+        scripts: files that the prepare command names.
+        signs: what the user's files say about servers.
+        chosen: who chose the server, and how to choose another; empty: the user did.
     """
 
     spec: DatabaseSpec
@@ -58,6 +63,9 @@ class SuiteRequest(msgspec.Struct, frozen=True, kw_only=True):
     dataset_key: Mapping[str, str] = {}
     scaled: tuple[Scaled, ...] = ()
     base_notes: tuple[str, ...] = ()
+    scripts: tuple[Input, ...] = ()
+    signs: tuple[Sign, ...] = ()
+    chosen: str = ""
 
     @property
     def prepare(self) -> str:
@@ -89,7 +97,9 @@ def read_request(
     Raises:
         UsageError, StorageError: an invalid value, with a hint.
     """
-    files = read_inputs(list(spec.inputs), Path.cwd())
+    folder = Path.cwd()
+    files, scripts = read_inputs(list(spec.inputs), folder), read_scripts(spec.prepare or "", folder)
+    signs = list(signs_in((*scripts, *files), spec.prepare or "", folder))
     key, brought = dict[str, str](), dict[str, Value]()
     name = spec.database
     if spec.dataset is not None:
@@ -97,11 +107,19 @@ def read_request(
 
         data = open_dataset(spec.dataset)
         name, key, brought = choose_database(data, name), dict(data.key), data.settings()
+        signs += data.signs()
     characters = database_characters(spec.charset, spec.collation)
     name = check_database(name or "app")
     for reaped in reap():
         progress(f"cleaned up after an earlier run: {reaped}")
-    found = find_build(spec.server, basedir=Path(spec.basedir) if spec.basedir else None, progress=progress)
+    if spec.base:
+        from flushlab.server.sandbox.base_file import signs as signs_of
+
+        signs += signs_of(Path(spec.base))
+    server, chosen = server_of(spec, signs, progress)
+    found = find_build(server, basedir=Path(spec.basedir) if spec.basedir else None, progress=progress)
+    for caveat in caveats(signs, found):
+        progress(f"warning: {caveat}")
     settings: Mapping[str, Value] = {}
     if spec.settings:
         from flushlab.settings.admission import parse_settings
@@ -126,7 +144,20 @@ def read_request(
         limit_bytes=parse_size(spec.cache_size),
         scaled=scaled,
         base_notes=notes,
+        scripts=scripts,
+        signs=tuple(signs),
+        chosen=chosen,
     )
+
+
+def server_of(spec: DatabaseSpec, signs: Sequence[Sign], progress: Progress) -> tuple[str, str]:
+    """The server's name, and who chose it; tells of a choice."""
+    if spec.server is not None or spec.basedir is not None:
+        return spec.server or DEFAULT_SERVER, ""
+    if (choice := choose(signs)) is None:
+        return DEFAULT_SERVER, "default; --server mysql@8.0"
+    progress(choice.line)
+    return choice.server, "chosen by your files; --server NAME"
 
 
 def _shape(brought: Mapping[str, Value], build: Build) -> dict[str, Value]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from flushlab.build.choice import of_word, other
 from flushlab.datadir import DataRoot, Snapshot, Snapshots
 from flushlab.errors import FlushlabError, SnapshotDamaged, UsageError
 from flushlab.process import myself
@@ -27,11 +28,12 @@ from flushlab.server.sandbox.contents import initialised
 from flushlab.server.variables import changed_values
 from flushlab.server.watched import watched
 from flushlab.settings.admission import require_admitted
+from flushlab.settings.words import find_words
 from flushlab.suite import command, prepare
 from flushlab.suite.command import Ended
 from flushlab.suite.endpoint import ResetEndpoint
 from flushlab.suite.environment import create_database, fields_of, variables
-from flushlab.suite.inputs import changes, read_scripts
+from flushlab.suite.inputs import changes
 from flushlab.suite.monitor import Objects, SuiteMonitor
 from flushlab.suite.profile import content_settings, throwaway
 from flushlab.suite.request import SuiteRequest
@@ -91,19 +93,44 @@ class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
     observation: Any = None
 
 
-def require_prepared(ended: Ended) -> None:
-    """Raises KeyboardInterrupt if the user ended the prepare command, UsageError if it failed.
+def require_prepared(ended: Ended, request: SuiteRequest) -> None:
+    """Refuses what a prepare command left behind if it did not succeed.
 
-    Tools that shut down in order exit with 0 when they are interrupted, with half of the work done.
+    Tools that shut down in order exit with 0 when they are interrupted, with half of the work done. So does a
+    script that goes on behind a client that failed.
+
+    Raises:
+        KeyboardInterrupt: the user ended it.
+        UsageError: it failed, or it reported an error and its result was not asked for.
     """
     if ended.interrupted:
         raise KeyboardInterrupt
+    said = f": {ended.errors[0]}" if ended.errors else ""
+    on = f"on {request.build.name}{f' ({request.chosen})' if request.chosen else ''}"
+    none = "no template was kept and the suite did not run"
+    ways = list(_ways(ended, request))
     if ended.exit_code != 0:
         raise UsageError(
-            f"the prepare command exited with code {ended.exit_code}; no template was kept and the suite"
-            " did not run",
-            hint="read the output of the prepare command above",
+            f"the prepare command exited with code {ended.exit_code} {on}; {none}{said}",
+            hint="; ".join(ways or ["read the output of the prepare command above"]),
         )
+    if ended.errors and not request.spec.keep_failed:
+        ways += ["end the command at its first error (set -e), or keep the result with --keep-failed"]
+        raise UsageError(
+            f"the prepare command reported an error {on}, although it exited with code 0; {none}{said}",
+            hint="; ".join(ways),
+        )
+
+
+def _ways(ended: Ended, request: SuiteRequest) -> Iterator[str]:
+    """What of the output another server takes, and its name."""
+    build = request.build
+    words = [
+        one for one in find_words(ended.tail, "message") if not one.taken_by(build.flavor, build.version)
+    ]
+    name = other([*request.signs, *(of_word("it", one) for one in words)], build.flavor, build.version)
+    if words and name:
+        yield f"{name} takes {words[0].says}: try --server {name}"
 
 
 class Session:
@@ -131,7 +158,7 @@ class Session:
             characters=request.characters,
             dataset=request.dataset_key,
             prepare=request.prepare,
-            scripts=read_scripts(request.prepare, Path.cwd()),
+            scripts=request.scripts,
             environment=tuple(f"{one.name}={one.text}" for one in request.templates),
             inputs=request.inputs,
         )
@@ -274,6 +301,12 @@ class Session:
         if not self._recipe.prepare:
             return self._unprepared(), "none"
         found = self._templates.find(self._recipe)
+        if found is not None and (errors := read_facts(found).errors):
+            if self._request.spec.keep_failed:
+                self._note(_kept_failed(errors))
+            else:
+                self._templates.drop(found)
+                found = None
         if found is not None:
             return found, "hit"
         known = self._templates.find_prefix(self._recipe)
@@ -354,11 +387,11 @@ class Session:
             ended = self._prepare_once(environment)
             seconds = self._prepare_s
             if known is None or ended.interrupted:
-                require_prepared(ended)
+                require_prepared(ended, self._request)
             after = prepare.histories(sandbox.query)
             if known is not None:
                 added = len(self._recipe.inputs) - len(known.inputs)
-                if ended.exit_code != 0:
+                if ended.exit_code != 0 or ended.errors:
                     self._say(_in_full(known, "cannot be extended: the prepare command failed on it"))
                     return None
                 if not prepare.only_added(known.histories, after, added):
@@ -366,11 +399,14 @@ class Session:
                     self._say(_in_full(known, f"cannot be extended: {why}"))
                     return None
                 seconds += known.prepare_seconds
+            if ended.errors:
+                self._note(_kept_failed(ended.errors))
             sandbox.stop()
 
             def facts() -> Facts:
                 rerunnable = known is not None or (
-                    bool(after and self._recipe.inputs) and self._changes_nothing(sandbox, environment)
+                    bool(after and self._recipe.inputs and not ended.errors)
+                    and self._changes_nothing(sandbox, environment)
                 )
                 return Facts(
                     folder=str(Path.cwd()),
@@ -379,6 +415,7 @@ class Session:
                     histories=after,
                     rerunnable=rerunnable,
                     prepare_seconds=seconds,
+                    errors=ended.errors,
                 )
 
             return self._templates.capture(self._recipe, sandbox.datadir, facts)
@@ -388,7 +425,7 @@ class Session:
         began = time.monotonic()
         sys.stderr.flush()
         try:
-            return command.run([_SHELL, "-c", self._recipe.prepare], environment, stdout=2)
+            return command.run_listening([_SHELL, "-c", self._recipe.prepare], environment)
         finally:
             self._prepare_s += time.monotonic() - began
 
@@ -402,10 +439,11 @@ class Session:
         before = prepare.fingerprint(sandbox.query)
         ended = self._prepare_once(environment)
         if ended.interrupted:
-            require_prepared(ended)
-        if ended.exit_code != 0:
+            raise KeyboardInterrupt
+        failed = ended.exit_code != 0 or bool(ended.errors)
+        if failed:
             self._say("the second run failed; the template keeps the result of the first run")
-        return ended.exit_code == 0 and prepare.fingerprint(sandbox.query) == before
+        return not failed and prepare.fingerprint(sandbox.query) == before
 
     def _start(self, snapshot: Snapshot, count: int, clones: int | None = 0) -> Servers:
         """Starts servers on a template; a damaged one is dropped, so that it is made anew after
@@ -454,7 +492,10 @@ class Session:
 
 
 def observed(
-    sandbox: Sandbox, words: Sequence[str], environment: Mapping[str, str], stdout: int | None = None
+    sandbox: Sandbox,
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    run: Callable[[Sequence[str], Mapping[str, str]], Ended] = command.run,
 ) -> tuple[Ended, float, Observation]:
     """Runs a command and watches a server meanwhile: how it ended, its seconds, and the findings."""
     from flushlab.telemetry import Observation, observe  # for comparisons only: they take long to import
@@ -462,7 +503,7 @@ def observed(
     seen = Observation()
     with observe(sandbox, seen):
         began = time.monotonic()
-        ended = command.run(words, environment, stdout=stdout)
+        ended = run(words, environment)
         took = time.monotonic() - began
     return ended, took, seen
 
@@ -475,6 +516,10 @@ def settings_of(sandbox: Sandbox, names: Iterable[str]) -> dict[str, Value]:
 def since_process_start() -> float:
     """Seconds since this process was started, the interpreter's own start included: proc(5)."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) - myself().start_ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _kept_failed(errors: Sequence[str]) -> str:
+    return f"the template was kept although the prepare command reported an error: {errors[0]}"
 
 
 def _in_full(known: Facts, why: str) -> str:

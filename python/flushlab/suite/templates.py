@@ -40,7 +40,7 @@ from flushlab.process import passing_folder
 from flushlab.record import Value
 from flushlab.suite.inputs import Input, chain
 
-FORMAT = "5"
+FORMAT = "6"
 """Raise this when the way templates are made changes."""
 
 FACTS = "flushlab-template.json"
@@ -72,12 +72,14 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         schema, table: of the record.
         rows: how many, when the template was captured.
         checksum: of its content then.
+        by_file: the tool writes a row for each file.
     """
 
     schema: str
     table: str
     rows: int
     checksum: int
+    by_file: bool = True
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +91,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         histories: of migration tools.
         rerunnable: a second run of the prepare command changed nothing.
         prepare_seconds: of the first run, with the throwaway settings.
+        errors: that it reported.
     """
 
     folder: str = ""
@@ -97,6 +100,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     histories: tuple[History, ...] = ()
     rerunnable: bool = False
     prepare_seconds: float = 0.0
+    errors: tuple[str, ...] = ()
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,6 +34,7 @@ from flushlab.record import (
     ServerIdentity,
     Slice,
     Stage,
+    TableRows,
     Trial,
     Value,
     Warning,
@@ -49,6 +50,7 @@ from flushlab.telemetry import Observation, counted_by, observe
 from flushlab.telemetry.cpu import wanted_by_others
 from flushlab.trial.on_cluster import findings
 from flushlab.workload import CommandWorkload, Measured, Timing, Workload
+from flushlab.workload.data.plan import DATABASE as PLANS
 from flushlab.workload.engine_options import EngineOptions
 
 DISCARD_STEAL_SHARE = 0.10
@@ -64,6 +66,13 @@ SAMPLE_S = 0.3
 """At others, at each end."""
 CAVEAT_SHARE = 0.04
 """From here on it is said."""
+_LARGEST = 5
+"""Tables that are named."""
+SIZES = (
+    "SELECT table_schema, table_name, engine, table_rows, data_length + index_length"
+    f" FROM information_schema.tables WHERE table_schema NOT IN {SYSTEM_LIST} AND table_schema <> '{PLANS}'"
+    " AND engine IS NOT NULL"
+)
 ROUNDING_SHARE = 0.25
 """A number that reads back within this share of what was asked was rounded; beyond it, it was not taken."""
 REDO_WRAPS = 1.5
@@ -132,6 +141,7 @@ class Draft:
     seconds: dict[str, float] = field(default_factory=dict)
     settings: Mapping[str, Value] = field(default_factory=dict)
     data_bytes: int | None = None
+    tables: tuple[TableRows, ...] = ()
     warnings: tuple[Warning, ...] = ()
     output: str = ""
     server: Server | None = None
@@ -156,7 +166,7 @@ class Draft:
         if broken:
             return broken
         # Of somebody's server it is not asked: it may have so many tables that the answer takes minutes.
-        bytes_of = {} if isinstance(server, RemoteGroup) else _bytes_by_engine(server)
+        bytes_of, self.tables = ({}, ()) if isinstance(server, RemoteGroup) else _sizes(server)
         self.data_bytes = sum(bytes_of.values()) if bytes_of else None
         self.warnings = (*caveats, *_other_engines(bytes_of))
         return ""
@@ -225,6 +235,7 @@ class Draft:
             unit=measured.unit,
             higher_is_better=measured.higher_is_better,
             seed=measured.seed,
+            stand_in=measured.stand_in,
             load=measured.load,
             observed=measured.observed,
             before=seen.before,
@@ -251,6 +262,7 @@ class Draft:
             variant=self.variant,
             settings=self.settings,
             data_bytes=self.data_bytes,
+            tables=self.tables,
             server=server.identity if server else None,
             storage=server.storage if server else None,
             launch=self.launch,
@@ -354,14 +366,14 @@ def without_effect(
     return [Warning("no-effect", finding.text, finding.setting) for finding in no_effect(evidence)]
 
 
-def _bytes_by_engine(server: Server) -> dict[str, int]:
-    """Size of all user tables by engine, as the server estimates it."""
-    rows = server.query(
-        "SELECT engine, SUM(data_length + index_length) FROM information_schema.tables"
-        f" WHERE table_schema NOT IN {SYSTEM_LIST}"
-        " AND engine IS NOT NULL GROUP BY engine"
-    )
-    return {str(engine): int(size or 0) for engine, size in rows}
+def _sizes(server: Server) -> tuple[dict[str, int], tuple[TableRows, ...]]:
+    """Size of all user tables by engine, and the largest of them, as the server estimates it."""
+    rows = server.query(SIZES)
+    bytes_of: dict[str, int] = {}
+    for _, _, engine, _, size in rows:
+        bytes_of[str(engine)] = bytes_of.get(str(engine), 0) + int(size or 0)
+    largest = sorted(rows, key=lambda row: (-int(row[3] or 0), row[0], row[1]))[:_LARGEST]
+    return bytes_of, tuple(TableRows(f"{row[0]}.{row[1]}", int(row[3] or 0)) for row in largest)
 
 
 def _other_engines(bytes_of: Mapping[str, int]) -> list[Warning]:

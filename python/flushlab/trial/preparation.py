@@ -89,7 +89,7 @@ class Preparation:
         found = self.snapshots.find(key)
         if found is not None:
             return found
-        self.progress(f"preparing data for {workload.name} on {self.build.name}")
+        self.progress(f"preparing the workload {workload.name} on {self.build.name}")
         return self.snapshots.make(key, lambda target: self._fill(target, start, workload, layout))
 
     def _fill(

@@ -5,6 +5,7 @@ One workload, one file:
 - `oltp`, `upsert` and `txn`: loads of the native engine.
 - `sql`: a script, run by the native engine too.
 - `command`: any program.
+- `data`: a load of the native engine, made from the user's data.
 - `own_load`: the load that a running server has; observed, not driven.
 
 `parse` makes a workload from a name and options; `options` declares the options.
@@ -12,6 +13,7 @@ One workload, one file:
 
 from flushlab.workload.command import CommandWorkload
 from flushlab.workload.command_files import files_named
+from flushlab.workload.data import DataWorkload
 from flushlab.workload.event import Event, event_of
 from flushlab.workload.oltp import OltpWorkload
 from flushlab.workload.options import OptionInfo
@@ -42,6 +44,7 @@ from flushlab.workload.upsert import UpsertWorkload
 __all__ = [
     "ON_DATA",
     "CommandWorkload",
+    "DataWorkload",
     "Driving",
     "Event",
     "Measured",

@@ -295,6 +295,7 @@ def measured(driving: Driving, result: LoadResult, warm_up_s: float, warnings: I
         commits=result.commits,
         connections=driving.spec.threads,
         seed=driving.spec.seed,
+        stand_in=driving.stand_in,
     )
 
 

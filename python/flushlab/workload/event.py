@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from flushlab.record import OltpSpec, TxnSpec, TxnStatement
 from flushlab.workload.command import CommandWorkload
+from flushlab.workload.data import DataWorkload
 from flushlab.workload.oltp import WRITES, OltpWorkload
 from flushlab.workload.own_load import UNIT, OwnLoad
 from flushlab.workload.protocol import Workload
@@ -59,6 +60,9 @@ def event_of(workload: Workload) -> Event:
         return Event("rows/s", 1)
     if isinstance(workload, OltpWorkload):
         return Event("transactions/s", _oltp_rows(workload.name, workload.statements))
+    if isinstance(workload, DataWorkload):
+        shares = workload.shares
+        return Event("transactions/s", 1 + shares["delete"] / sum(shares.values()))
     assert isinstance(workload, TxnWorkload), "every workload counts something"
     return Event("transactions/s", _txn_rows(workload.spec))
 

@@ -14,8 +14,10 @@ from flushlab.record import Value
 from flushlab.server.databases import require_not_system
 from flushlab.spec.option import flag
 from flushlab.spec.parts import WorkloadSpec
-from flushlab.workload import command, oltp, own_load, sql, sysbench, txn, upsert
+from flushlab.workload import command, data, oltp, own_load, sql, sysbench, txn, upsert
 from flushlab.workload.command import CommandWorkload
+from flushlab.workload.data import DataWorkload
+from flushlab.workload.data.workload import require_shares
 from flushlab.workload.engine_options import check_schedule
 from flushlab.workload.oltp import OltpWorkload
 from flushlab.workload.options import OptionInfo, Spelling, check_tls, settle
@@ -28,6 +30,7 @@ from flushlab.workload.upsert import UpsertWorkload
 MIN_SECONDS, MAX_SECONDS = 0.1, 86_400.0
 _OPTIONS: Mapping[str, tuple[OptionInfo, ...]] = {
     **dict.fromkeys(oltp.NAMES, oltp.OPTIONS),
+    data.NAME: data.OPTIONS,
     upsert.NAME: upsert.OPTIONS,
     txn.PREFIX: txn.OPTIONS,
     sql.PREFIX: sql.OPTIONS,
@@ -145,6 +148,9 @@ def build_workload(
         return SqlWorkload.read(name, folder or Path(), settled)
     if kind == txn.PREFIX:
         return TxnWorkload.read(name, folder or Path(), settled)
+    if kind == data.NAME:
+        require_shares(settled, spelling)
+        return msgspec.convert(settled, DataWorkload)
     if kind == upsert.NAME:
         upsert.parse_commit(str(settled["commit"]), spelling)
         return msgspec.convert(settled, UpsertWorkload)
@@ -199,7 +205,7 @@ def _kind(name: str) -> str:
     raise UsageError(
         f"there is no workload {name!r}",
         hint=(f"did you mean {near[0]}? " if near else "")
-        + f"available: {', '.join(oltp.NAMES)}, {upsert.NAME}, txn:FILE, sql:FILE and 'command: …'",
+        + f"available: {', '.join(workload_names())}, txn:FILE, sql:FILE and 'command: …'",
     )
 
 
@@ -213,7 +219,7 @@ def _oltp(name: str, settled: Mapping[str, Value]) -> OltpWorkload:
     return msgspec.convert({"name": name, "statements": statements, **plain}, OltpWorkload)
 
 
-ON_DATA = (command.PREFIX, sql.PREFIX, txn.PREFIX)
+ON_DATA = (command.PREFIX, sql.PREFIX, txn.PREFIX, data.NAME)
 """Beginnings of the names of workloads that run on the user's data."""
 
 
@@ -223,7 +229,7 @@ def on_data(workload: Workload, database: str) -> Workload:
     Raises:
         UsageError: the database is the server's own.
     """
-    if isinstance(workload, (CommandWorkload, SqlWorkload, TxnWorkload)):
+    if isinstance(workload, (CommandWorkload, DataWorkload, SqlWorkload, TxnWorkload)):
         return msgspec.structs.replace(workload, database=require_not_system(database))
     return workload
 

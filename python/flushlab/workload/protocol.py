@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from flushlab.record import LoadResult, LoadSpec, LostNode, ObservedLoad, Warning
+from flushlab.record import LoadResult, LoadSpec, LostNode, ObservedLoad, StandIn, Warning
 from flushlab.server.protocol import Server
 
 Window = AbstractContextManager[Any]
@@ -67,6 +67,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
         output: of a command, within bounds.
         seed: of its draws, or None.
         lost_nodes: of a cluster, that died in the window, which went on.
+        stand_in: of a load that is made from the user's data; else None.
     """
 
     result: float
@@ -82,6 +83,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     output: str = ""
     seed: int | None = None
     lost_nodes: tuple[LostNode, ...] = ()
+    stand_in: StandIn | None = None
 
 
 COMMITS = 20
@@ -96,11 +98,13 @@ class Driving(msgspec.Struct, frozen=True, kw_only=True):
         spec: the load.
         unit: of the result.
         grain: share of one event in the result; the resolution of a second.
+        stand_in: as of `Measured`.
     """
 
     spec: LoadSpec
     unit: str
     grain: int = 1
+    stand_in: StandIn | None = None
 
 
 class Workload(Protocol):

@@ -40,11 +40,15 @@ def test_the_users_own_settings_win() -> None:
     assert "--sql-mode=ANSI" in words("mysql@5.7", sql_mode="ANSI")
 
 
-@pytest.mark.parametrize("server", ["mysql", "mariadb", "mysql-8.0.15-a893e37643da", "/opt/mysql.tar.gz"])
+@pytest.mark.parametrize("server", ["mysql-8.0.15-a893e37643da", "/opt/mysql.tar.gz"])
 def test_an_image_takes_a_version(server: str) -> None:
     with pytest.raises(UsageError, match="there is no known image for it") as caught:
         parse_image(server)
     assert caught.value.hint and "mysql@8.0" in caught.value.hint
+
+
+def test_a_flavor_alone_is_the_image_of_its_series() -> None:
+    assert (parse_image("mysql").tag, parse_image("mariadb").tag) == ("8.0", "10.11")
 
 
 def test_servers_below_the_profile_are_refused() -> None:

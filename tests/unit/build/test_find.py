@@ -133,10 +133,12 @@ def test_what_is_installed_is_not_listed_as_to_be_fetched(sources: list[Scripted
 
 
 def test_absent_build_is_not_fetched_if_that_is_not_wanted(sources: list[ScriptedSource]) -> None:
-    sources.append(ScriptedSource(more=["mysql@5.7.22"]))
-    with pytest.raises(BuildNotFound, match="'mysql' is not installed yet") as caught:
+    sources.append(ScriptedSource(more=["mysql@5.7.22", "mysql@8.0.15"]))
+    with pytest.raises(
+        BuildNotFound, match=r"'mysql', which stands for mysql@8\.0, is not installed yet"
+    ) as caught:
         find_build("mysql", get=False)
-    assert caught.value.hint == "run: flushlab server get mysql@5.7.22"
+    assert caught.value.hint == "run: flushlab server get mysql@8.0.15"
 
 
 def test_absence_lists_what_there_is(sources: list[ScriptedSource]) -> None:
@@ -150,37 +152,42 @@ def test_absence_lists_what_there_is(sources: list[ScriptedSource]) -> None:
 
 
 def test_ambiguous_fetch_lists_what_there_is(sources: list[ScriptedSource]) -> None:
-    sources.append(ScriptedSource(more=["mysql@5.7.22", "mysql@8.0.15"]))
+    sources.append(ScriptedSource(more=["mysql@8.0.15", "mysql@8.0.40"]))
     with pytest.raises(BuildNotFound, match="could mean several builds") as caught:
         find_build("mysql")
-    assert caught.value.hint == "give the version, for example mysql@5.7.22"
+    assert caught.value.hint == "give the version, for example mysql@8.0.15"
     assert sources[0].fetched == []
 
 
-def test_flavor_alone_means_a_server_that_runs_with_this_systems_libraries(
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("mariadb", "10.11.19"),
+        ("mariadb@10", "10.11.19"),
+        ("mariadb@11", "11.8.6"),
+        ("mysql", "8.0.15"),
+        ("mysql@8", "8.0.15"),
+        ("mysql@5", "5.7.22"),
+        ("mysql@9", "9.7.4"),
+    ],
+)
+@pytest.mark.parametrize("here", [[], ["mariadb@11.8.6"], ["mysql@5.7.22", "mysql@9.7.4"], ["mysql@8.4.9"]])
+def test_a_name_without_a_series_stands_for_one_series_whatever_is_here(
+    name: str, version: str, here: list[str], sources: list[ScriptedSource]
+) -> None:
+    every = ["mariadb@10.11.19", "mariadb@11.8.6", "mysql@5.7.22", "mysql@8.0.15", "mysql@9.7.4"]
+    sources.append(ScriptedSource(map(build, here), more=[one for one in every if one not in here]))
+    assert find_build(name).version_text == version
+
+
+def test_a_series_that_cannot_be_had_is_an_error_and_not_another_series(
     sources: list[ScriptedSource],
 ) -> None:
-    newer = build("mariadb@11.8.6", launcher=("/opt/ld-linux.so.2",))
-    sources.append(ScriptedSource([newer, build("mariadb@10.11.19")]))
-    assert find_build("mariadb").version == (10, 11, 19)
-    assert find_build("mariadb@11") == newer
-    assert find_build(newer.id) == newer
-
-
-def test_server_of_another_release_is_taken_where_there_is_no_other(sources: list[ScriptedSource]) -> None:
-    newer = build("mysql@9.7.4", launcher=("/opt/ld-linux.so.2",))
-    sources.append(ScriptedSource([newer]))
-    assert find_build("mysql") == newer
-
-
-def test_flavor_alone_fetches_what_runs_with_this_systems_libraries(sources: list[ScriptedSource]) -> None:
-    sources.extend(
-        [ScriptedSource(more=["mariadb@11.8.6"], release="trixie"), ScriptedSource(more=["mariadb@10.11.19"])]
-    )
-    sources[0].name = "another release"
-    assert find_build("mariadb").version == (10, 11, 19)
-    assert sources[0].fetched == []
-    assert find_build("mariadb@11.8").version == (11, 8, 6)
+    sources.append(ScriptedSource([build("mariadb@10.6.21")]))
+    with pytest.raises(
+        BuildNotFound, match=r"stands for mariadb@10\.11, is not available; installed: mariadb@10\.6"
+    ):
+        find_build("mariadb")
 
 
 def test_two_binaries_of_one_version_are_ambiguous_until_named_by_id(sources: list[ScriptedSource]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from flushlab.campaign.configurations import Configuration, Given, read, require_settings, spelled
 from flushlab.errors import StorageError, UsageError
+from flushlab.record import Value
 from flushlab.spec.parts import StorageSpec, WorkloadSpec
 
 FLUSH = {"innodb_flush_log_at_trx_commit": "2"}
@@ -107,6 +108,26 @@ def test_a_base_file_is_what_base_stands_for_and_what_settings_are_on_top_of() -
     }
 
 
+@pytest.mark.parametrize(
+    ("word", "settings"),
+    [
+        ("skip-log-bin", {"log_bin": "OFF"}),
+        ("skip-log-bin sync_binlog=1", {"log_bin": "OFF", "sync_binlog": "1"}),
+        ("sync_binlog=1 --disable-log-bin", {"sync_binlog": "1", "log_bin": "OFF"}),
+        ("log_bin", {"log_bin": "ON"}),
+    ],
+)
+def test_an_option_without_a_value_is_a_setting(word: str, settings: dict[str, Value]) -> None:
+    found = read([word], None)
+    assert found[word] == Given(None, settings)
+    assert read(spelled(found, None), None) == found
+
+
+def test_an_option_by_name_is_a_setting_too() -> None:
+    by_name: dict[str, Configuration] = {"a": {"skip_log_bin": 1}, "b": "new.cnf"}
+    assert read(by_name, None)["a"] == Given(None, {"log_bin": "OFF"})
+
+
 def test_configurations_by_name_are_whole_unless_there_is_a_base() -> None:
     by_name: dict[str, Configuration] = {"a": {"sync_binlog": 1}, "b": "new.cnf"}
     assert read(by_name, None) == {"a": Given(None, {"sync_binlog": 1}), "b": Given(Path("new.cnf"))}
@@ -125,7 +146,7 @@ def test_configurations_by_name_are_whole_unless_there_is_a_base() -> None:
         (["base"], "nothing to compare", "name configurations, for example: base"),
         (["text.cnf"], "text.cnf is not an option file", "my.cnf"),
         (["pipe"], "option file pipe is a pipe", "my.cnf"),
-        (["innodb-doublewrite"], "neither `base` nor", "give it a value: innodb_doublewrite="),
+        (["sync-binlog"], "neither `base` nor", "give it a value: sync_binlog="),
         (["a=1 b"], "'b' is neither", "quote"),
         (
             ["base", "base a=1"],

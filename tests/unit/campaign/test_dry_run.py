@@ -77,10 +77,12 @@ def test_what_only_the_first_run_can_tell_stays_unknown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("minutes", [0.1, 2])
 def test_too_short_a_budget_is_refused_alike_before_anything_starts(minutes: float) -> None:
-    with pytest.raises(BudgetTooSmall, match=r"is too short: .* need at least") as raised:
+    with pytest.raises(
+        BudgetTooSmall, match=r"too short: .* at floor strict and offers down to second need"
+    ) as raised:
         flushlab.tune(minutes=minutes, dry_run=True)
     assert raised.value.hint is not None
-    assert "use --minutes 3 or more, or --offer strict, which measures nothing below" in raised.value.hint
+    assert "use --minutes 3 or more, or --offer strict, which measures no offers" in raised.value.hint
     assert "--fixed NAME" in raised.value.hint
     flushlab.tune(minutes=3, dry_run=True)
 

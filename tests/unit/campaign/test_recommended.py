@@ -13,13 +13,14 @@ from flushlab.campaign.recommended import at_floor, best_arms, costs, offered
 from flushlab.campaign.recommended import recommended as of_campaign
 from flushlab.errors import UsageError
 from flushlab.experiment.frontier import FrontierPoint
-from flushlab.record import ServerIdentity, Warning
+from flushlab.record import Launch, ServerIdentity, Storage, Warning
 from flushlab.report import campaign
 from flushlab.report.answer import answer
 from flushlab.report.page import page
 from flushlab.report.page.head import head
 from flushlab.report.page.parts import Subject
 from flushlab.report.stored import request_of
+from flushlab.settings.durability import described
 from flushlab.settings.floor import Floor
 from tests.golden.test_compare_report import FACTS as COMPARED
 from tests.golden.test_reports import FACTS as TUNED
@@ -281,7 +282,10 @@ def test_a_gain_below_the_floor_is_an_offer_with_its_cost_and_the_way_to_its_fil
     assert of_campaign(STRICT_ONLY) == (), "what is handed over keeps the floor"
     (offer,) = offered(STRICT_ONLY)
     assert (offer.offer, offer.floor, offer.settings) == (True, "second", SECOND.settings)
-    assert offer.costs == ("if the operating system crashes or the power fails: about 1 s of commits",)
+    assert offer.costs == (
+        "if the operating system crashes or the power fails: about 1 s of commits",
+        f"replicas: {LOSSY['replication']}",
+    )
     (step,) = offer.next_steps
     assert step.commands == (f"flushlab report {TUNED.campaign_id} --floor second --out second",)
     assert offered(TUNED) == ()
@@ -294,7 +298,7 @@ def test_a_stored_tuning_hands_over_another_floor_that_it_has_measured() -> None
     assert (offered(lower), lower.floor) == ((), "second")
     safer = at_floor(lower, Floor.STRICT)
     assert (of_campaign(safer), safer.floor) == ((), "strict")
-    with pytest.raises(UsageError, match="measured nothing below the floor second"):
+    with pytest.raises(UsageError, match="at floor strict and offers down to second, none at floor relaxed"):
         at_floor(STRICT_ONLY, Floor.RELAXED)
     with pytest.raises(UsageError, match="is none"):
         at_floor(COMPARED, Floor.STRICT)
@@ -321,6 +325,22 @@ def test_an_offer_that_the_users_settings_are_already_says_to_keep_them() -> Non
     (offer,) = offered(changed(RAISED, yours=own, offers=(point,), lowest="second"))
     assert (offer.settings, offer.next_steps[0].commands) == ({}, ())
     assert "keep them" in offer.next_steps[0].what
+
+
+def test_costs_name_replicas_and_galera_nodes_although_a_sandbox_has_none() -> None:
+    identity = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19")
+
+    def words(flush: int) -> dict[str, str]:
+        return described({"innodb_flush_log_at_trx_commit": flush}, identity, Storage(), Launch())
+
+    _, replicas, galera = costs(words(2), words(1))
+    assert replicas.startswith(
+        "replicas: with a binary log, they may be ahead of this server after an OS crash"
+    )
+    assert galera.startswith(
+        "Galera: a node gets the commits that it lost from the others; if all fail at once"
+    )
+    assert costs(words(1), words(2)) == ()
 
 
 def test_costs_name_the_failures_that_a_change_weakens_and_no_other() -> None:

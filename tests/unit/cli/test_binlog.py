@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,7 @@ from click.testing import CliRunner, Result
 
 from flushlab import _core
 from flushlab.cli.app import make_app
-from flushlab.cli.binlog import REFUSALS
-from flushlab.errors import BinlogDamaged, FlushlabError, NotWritable, StorageError
+from flushlab.errors import BinlogDamaged, BinlogUnchecked, FlushlabError, NotWritable, StorageError
 
 app = make_app()
 
@@ -77,32 +78,19 @@ def test_a_crash_leaves_its_tail_in_the_last_file_only(files: list[Path]) -> Non
     assert isinstance(refusal(invoke(*files, "--crashed")), BinlogDamaged)
 
 
-def test_damage_is_named_with_its_place(files: list[Path]) -> None:
-    content = bytearray(files[0].read_bytes())
-    content[-100] ^= 1  # in the last row: behind it are XID and ROTATE
-    files[0].write_bytes(content)
+def test_damage_is_named_with_its_place_and_what_is_whole_ends_before_it(files: list[Path]) -> None:
+    content = bytearray(files[-1].read_bytes())
+    middle = len(content) // 2
+    content[middle] ^= 1
+    files[-1].write_bytes(content)
     result, reports = report(*files)
     error = refusal(result)
-    problem = reports[0]["problems"][0]
+    problem, whole_until = reports[-1]["problems"][0], reports[-1]["whole_until"]
     assert problem["rule"] == "checksum"
-    assert f"{files[0]} is damaged at {problem['offset']}" in error.message
-    assert str(reports[0]["whole_until"]) in str(error.hint)
-
-
-@pytest.mark.parametrize(
-    ("rules", "count", "hint"),
-    [
-        (["gtid"], 1, "--gaps"),
-        (["gtid"], 2, "whole up to 4096"),  # the other one is not listed
-        (["gtid", "checksum"], 2, "whole up to 4096"),
-        (["checksum"], 1, "whole up to 4096"),
-    ],
-)
-def test_a_gap_in_gtids_alone_needs_no_backup(rules: list[str], count: int, hint: str) -> None:
-    problems = [{"rule": rule, "offset": 4096, "message": "1-1-9 follows 1-1-7"} for rule in rules]
-    report = {"name": "binlog.000007", "problems": problems, "problem_count": count, "whole_until": 4096}
-    error = REFUSALS["damaged"](report)
-    assert hint in str(error.hint)
+    assert f"{files[-1]} is damaged at {problem['offset']}" in error.message
+    assert middle - 1000 < whole_until <= problem["offset"] <= middle
+    assert f"whole up to {whole_until};" in str(error.hint)
+    assert f"GTIDs up to {whole_until}: " in invoke(files[-1]).stdout
 
 
 def test_a_file_that_is_left_out_is_noticed(files: list[Path]) -> None:
@@ -118,8 +106,10 @@ def test_a_file_that_is_left_out_is_noticed(files: list[Path]) -> None:
 @pytest.mark.parametrize(
     ("content", "words", "hint"),
     [
-        (b"", "is empty", "remove it"),
+        (b"", "it is empty", "so does a failed copy"),
+        (b"\xfebin\0\0\0\0\x0f\1\0\0\0\x79", "ends before its first event is whole", "so does a failed copy"),
         (b"SQLite format 3", "not a binlog", "not their index"),
+        (b"\xfd7zXZ\0", "packed with xz", "neither gzip nor zstd"),
         (b"\xfdbin1234", "encrypted", "--read-from-remote-server"),
     ],
 )
@@ -128,11 +118,49 @@ def test_a_file_that_cannot_be_followed_is_not_called_damaged(
 ) -> None:
     file = tmp_path / "file"
     file.write_bytes(content)
-    error = refusal(invoke(file))
+    error = refusal(invoke(file, "--crashed"))
+    assert isinstance(error, BinlogUnchecked)
     assert words in error.message
     assert hint in str(error.hint)
     assert "damaged" not in error.message
     assert "backup" not in str(error.hint)
+
+
+def test_packed_files_are_read_as_the_binlogs_inside(files: list[Path]) -> None:
+    packed = files[0].with_name(f"{files[0].name}.gz")
+    packed.write_bytes(gzip.compress(files[0].read_bytes()))
+    result, reports = report(packed, *files[1:])
+    assert result.exit_code == 0
+    assert (reports[0]["packing"], reports[0]["bytes"]) == ("gzip", files[0].stat().st_size)
+    assert " bytes unpacked from gzip, " in invoke(packed).stdout
+    packed.write_bytes(packed.read_bytes()[:-9])
+    error = refusal(invoke(packed))
+    assert type(error) is StorageError
+    assert f"{packed} cannot be unpacked" in error.message
+
+
+def test_mariadbs_gtid_indexes_are_left_out(files: list[Path]) -> None:
+    index = files[0].with_name(f"{files[0].name}.idx")
+    index.write_bytes(b"\xfe\xfe\x0c\x01\x01\0\0\0")
+    result, reports = report(files[0], index, *files[1:])
+    assert (result.exit_code, [one["name"] for one in reports]) == (0, [str(file) for file in files])
+    assert "a GTID index of MariaDB" in refusal(invoke(index)).message
+
+
+def test_a_relay_log_does_not_show_whether_it_is_in_use(files: list[Path]) -> None:
+    content = bytearray(files[0].read_bytes())
+    content[21] |= 0x40
+    size = 4 + struct.unpack_from("<I", content, 13)[0]
+    struct.pack_into("<I", content, size - 4, zlib.crc32(content[4 : size - 4]))
+    files[0].write_bytes(content)
+    result = invoke(files[0])
+    assert result.exit_code == 0
+    assert "(mysql 9.7.4, relay log)" in result.stdout
+    assert "transactions;" not in result.stdout
+    files[0].write_bytes(content[:-EVENT_CUT])
+    error = refusal(invoke(files[0], "--crashed"))
+    assert "the file ends inside an event" in error.message
+    assert "relay_log_recovery" in str(error.hint)
 
 
 def event(content: bytes, kind: int, body: bytes) -> bytes:

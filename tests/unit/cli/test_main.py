@@ -221,7 +221,7 @@ def test_help_is_spelled_in_the_terminals_encoding_too(encoding: str, dots: str)
         check=True,
         env={**os.environ, "PYTHONIOENCODING": encoding},
     )
-    assert f"oltp_read_write, {dots}" in done.stdout.decode(encoding)
+    assert f"7200rpm, {dots}" in done.stdout.decode(encoding)
 
 
 def test_every_character_that_flushlab_prints_has_a_spelling_in_ascii() -> None:

@@ -118,10 +118,21 @@ def test_included_files_are_read_and_named(tmp_path: Path) -> None:
     folder = tmp_path / "conf.d"
     folder.mkdir()
     (folder / "a.cnf").write_text("[mysqld]\nsync_binlog = often\n")
+    (folder / ".hidden.cnf").write_text("[mysqld]\nport = 1\n")
+    (folder / "dir.cnf").mkdir()
     (folder / "b.txt").write_text("not an option file\n")
     document = checked(f"!includedir {folder}\n", tmp_path, "--server", "mysql@8.0.15")
-    (finding,) = document["findings"]
+    read, finding = document["findings"]
+    assert read["text"] == f"{folder} was read on this machine: .hidden.cnf, a.cnf"
     assert (finding["path"], finding["line"]) == (str(folder / "a.cnf"), 2)
+
+
+def test_a_template_has_no_floor(tmp_path: Path) -> None:
+    file = tmp_path / "my.cnf.j2"
+    file.write_text("[mysqld]\nport = {{ port }}\n")
+    with pytest.raises(UsageError, match=r"is a template: line 2 has \{\{ … \}\}") as caught:
+        run("--check", str(file), "--server", "mysql@8.0.15")
+    assert caught.value.hint == "give the rendered file"
 
 
 def test_a_file_that_anybody_may_write_to_is_told_to_be_ignored(tmp_path: Path) -> None:

@@ -215,3 +215,20 @@ def test_the_key_changes_with_each_file(tmp_path: Path) -> None:
     before = folder(tmp_path, item=TABLE, line=TABLE).key
     assert folder(tmp_path, item=TABLE, line=TABLE).key == before
     assert folder(tmp_path, line=TABLE + ROWS).key != before
+
+
+def test_files_of_folders_go_into_one_database_if_it_is_none_of_theirs(tmp_path: Path) -> None:
+    for name in ("orders", "users"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "ddl.sql").write_text(TABLE.replace("item", name))
+    data = open_dataset(tmp_path)
+    assert isinstance(data, SqlFolder)
+    with pytest.raises(UsageError, match="has 2 databases: orders, users") as error:
+        choose_database(data, None)
+    assert error.value.hint is not None
+    assert "another NAME loads all files into one database" in error.value.hint
+    assert choose_database(data, "asked") == "asked"
+    assert loaded(data) == ["lenient", "asked: ddl.sql", "asked: ddl.sql"]
+    recording = Recording()
+    recording.database = choose_database(data, "users")
+    assert loaded(data, recording) == ["lenient", "orders: ddl.sql", "users: ddl.sql"]

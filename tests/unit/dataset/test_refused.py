@@ -16,21 +16,56 @@ def hint(errno: int, said: str, origin: str, identity: ServerIdentity, *, cut_of
     survey = Survey(
         digest="", bytes=0, sql_bytes=0, databases=(), origin=origin, cut_off=("x.sql",) * cut_off
     )
-    error = refused(f"shop.sql, statement 4 (line 9): ERROR {errno}: {said}", errno, survey, identity)
+    place = "" if said.startswith("ERROR") else f"ERROR {errno}: "
+    error = refused(f"shop.sql, statement 4 (line 9): {place}{said}", errno, survey, identity)
     assert error.exit_code == 5
     return str(error.hint)
 
 
 def test_unknown_collation_names_the_dumps_server_and_how_to_replace_it() -> None:
     assert hint(1273, "Unknown collation: 'utf8mb4_0900_ai_ci'", "MySQL 8.0.36", MARIADB) == (
-        "the dump is from MySQL 8.0.36, this is MariaDB 10.11; try --server mysql,"
+        "the dump is from MySQL 8.0.36, this is MariaDB 10.11; try --server mysql@8.0,"
         " or replace it in the dump: sed 's/utf8mb4_0900_ai_ci/utf8mb4_unicode_520_ci/g'"
     )
 
 
 def test_syntax_of_another_flavor_names_that_server() -> None:
-    assert hint(1064, "You have an error", "MariaDB 11.8.6", MYSQL).endswith("try --server mariadb")
-    assert "wrote this" in hint(1064, "You have an error", "", MYSQL)
+    assert hint(1064, "You have an error", "MariaDB 11.8.6", MYSQL).endswith("try --server mariadb@11.8")
+    assert hint(1064, "You have an error", "MySQL 8.4.3", MYSQL).endswith("try --server mysql@9.7")
+
+
+@pytest.mark.parametrize(
+    ("said", "identity", "server"),
+    [
+        ("ERROR 1101 (42000): BLOB, TEXT … column 'bio' can't have a default value", MYSQL, "mariadb@10.11"),
+        ("ERROR 1901 (HY000): Function or expression 'dayname()' cannot be used", MARIADB, "mysql@8.0"),
+        ("ERROR 3763 (HY000): Expression of generated column 'b' contains a …", MYSQL, "mariadb@10.11"),
+        ("ERROR 1305 (42000): FUNCTION app.BIN_TO_UUID does not exist", MARIADB, "mysql@8.0"),
+        ("ERROR 1064 (42000): near\n  CREATE SEQUENCE s START WITH 1", MYSQL, "mariadb@10.11"),
+        ("ERROR 1064 (42000): near\n  SELECT 1 MEMBER OF('[1]')", MYSQL, "mysql@9.7"),
+    ],
+)
+def test_the_error_or_the_statement_names_the_server_that_takes_it(
+    said: str, identity: ServerIdentity, server: str
+) -> None:
+    errno = int(said.split()[1])
+    assert hint(errno, said, "", identity) == f"try --server {server}"
+
+
+def test_the_dumps_words_name_the_server_where_the_statement_does_not() -> None:
+    survey = Survey(digest="", bytes=0, sql_bytes=0, databases=(), words=("comments /*!80…",))
+    error = refused("x.sql, statement 1: ERROR 1064: You have an error", 1064, survey, MARIADB)
+    assert error.hint == "try --server mysql@8.0"
+
+
+@pytest.mark.parametrize("identity", [MYSQL, MARIADB])
+@pytest.mark.parametrize("origin", ["", "own"])
+def test_no_server_is_named_where_none_is_known_to_take_the_statement(
+    identity: ServerIdentity, origin: str
+) -> None:
+    own = origin and ("MySQL 8.0.36" if identity is MYSQL else "MariaDB 10.11.2")
+    said = "ERROR 1064 (42000): You have an error near 'IGNORE'\n  REPLACE IGNORE INTO t VALUES (1)"
+    assert hint(1064, said, own, identity) == "correct the statement"
 
 
 def test_syntax_of_a_dump_without_its_end_may_be_a_statement_that_was_cut() -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.generate.schema import _Column, _generator, _values
+from flushlab.generate.schema import _generator, _values
+from flushlab.generate.tables import Column
 from flushlab.generate.types import parse_type
 
 
-def column(definition: str) -> _Column:
+def column(definition: str) -> Column:
     kind = parse_type(definition)
     assert kind is not None
-    return _Column(
+    return Column(
         name="c",
         type=kind,
         definition=definition,

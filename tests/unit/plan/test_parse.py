@@ -9,6 +9,7 @@ import pytest
 from flushlab.errors import UsageError
 from flushlab.plan.parse import parse_plan
 from flushlab.plan.plan import ArmPlan, Claim, Plan, Requirement
+from flushlab.record import Value
 from flushlab.settings.catalog import load_catalog
 from flushlab.spec.parts import WorkloadSpec
 
@@ -180,6 +181,19 @@ def test_positions_are_found_by_the_names_of_variables_and_options() -> None:
     assert plan.positions["arm.0.settings.innodb_doublewrite"] == (AFTER_BASE + 2, 14)
     assert plan.positions["arm.0.workload.threads"] == (AFTER_BASE + 3, 14)
     assert plan.positions["base.settings.sync_binlog"] == (5, 14)
+
+
+@pytest.mark.parametrize(
+    ("line", "settings"),
+    [
+        ("skip-log-bin = true", {"log_bin": "OFF"}),
+        ("skip_log_bin = false", {"log_bin": "ON"}),
+        ("loose_sync_binlog = 0", {"sync_binlog": 0}),
+        ("skip_name_resolve = true", {"skip_name_resolve": "ON"}),
+    ],
+)
+def test_prefixes_mean_in_plans_what_they_mean_to_servers(line: str, settings: dict[str, Value]) -> None:
+    assert parsed(arm(f"settings = {{ {line} }}")).arms[0].settings == settings
 
 
 def test_a_setting_that_only_the_server_knows_is_left_to_it() -> None:

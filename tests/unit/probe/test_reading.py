@@ -18,6 +18,11 @@ def test_the_reading_of_a_disk_names_its_sync_and_its_pairs() -> None:
     assert "a single connection gets 1,000 commits/s at most" in words
 
 
+def test_no_cell_of_the_table_lies_above_what_one_connection_gets_at_most() -> None:
+    record = probe_record(ceilings=(ceiling("1/1", "serial", 1, 1_570), *CEILINGS[1:]))
+    assert "a single connection gets 1,570 commits/s at most" in read(record)[0]
+
+
 def test_strict_is_bound_by_fsync_and_parallel_is_not_permitted_there() -> None:
     words = sentence(read(probe_record()), "At strict 1/1")
     ceiling_words = (

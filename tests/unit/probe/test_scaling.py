@@ -76,6 +76,16 @@ def test_where_groups_are_synced_the_disk_limits_the_gain() -> None:
     assert (found["redo", 64].low, found["redo", 64].high) == (found["redo", 64].ratio,) * 2
 
 
+def test_a_bound_of_the_disk_that_the_measurement_refutes_is_none() -> None:
+    refuted = tuple(
+        msgspec.structs.replace(one, ratio_low=2.1) if one.binlog_strategy == "redo" else one
+        for one in SERVERS
+    )
+    assert "redo" not in {one.binlog_strategy for one in gains(probe_record(servers=refuted))}
+    slower = (disk_result("fdatasync", 5), disk_result("pair", 4, bytes=512))
+    assert {one.binlog_strategy for one in gains(probe_record(disk=slower))} == {"parallel"}
+
+
 def test_where_groups_are_synced_no_wait_for_a_sync_counts_as_the_single_part() -> None:
     costs = tuple(
         msgspec.structs.replace(one, single_ns=1e6 * one.single_ns) for one in SERVERS[0].round_costs

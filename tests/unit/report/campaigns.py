@@ -58,9 +58,14 @@ SAFE = {
     "os_crash": "nothing is lost if the device honors flushes",
     "power_loss": "nothing is lost if the device honors flushes",
     "torn_page": "covered: doublewrite repairs torn pages",
-    "replication": "no binary log, so no replicas",
+    "replication": "no binary log; with one, replicas stay consistent if sync_binlog = 1",
 }
-LOSSY = {**SAFE, "os_crash": "about 1 s of commits", "power_loss": "about 1 s of commits"}
+LOSSY = {
+    **SAFE,
+    "os_crash": "about 1 s of commits",
+    "power_loss": "about 1 s of commits",
+    "replication": "with a binary log, they may be ahead of this server after an OS crash: rebuild them",
+}
 
 
 def ratio(estimate: float, low: float, high: float) -> Ratio:

@@ -1,6 +1,12 @@
 from __future__ import annotations
 
-from flushlab.record import FileActivity
+import io
+
+import msgspec
+from rich.console import Console
+
+from flushlab.record import FileActivity, KindTime, RowCounts
+from flushlab.report.bench import render
 from flushlab.report.page.arms import activity, by_arm, throughput
 from tests.unit.records import trial
 from tests.unit.report.campaigns import series_of
@@ -57,8 +63,21 @@ def test_nothing_told_is_nothing_shown() -> None:
     assert activity("x", [trial(deltas={})]) is None
 
 
-def test_a_command_is_counted_per_run() -> None:
+def test_each_workload_is_counted_per_unit_of_its_own() -> None:
     told = {"redo": FileActivity(fsyncs=30)}
-    found = activity("x", [trial(load=None, file_activity=told), trial(load=None, file_activity=told)])
-    assert found is not None
-    assert found.fsyncs == {"redo": 30.0}
+    kind = KindTime(kind="INSERT", count=1201, seconds=1.0, slowest_s=0.1, slowest_line=1)
+    script = msgspec.structs.replace(series_of(1201.0, 1), kinds=(kind,))
+    upsert = msgspec.structs.replace(series_of(4.0, 1), rows=RowCounts(committed=60, updated=0, commits=2))
+    for load, unit, higher_is_better, per, fsyncs in (
+        (None, "s", False, "run", 30),
+        (script, "s", False, "run", 30),
+        (upsert, "rows/s", True, "row", 0.5),
+        (series_of(10.0, 1), "transactions/s", True, "transaction", 3),
+    ):
+        one = trial(load=load, unit=unit, higher_is_better=higher_is_better, file_activity=told)
+        found = activity("x", [one, one])
+        assert found is not None
+        assert (found.per, found.fsyncs) == (per, {"redo": fsyncs})
+        console = Console(file=io.StringIO(), record=True, width=80)
+        console.print(render(one))
+        assert f"redo {fsyncs} per {per}" in console.export_text()

@@ -57,8 +57,8 @@ TUNE = {
     "base": ["--base", "{tmp}/my.cnf"],
     "settings": ["--set", "sync_binlog=7"],
     "fixed": ["--fixed", "innodb-flush-method", "--fixed", "sync_binlog"],
-    "dataset": ["--dataset", "dump.sql"],
-    "database": ["--dataset", "dump.sql", "--database", "shop"],
+    "dataset": ["--dataset", "dump.sql", "--workload", "data"],
+    "database": ["--dataset", "dump.sql", "--database", "shop", "--workload", "data"],
     "threads": ["--threads", "1,8"],
     "memory": ["--memory", "64M"],
     "objective": ["--objective", "p99", "--rate", "100"],
@@ -138,8 +138,8 @@ COMPARE = {
     "threads": [*TWO, "--threads", "3"],
     "base": [*TWO, "--base", "{tmp}/my.cnf"],
     "memory": [*TWO, "--base", "{tmp}/my.cnf", "--memory", "2G"],
-    "dataset": [*TWO, "--dataset", "dump.sql"],
-    "database": [*TWO, "--dataset", "dump.sql", "--database", "shop"],
+    "dataset": [*TWO, "--dataset", "dump.sql", "--workload", "oltp_update_non_index"],
+    "database": [*TWO, "--dataset", "dump.sql", "--database", "shop", "--workload", "data"],
     "basedir": [*TWO, "--basedir", "server"],
     "data_root": [*TWO, "--data-root", "data"],
     "disk_iops": [*TWO, "--disk-iops", "120"],
@@ -388,7 +388,9 @@ def test_a_server_named_by_an_option_file_is_named_by_it_again(
 
 
 def test_a_campaign_is_repeated_from_any_folder(ask: Any, tmp_path: Path) -> None:
-    words = repeated("tune", ask("tune", "--dataset", "dump.sql", "--data-root", "data"))
+    words = repeated(
+        "tune", ask("tune", "--dataset", "dump.sql", "--data-root", "data", "--workload", "data")
+    )
     assert words[words.index("--dataset") + 1] == str(tmp_path / "dump.sql")
     assert words[words.index("--data-root") + 1] == str(tmp_path / "data")
 

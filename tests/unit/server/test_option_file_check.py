@@ -96,8 +96,9 @@ def test_worst_case_memory_is_held_against_the_machine(tmp_path: Path) -> None:
         ("mariadb", "10.11.19"),
         ("mysql@5.7", "5.7.44"),
         ("mysql@8.0", "8.0.46"),
-        ("mysql@8", "8.4.9"),
-        ("mysql", "8.4.9"),
+        ("mysql@8", "8.0.46"),
+        ("mysql", "8.0.46"),
+        ("mysql@8.4", "8.4.9"),
     ],
 )
 def test_a_name_without_a_release_stands_for_a_stated_one(
@@ -105,6 +106,21 @@ def test_a_name_without_a_release_stands_for_a_stated_one(
 ) -> None:
     found = judged("[mysqld]\nsync_binlog = 1\n", tmp_path, name)
     assert (found.server.version_text, found.assumed) == (version, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("[mysqld]\nmysqlx_port = 33070\n", "8.0.46"),
+        ("[mysqld]\ninnodb_redo_log_capacity = 1G\n", "8.0.46"),
+        ("[mysqld]\nquery_cache_type = 1\nmysqlx_port = 33070\n", "5.7.44"),
+        ("[mysqld]\naria_pagecache_buffer_size = 64M\n", "10.11.19"),
+    ],
+)
+def test_a_file_is_judged_for_the_server_that_has_its_options(
+    text: str, version: str, tmp_path: Path
+) -> None:
+    assert judged(text, tmp_path, None).server.version_text == version
 
 
 def test_a_release_that_is_named_is_not_assumed(tmp_path: Path) -> None:

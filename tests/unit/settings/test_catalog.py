@@ -211,7 +211,7 @@ def test_sizes_are_written_as_every_version_takes_them() -> None:
 
 def test_where_a_setting_exists_joins_versions_that_follow_each_other() -> None:
     catalog = load_catalog()
-    assert catalog.where("innodb_log_file_size") == "mysql before 9.0; mariadb"
+    assert catalog.where("innodb_log_file_size") == "mysql before 9.3; mariadb"
     assert (
         catalog.where("innodb_change_buffering") == "mysql before 8.5; mysql since 9.0; mariadb before 11.0"
     )

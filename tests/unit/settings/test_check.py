@@ -76,9 +76,15 @@ def test_every_planted_mistake_is_found_with_its_line_and_nothing_else(server: S
     ],
     ids=str,
 )
-def test_clean_files_raise_no_alarm(file: str, server: ServerIdentity) -> None:
+def test_clean_files_raise_no_alarm_but_for_what_the_server_warns_of(
+    file: str, server: ServerIdentity
+) -> None:
     checked = check((FILES / file).read_text(encoding="utf-8"), server, loader=absent)
-    assert checked.findings == ()
+    deprecated = {"symbolic_links", "sql_mode"} if server.flavor == "mysql" else set()
+    assert {one.name for one in checked.findings} == deprecated - (
+        {"symbolic_links"} if server == MYSQL57 else set()
+    )
+    assert {one.kind for one in checked.findings} <= {"deprecated"}
     assert checked.starts
 
 
@@ -101,11 +107,17 @@ def test_a_file_can_switch_all_syncs_off() -> None:
 
 def test_what_is_below_a_floor_names_the_line_to_change() -> None:
     checked = of("[mysqld]\nskip_log_bin\ninnodb_flush_log_at_trx_commit = 2\n", MYSQL57)
-    (finding,) = below(checked, MYSQL57, Storage(), Floor.STRICT)
+    (finding,) = below(checked, "my.cnf", MYSQL57, Storage(), Floor.STRICT)
     assert (finding.kind, finding.name, finding.line) == ("below-floor", "innodb_flush_log_at_trx_commit", 3)
     assert finding.hint is not None
     assert finding.hint.startswith("innodb_flush_log_at_trx_commit = 1")
-    assert below(checked, MYSQL57, Storage(), Floor.SECOND) == ()
+    assert below(checked, "my.cnf", MYSQL57, Storage(), Floor.SECOND) == ()
+
+
+def test_a_default_below_a_floor_is_told_of_the_file() -> None:
+    (finding,) = below(of("[mysqld]\nlog_bin\n", MARIADB1011), "my.cnf", MARIADB1011, Storage(), Floor.STRICT)
+    assert finding.place == "my.cnf"
+    assert finding.text == "is 0 by default, which keeps the file below the floor strict"
 
 
 @pytest.mark.parametrize(
@@ -152,6 +164,13 @@ def test_options_of_plugins_are_only_noted_and_count_for_what_is_guaranteed() ->
         ("plugin", "note", False)
     ] * 2
     assert checked.guarantees(MYSQL80, Storage()).replication.level == "unknown"
+
+
+@pytest.mark.parametrize("name", ["audit_log_policy", "rpl_semi_sync_source_enabled", "validate_password"])
+def test_a_loose_option_of_a_plugin_is_never_refused(name: str) -> None:
+    loose, plain = only(f"loose_{name} = 1", MYSQL57), only(f"{name} = 1", MYSQL57)
+    assert "it takes effect only" in loose.text and loose.text.endswith("else the server passes over it")
+    assert "the server accepts it only" in plain.text and "loose_" in (plain.hint or "")
 
 
 def test_a_loose_name_that_the_server_lacks_does_not_stop_it() -> None:
@@ -246,18 +265,23 @@ def test_the_last_of_several_values_wins_and_options_that_add_up_are_no_duplicat
 
 def test_overriding_in_an_included_file_is_only_noted() -> None:
     def loader(target: str, directory: bool) -> Iterable[tuple[str, str]]:
-        return [("b.cnf", "[mysqld]\nsync_binlog = 7\n")]
+        return [("/b.cnf", "[mysqld]\nsync_binlog = 7\n")]
 
-    checked = check("[mysqld]\nsync_binlog=1\n!include b.cnf\n", MYSQL80, path="a.cnf", loader=loader)
-    (finding,) = checked.findings
+    checked = check("[mysqld]\nsync_binlog=1\n!include /b.cnf\n", MYSQL80, path="a.cnf", loader=loader)
+    finding, included = checked.findings
+    assert included.kind == "include"
     assert (finding.kind, finding.severity, finding.place) == ("duplicate", "note", "a.cnf:2")
-    assert "b.cnf:2" in finding.text
-    assert checked.lines["sync_binlog"] == ("b.cnf", 2)
+    assert "/b.cnf:2" in finding.text
+    assert checked.lines["sync_binlog"] == ("/b.cnf", 2)
 
 
 def test_files_that_include_each_other_end() -> None:
-    checked = check("!include a", MYSQL80, loader=lambda target, _: [(target, "!include a")])
-    assert [one.kind for one in checked.findings] == ["include"]
+    checked = check("!include /a", MYSQL80, loader=lambda target, _: [(target, "!include /a")])
+    assert [(one.kind, one.severity, one.path) for one in checked.findings] == [
+        ("include", "note", "my.cnf"),
+        ("include", "note", "/a"),
+        ("include", "error", "/a"),
+    ]
 
 
 @pytest.mark.parametrize("line", ["!include /no/file", "!includedir /no/directory"])
@@ -533,7 +557,7 @@ def test_an_engine_without_a_log_keeps_no_floor(engine: str) -> None:
     kept = found.guarantees(MARIADB1011, Storage())
     assert level(kept) == Floor.THROWAWAY
     assert f"are {engine}" in kept.process_crash.text
-    assert "below-floor" in {one.kind for one in below(found, MARIADB1011, Storage(), Floor.STRICT)}
+    assert "below-floor" in {one.kind for one in below(found, "my.cnf", MARIADB1011, Storage(), Floor.STRICT)}
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,15 @@ import runpy
 from importlib import resources
 from pathlib import Path
 
+import pytest
+
+from flushlab.record import Value
 from flushlab.settings.option_names import (
     OptionNames,
     Release,
     load_option_names,
     read_help,
+    setting_of,
 )
 
 _SCRIPT = runpy.run_path(str(Path(__file__).parents[3] / "scripts" / "option_names.py"))
@@ -107,3 +111,30 @@ def test_help_text_gives_options_and_the_values_that_were_read() -> None:
     )
     assert told.names == {"basedir", "innodb_io_capacity", "log_bin"}
     assert told.values == {"basedir": "/usr/", "innodb_io_capacity": "200", "log_bin": "(No default value)"}
+
+
+@pytest.mark.parametrize(
+    ("word", "value", "setting"),
+    [
+        ("skip-log-bin", None, ("log_bin", "OFF")),
+        ("skip_log_bin", "1", ("log_bin", "OFF")),
+        ("skip_log_bin", "0", ("log_bin", "ON")),
+        ("disable-innodb-doublewrite", None, ("innodb_doublewrite", "OFF")),
+        ("enable-log-bin", None, ("log_bin", "ON")),
+        ("loose-skip-log-bin", None, ("log_bin", "OFF")),
+        ("log-bin", None, ("log_bin", "ON")),
+        ("innodb_file_per_table", None, ("innodb_file_per_table", "ON")),
+        ("skip-sync-binlog", None, ("sync_binlog", 0)),
+        ("skip-performance-schema", None, ("performance_schema", "OFF")),
+        ("skip-name-resolve", None, ("skip_name_resolve", "ON")),
+        ("loose_sync_binlog", "1", ("sync_binlog", "1")),
+        ("log-bin", "/var/log/mysql/bin", ("log_bin", "/var/log/mysql/bin")),
+        ("sync_binlog", None, ("sync_binlog", None)),
+        ("skip_foo", None, ("skip_foo", None)),
+        ("skip_foo", "1", ("skip_foo", "1")),
+    ],
+)
+def test_an_option_stands_for_a_setting_as_the_servers_take_it(
+    word: str, value: Value | None, setting: tuple[str, Value | None]
+) -> None:
+    assert setting_of(word, value) == setting

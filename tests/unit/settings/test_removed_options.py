@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from flushlab.record import ServerIdentity
+from flushlab.settings.admission import PLUGIN
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.check import check
 from flushlab.settings.option_names import load_option_names
@@ -44,7 +45,7 @@ def test_no_release_takes_an_option_after_its_end() -> None:
 
 def test_what_takes_the_place_of_an_option_is_an_option_of_some_server() -> None:
     named = {one.partition("=")[0] for gone in NAMES.removals.values() for one in gone.successors}
-    plugins = {"group_replication_ip_allowlist"} | {one for one in named if "." in one}
+    plugins = {one for one in named if PLUGIN.match(one)}
     unknown = {one for one in named - plugins if not {one, one.removeprefix("skip_")} & NAMES.names()}
     assert unknown == set()
 

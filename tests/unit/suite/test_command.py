@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -131,3 +132,76 @@ def test_a_signal_in_the_terminal_reaches_the_command_once() -> None:
     assert child.wait(PATIENCE_S) == 5
     os.close(primary)
     assert seen.count(b"got") == 1
+
+
+LISTENER = """
+import os, sys
+from flushlab.suite.command import run_listening
+ended = run_listening(["/bin/sh", "-c", sys.argv[1]], dict(os.environ))
+print(ended.exit_code, *ended.errors, sep="\\n")
+"""
+
+
+def listened(script: str) -> tuple[list[str], bytes]:
+    done = subprocess.run(
+        [sys.executable, "-c", LISTENER, script], capture_output=True, timeout=PATIENCE_S, check=True
+    )
+    return done.stdout.decode().splitlines(), done.stderr
+
+
+def test_what_is_listened_to_reaches_stderr_untouched_and_in_its_order() -> None:
+    found, err = listened("printf 'a\\0b\\r'; printf 'err\\n' >&2; printf 'end'; exit 3")
+    assert (found, err) == (["3"], b"a\0b\rerr\nend")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ERROR 1305 (42000) at line 2: FUNCTION app.BIN_TO_UUID does not exist",
+        "ERROR 1064 (42000) at line 3 in file: 'V2.sql': You have an error in your SQL syntax",
+        "ERROR: 1146 (42S02) at line 1: Table 'app.t' doesn't exist",
+        'Migration of schema `app` to version "2 - rows" failed! Please restore backups and roll back!',
+        "Migration failed for changeset db/changelog.xml::2::me:",
+        "A migration failed to apply. New migrations cannot be applied before the error is recovered from.",
+    ],
+)
+def test_clients_and_tools_that_fail_are_noticed_though_the_script_exits_with_0(line: str) -> None:
+    found, err = listened(f"printf '%s\\n' before {shlex.quote(f'db-1 | {line}')}; echo after")
+    assert found == ["0", line]
+    assert err.decode() == f"before\ndb-1 | {line}\nafter\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ERROR 2002 (HY000): Can't connect to local MySQL server through socket",
+        "ERROR: relation t does not exist at line 3",
+        "0 errors, 3 migrations applied",
+    ],
+)
+def test_a_script_that_waits_for_its_server_has_not_failed(line: str) -> None:
+    assert listened(f"echo {shlex.quote(line)}")[0] == ["0"]
+
+
+def test_an_error_without_an_end_of_line_is_noticed_at_the_end() -> None:
+    assert listened("printf 'ERROR 1064 (42000) at line 1: x'")[0] == ["0", "ERROR 1064 (42000) at line 1: x"]
+
+
+def test_a_process_that_the_command_leaves_behind_holds_nobody_up(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    found, _ = listened(f"(read line < {fifo}; echo late) & echo done")
+    assert found == ["0"]
+    fifo.open("w").close()  # it ends
+
+
+def test_a_command_has_a_terminal_where_flushlab_has_one() -> None:
+    primary, secondary = os.openpty()
+    script = "test -t 1 && test -t 2 && echo 'ERROR 1064 (42000) at line 1: x'; stty size <&1"
+    child = subprocess.Popen(
+        [sys.executable, "-c", LISTENER, script], stdout=subprocess.PIPE, stderr=secondary
+    )
+    os.close(secondary)
+    out, _ = child.communicate(timeout=PATIENCE_S)
+    assert out.decode().splitlines() == ["0", "ERROR 1064 (42000) at line 1: x"]
+    os.close(primary)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flushlab.errors import UsageError
-from flushlab.suite.inputs import Input, chain, changes, natural_order, read_inputs, read_scripts
+from flushlab.suite.inputs import Input, chain, changes, natural_order, read_inputs, read_scripts, signs_in
 
 
 def files(folder: Path, **contents: str) -> None:
@@ -171,3 +171,30 @@ def test_changed_added_and_removed_files_are_told_in_the_order_of_their_numbers(
     assert changes(before, now) == ["V1 was changed", "V10 was added", "V11 was removed"]
     assert changes(before, before) == []
     assert changes([before[1]], [Input(path="V2", sha256="V2", executable=True)]) == ["V2 was changed"]
+
+
+def signs(folder: Path, command: str = "") -> list[str]:
+    return [one.text for one in signs_in(read_inputs(["."], folder), command, folder)]
+
+
+def test_files_say_which_server_they_are_for_each_word_at_its_first_place(tmp_path: Path) -> None:
+    files(tmp_path, V1="SELECT 1;", V2="SELECT BIN_TO_UUID(id) FROM t;", V3="SELECT BIN_TO_UUID(id) FROM u;")
+    (tmp_path / "V4.py").write_text('run("SELECT NVL(a, b)")  # CREATE SEQUENCE')
+    assert signs(tmp_path, "mysql -e 'SELECT ANY_VALUE(a) FROM t'") == [
+        "V2.sql has BIN_TO_UUID (MySQL 8.0 and later)",
+        "V4.py has NVL (MariaDB 10.3 and later)",
+        "the prepare command has ANY_VALUE (MySQL 5.7.5 and later)",
+    ]
+
+
+def test_the_header_of_a_dump_among_the_inputs_names_its_server(tmp_path: Path) -> None:
+    files(tmp_path, schema="-- MySQL dump 10.13  Distrib 8.0.36, for Linux\n-- Server version\t8.0.36-log\n")
+    assert signs(tmp_path) == ["schema.sql comes from MySQL 8.0.36"]
+
+
+def test_migrations_of_other_database_systems_beside_them_say_nothing(tmp_path: Path) -> None:
+    files(
+        tmp_path,
+        **{"postgresql/V1": "CREATE SEQUENCE s;", "V1_sqlite": "INSERT INTO t VALUES (1) RETURNING a"},
+    )
+    assert signs(tmp_path) == []

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from flushlab.build import Build
+from flushlab.server.sandbox.option_files import _alone, always
 from flushlab.settings.catalog import load_catalog
 from flushlab.suite.profile import CHOICES, Where, content_settings, throwaway
 from tests.unit.builds import MARIADB, MYSQL57, MYSQL80, MYSQL97
+from tests.unit.documents import DOCS
 
 ALL = (MARIADB, MYSQL57, MYSQL80, MYSQL97)
 CHANGES_MEANING = {
@@ -53,3 +55,23 @@ def test_a_template_does_not_depend_on_where_it_was_made() -> None:
         memory, disk = throwaway(build, "memory"), throwaway(build, "disk")
         assert content_settings(memory.settings) == content_settings(disk.settings)
         assert memory.settings != disk.settings
+
+
+def test_the_guide_names_every_difference_from_a_server_at_its_defaults() -> None:
+    page = (DOCS / "how-to" / "test.md").read_text()
+    table = page[page.index("All differences from") : page.index("If memory runs short")]
+    expected = {f"`{one.name}={one.value}`" for one in CHOICES} | {"`--debug-no-sync`"}
+    for build in ALL:
+        for line in _differing(build):
+            expected.add(f"`{line}`")
+    assert sorted(one for one in expected if one not in table) == []
+
+
+def _differing(build: Build) -> list[str]:
+    """Lines of every sandbox that are no paths, addresses or ports."""
+    lines = [*always(build), *_alone(build)]
+    return [
+        line.removeprefix("loose_").replace(" = ", "=")
+        for line in lines
+        if not line.startswith("lc_messages_dir")
+    ]

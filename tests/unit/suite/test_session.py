@@ -4,18 +4,53 @@ from __future__ import annotations
 
 import pytest
 
+from flushlab.build import Build
 from flushlab.errors import UsageError
+from flushlab.spec.commands import DatabaseSpec
 from flushlab.suite.command import Ended
+from flushlab.suite.request import SuiteRequest
 from flushlab.suite.session import require_prepared
+from tests.unit.builds import MARIADB, MYSQL80
+
+ERROR = "ERROR 1305 (42000) at line 2: FUNCTION app.BIN_TO_UUID does not exist"
+FAILED = Ended(exit_code=0, errors=(ERROR,), tail=f"applying V2\n{ERROR}\n")
+
+
+def request(build: Build = MARIADB, chosen: str = "", *, keep_failed: bool = False) -> SuiteRequest:
+    spec = DatabaseSpec(prepare="./migrate.sh", keep_failed=keep_failed)
+    return SuiteRequest(spec=spec, build=build, words=(), database="app", limit_bytes=0, chosen=chosen)
 
 
 @pytest.mark.parametrize("exit_code", [0, 130])
 def test_an_interrupted_preparation_is_no_template_whatever_its_exit_code(exit_code: int) -> None:
     with pytest.raises(KeyboardInterrupt):
-        require_prepared(Ended(exit_code=exit_code, interrupted=True))
+        require_prepared(Ended(exit_code=exit_code, interrupted=True), request())
 
 
-def test_a_failed_preparation_is_the_users_mistake() -> None:
-    require_prepared(Ended(exit_code=0))
-    with pytest.raises(UsageError, match="exited with code 3"):
-        require_prepared(Ended(exit_code=3))
+def test_a_failed_preparation_is_the_users_mistake_and_names_the_server_and_who_chose_it() -> None:
+    require_prepared(Ended(exit_code=0), request())
+    with pytest.raises(UsageError, match=r"exited with code 3 on mysql@8\.0\.15; no template") as error:
+        require_prepared(Ended(exit_code=3), request(MYSQL80))
+    assert error.value.hint == "read the output of the prepare command above"
+    default = r"code 3 on mariadb@10\.11\.19 \(default; --server mysql@8\.0\); no template"
+    with pytest.raises(UsageError, match=default):
+        require_prepared(Ended(exit_code=3), request(chosen="default; --server mysql@8.0"))
+
+
+def test_an_error_of_the_client_is_a_failure_though_the_script_exits_with_0() -> None:
+    with pytest.raises(
+        UsageError, match=r"reported an error on mariadb@10\.11\.19, although it exited"
+    ) as error:
+        require_prepared(FAILED, request())
+    assert error.value.message.endswith(ERROR)
+    assert error.value.hint == (
+        "mysql@8.0 takes BIN_TO_UUID: try --server mysql@8.0; end the command at its first error (set -e), or"
+        " keep the result with --keep-failed"
+    )
+    require_prepared(FAILED, request(keep_failed=True))
+
+
+def test_no_other_server_is_named_for_what_this_one_takes() -> None:
+    with pytest.raises(UsageError) as error:
+        require_prepared(FAILED, request(MYSQL80))
+    assert "--server" not in str(error.value.hint)

@@ -8,21 +8,16 @@ import msgspec
 import pytest
 
 from flushlab.errors import MeasurementError, NoMemory, StartFailed
-from flushlab.record import Arm, FileActivity, ServerIdentity, Stage, Storage, Value, Warning
+from flushlab.record import Arm, FileActivity, ServerIdentity, Stage, Storage, TableRows, Value, Warning
 from flushlab.server import FakeServer, Server
 from flushlab.telemetry import Observation
 from flushlab.trial import measurement
-from flushlab.trial.measurement import Draft, compare_settings, disturbance, measure
+from flushlab.trial.measurement import SIZES, Draft, compare_settings, disturbance, measure
 from flushlab.workload import CommandWorkload, Measured, Timing
 from flushlab.workload.protocol import Reset
 from tests.unit.records import load_result
 
 STAGES: tuple[Stage, Stage] = ("arms", "bench")
-DATA_BYTES = (
-    "SELECT engine, SUM(data_length + index_length) FROM information_schema.tables"
-    " WHERE table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')"
-    " AND engine IS NOT NULL GROUP BY engine"
-)
 HERE = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
 
 
@@ -138,7 +133,7 @@ class TooLong(Whole):
 @pytest.mark.usefixtures("nothing_is_stolen")
 def test_a_load_that_fails_keeps_its_way_out() -> None:
     draft = Draft(arm=Arm(name="a", settings={}), stage="bench", block=1, variant=0)
-    trial = measure(draft, FakeServer(answers={DATA_BYTES: []}), TooLong(), Timing())
+    trial = measure(draft, FakeServer(answers={SIZES: []}), TooLong(), Timing())
     assert (trial.outcome, trial.reason) == ("failed", "a packet is too long (error 1153)")
     assert trial.hint == "raise max_allowed_packet"
 
@@ -210,7 +205,7 @@ def test_too_little_memory_is_no_refusal_of_the_settings() -> None:
     assert (refused.outcome, refused.lacked_memory) == ("refused", False)
 
 
-def two_samples(*sizes: tuple[str, int | None]) -> FakeServer:
+def two_samples(*sizes: tuple[str | int | None, ...]) -> FakeServer:
     """A server with these tables that was looked at before and after a window."""
     counts = {"Innodb_os_log_fsyncs": 10, "Innodb_os_log_written": 1_000_000, "Innodb_pages_written": 5}
     later = {"Innodb_os_log_fsyncs": 12, "Innodb_os_log_written": 1_400_000, "Innodb_pages_written": 5}
@@ -225,7 +220,7 @@ def two_samples(*sizes: tuple[str, int | None]) -> FakeServer:
             "SHOW GLOBAL STATUS LIKE 'Innodb_page_size'": [("Innodb_page_size", "16384")],
             "SHOW ENGINE INNODB STATUS": [("InnoDB", "", monitor)],
             "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin_basename', 'innodb_data_file_path')": [],
-            DATA_BYTES: list(sizes),
+            SIZES: list(sizes),
         },
     )
 
@@ -287,8 +282,13 @@ def test_nobody_is_watched_beside_a_command(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.usefixtures("nothing_is_stolen")
 def test_tables_of_other_engines_are_a_caveat() -> None:
     draft = Draft(arm=Arm(name="a", settings={}), stage="bench", block=1, variant=0)
-    server = two_samples(("InnoDB", 1000), ("MyISAM", 24), ("MEMORY", None))
+    server = two_samples(
+        ("shop", "orders", "InnoDB", 7, 1000),
+        ("shop", "hits", "MyISAM", 9, 24),
+        ("shop", "heap", "MEMORY", None, None),
+    )
     trial = measure(draft, server, Ended(), Timing())
     assert trial.data_bytes == 1024
+    assert trial.tables[:2] == (TableRows("shop.hits", 9), TableRows("shop.orders", 7))
     (caveat,) = [one for one in trial.warnings if one.slug == "other-engines"]
     assert "MEMORY, MyISAM" in caveat.text

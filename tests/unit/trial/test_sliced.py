@@ -15,7 +15,7 @@ from flushlab.record import Arm, LoadResult, Stage, Trial, Value
 from flushlab.server.fake import FakeServer
 from flushlab.trial import ArmRunner, RemoteRunner, SlicedRunner
 from flushlab.trial import runner as trial_runner
-from flushlab.trial.measurement import Draft
+from flushlab.trial.measurement import SIZES, Draft
 from flushlab.trial.sliced import _KeptServer, _Part, is_observed
 from flushlab.trial.switching import Switching
 from flushlab.workload import Measured, Timing
@@ -50,11 +50,6 @@ def test_a_slice_in_which_the_machine_slept_does_not_count(
 
 
 FLUSH = "innodb_flush_log_at_trx_commit"
-SIZES = (
-    "SELECT engine, SUM(data_length + index_length) FROM information_schema.tables"
-    " WHERE table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')"
-    " AND engine IS NOT NULL GROUP BY engine"
-)
 
 
 class Load(EngineOptions, frozen=True, kw_only=True):

@@ -40,7 +40,9 @@ def driven(result: LoadResult, monkeypatch: pytest.MonkeyPatch) -> Measured:
     monkeypatch.setattr(engine, "_wait", lambda *_: None)
     monkeypatch.setattr(engine, "closed", lambda *_: result)
     server: Any = SimpleNamespace(nodes=[])
-    driving: Any = SimpleNamespace(unit="rows/s", spec=SimpleNamespace(threads=1, seed=1, workload="upsert"))
+    driving: Any = SimpleNamespace(
+        stand_in=None, unit="rows/s", spec=SimpleNamespace(threads=1, seed=1, workload="upsert")
+    )
     return engine.drive(driving, server, Timing(), nullcontext())
 
 

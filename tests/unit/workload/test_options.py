@@ -9,7 +9,7 @@ from flushlab.workload import OltpWorkload, all_options, build_workload, workloa
 from flushlab.workload.options import settle
 from flushlab.workload.sysbench import NOT_TAKEN
 
-NAMES = ("oltp_update_non_index", "upsert", "txn:x.toml", "sql:x.sql", "command: true")
+NAMES = ("oltp_update_non_index", "upsert", "data", "txn:x.toml", "sql:x.sql", "command: true")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -40,7 +40,7 @@ def test_anything_after_command_is_a_program() -> None:
     ("text", "hint"),
     [
         ("oltp_update_nonindex", "did you mean oltp_update_non_index?"),
-        ("tpcc", "oltp_point_select, upsert, txn:FILE, sql:FILE and 'command: …'"),
+        ("tpcc", "oltp_point_select, data, upsert, txn:FILE, sql:FILE and 'command: …'"),
         ("upserts", "did you mean upsert?"),
         ("command:  ", "write --workload"),
     ],

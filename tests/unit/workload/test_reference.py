@@ -13,6 +13,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "workloads.md"
 WORKLOADS = {
     "oltp": "oltp_read_write",
     "upsert": "upsert",
+    "data": "data",
     "txn": "txn:x.toml",
     "sql": "sql:x.sql",
     "command": "command: x",

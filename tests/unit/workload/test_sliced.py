@@ -105,7 +105,8 @@ def test_a_slice_without_an_event_adds_its_time_alone() -> None:
 
 def test_slices_in_which_nothing_ended_have_a_figure_as_to_repeat_them_would_be_to_choose() -> None:
     empty = LoadResult(seconds=0.5, events=0, throughput=0.0, per_second=(), latency_us=None)
-    driving = SimpleNamespace(unit="transactions/s", spec=SimpleNamespace(threads=1, seed=1, workload="oltp"))
+    spec = SimpleNamespace(threads=1, seed=1, workload="oltp")
+    driving = SimpleNamespace(unit="transactions/s", spec=spec, stand_in=None)
     load: Any = SimpleNamespace(_driving=driving, warm_up_s=1.0, warnings=[])
     found = SlicedLoad.measured(load, [empty, empty])
     assert (found.result, found.window_s) == (0.5, 1.0)

@@ -2,11 +2,11 @@
 
 #![no_main]
 
-use flushlab_binlog::check::{Checker, Options};
+use flushlab_binlog::check::Checker;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|content: &[u8]| {
-    let report = Checker::new(Options::default()).check("binlog.000001", content).expect("slices can be read");
+    let report = Checker::default().check("binlog.000001", content).expect("slices can be read");
     assert_eq!(report.bytes, content.len() as u64);
     assert!(report.whole_until <= report.bytes);
 });

@@ -3,7 +3,7 @@
 use super::report::{LimitKind, Rule};
 use super::{FileCheck, Go};
 use crate::bytes::Malformed;
-use crate::event::{EventType, Header, MAGIC};
+use crate::event::{EventType, Header, FLAG_IGNORABLE, MAGIC};
 use crate::payload::{uncompressed_rows, Payload};
 use crate::transaction::Query;
 use crate::{Rows, TableMap};
@@ -31,6 +31,8 @@ impl FileCheck {
             EventType::FORMAT_DESCRIPTION => {
                 self.problem(Rule::Structure, "there is a second FORMAT_DESCRIPTION");
             }
+            // MariaDB marks the event so where it sends what it decrypted, which `mariadb-binlog --raw` writes.
+            EventType::START_ENCRYPTION if header.flags & FLAG_IGNORABLE != 0 => {}
             EventType::START_ENCRYPTION | EventType::PERCONA_START_ENCRYPTION => {
                 self.limit(
                     LimitKind::Encrypted,

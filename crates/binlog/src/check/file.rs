@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use super::report::{FileReport, Found, LimitKind, Rule, Tail, TailKind, Verdict};
-use super::{FileCheck, Go, Gtids};
+use super::{Before, FileCheck, Go, Gtids};
 use crate::bytes::fill;
 use crate::event::{
     checksum, EventType, Header, CHECKSUM_SIZE, FLAG_IN_USE, FLAG_RELAY_LOG, HEADER_SIZE, MAGIC,
@@ -17,6 +17,7 @@ impl FileCheck {
         let mut event = Vec::new();
         fill(&mut file, &mut event, MAGIC.len())?;
         if event != MAGIC {
+            fill(&mut file, &mut event, MAGIC.len() + HEADER_SIZE)?;
             self.no_binlog(&event);
             self.report.bytes = event.len() as u64 + io::copy(&mut file, &mut io::sink())?;
             return Ok(());
@@ -27,6 +28,9 @@ impl FileCheck {
             event.clear();
             fill(&mut file, &mut event, HEADER_SIZE)?;
             if event.is_empty() {
+                if self.description.is_none() {
+                    self.torn(TailKind::Event);
+                }
                 break;
             }
             if self.read_event(&mut file, &mut event, found)? == Go::Stop {
@@ -39,23 +43,32 @@ impl FileCheck {
     }
 
     fn no_binlog(&mut self, start: &[u8]) {
+        // Four bytes alone prove nothing: an index may begin with `/bin`.
+        let is_described = |header: &[u8]| header.get(4) == Some(&EventType::FORMAT_DESCRIPTION.0);
         match start {
             _ if MAGIC.starts_with(start) => self.torn(TailKind::Event),
-            _ if start == MAGIC_ENCRYPTED => self.limit(
+            _ if start.starts_with(&MAGIC_ENCRYPTED) => self.limit(
                 LimitKind::Encrypted,
                 "the file is encrypted: its keys are needed to check it",
             ),
-            [0xef, 0xbf, 0xbd, b'b'] => self.problem(
+            [0xef, 0xbf, 0xbd, b'b', b'i', b'n', ..] => self.problem(
                 Rule::Format,
                 "the file was converted as text: it begins with ef bf bd, the replacement character of UTF-8, not with fe",
             ),
-            [_, b'b', b'i', b'n'] => {
-                self.problem(Rule::Format, format!("the file begins with {:02x}, not with fe", start[0]));
+            [first, b'b', b'i', b'n', header @ ..] if is_described(header) => {
+                self.problem(Rule::Format, format!("the file begins with {first:02x}, not with fe"));
             }
-            _ => self.limit(
-                LimitKind::Format,
-                "the file is not a binlog: it does not begin with fe 62 69 6e",
-            ),
+            _ => {
+                let other = match start {
+                    [0xfe, 0xfe, 0x0c, 0x01, ..] => "it is a GTID index of MariaDB",
+                    [0xfd, b'7', b'z', b'X', ..] => "it is packed with xz",
+                    [b'B', b'Z', b'h', ..] => "it is packed with bzip2",
+                    [0x04, 0x22, 0x4d, 0x18, ..] => "it is packed with lz4",
+                    [b'P', b'K', 3, 4, ..] => "it is packed with zip",
+                    _ => "it does not begin with fe 62 69 6e",
+                };
+                self.limit(LimitKind::Format, format!("the file is not a binlog: {other}"));
+            }
         }
     }
 
@@ -109,9 +122,10 @@ impl FileCheck {
         }
     }
 
+    /// Notes a tail that is not whole, unless what is before it is damaged.
     pub(super) fn torn(&mut self, kind: TailKind) {
         let offset = self.report.whole_until;
-        self.report.tail = Some(Tail {
+        self.report.tail = (!self.is_broken()).then_some(Tail {
             offset,
             kind,
             bytes: 0,
@@ -202,7 +216,8 @@ impl FileCheck {
         }
         let body_end = event.len() - self.checksum_size();
         let (content, given) = event.split_at(body_end);
-        if !given.is_empty() && given != checksum(content).to_le_bytes() {
+        let is_sound = given.is_empty() || given == checksum(content).to_le_bytes();
+        if !is_sound {
             let computed = checksum(content);
             self.problem(
                 Rule::Checksum,
@@ -222,7 +237,12 @@ impl FileCheck {
         if self.ended {
             self.problem(Rule::Structure, "an event follows the one that ends the file");
         }
-        self.judge_content(header, &content[HEADER_SIZE..])
+        let go = self.judge_content(header, &content[HEADER_SIZE..]);
+        if !is_sound {
+            self.sequence_number = 0;
+            self.clock_unread = true;
+        }
+        go
     }
 
     pub(super) fn count(&mut self, event_type: EventType) {
@@ -244,7 +264,7 @@ impl FileCheck {
                 return Go::Stop;
             }
         };
-        if description.checksums {
+        if description.has_own_checksum {
             let (content, given) = event.split_at(event.len() - CHECKSUM_SIZE);
             if given != checksum(content).to_le_bytes() {
                 let computed = checksum(content);
@@ -300,51 +320,94 @@ impl FileCheck {
         Go::On
     }
 
-    pub(super) fn finish(mut self) -> (FileReport, Gtids) {
-        self.compare_name_with_file_before();
+    pub(super) fn finish(mut self) -> (FileReport, Before) {
         if let (Some(open), None) = (&self.transaction, &self.report.tail) {
-            if self.report.problem_count == 0 || self.position == self.report.bytes {
-                self.position = open.start;
-                self.torn(TailKind::Transaction);
-            }
+            self.position = open.start;
+            self.torn(TailKind::Transaction);
         }
-        let empty = self.description.is_none() && self.report.problem_count == 0;
-        if empty && self.report.tail.is_none() {
-            self.torn(TailKind::Event);
-        }
+        self.note_end();
         if let Some(tail) = &mut self.report.tail {
             tail.bytes = self.report.bytes - tail.offset;
         }
         self.report.gtids = self.gtids.to_string();
         self.report.verdict = self.verdict();
-        (self.report, self.gtids)
+        let before = Before {
+            name: plain_name(&self.report.name).to_owned(),
+            next: self.report.next.clone(),
+            gtids: match self.is_broken() {
+                true => Gtids::Unknown,
+                false => self.gtids,
+            },
+        };
+        (self.report, before)
+    }
+
+    /// Limits that show at the end of the file.
+    fn note_end(&mut self) {
+        let has_end = self.ended || self.report.in_use || self.has_limit(LimitKind::RelayLog);
+        match (&self.description, &self.report.tail) {
+            // Without that event whole, its IN_USE flag proves nothing.
+            (None, Some(_)) => {
+                self.limit(LimitKind::Format, "the file ends before its first event is whole");
+            }
+            (Some(_), None) if !(has_end || self.is_broken() || self.ends_early()) => {
+                let message =
+                    "the file is not in use, but ends without ROTATE or STOP, as a file after MySQL's \
+                               recovery or a partial copy does: later transactions may be missing";
+                self.limit(LimitKind::End, message);
+            }
+            _ => {}
+        }
     }
 
     fn verdict(&self) -> Verdict {
-        let may_be_torn = self.report.in_use
-            // Without a description the flag is not known: it comes to the file with it.
-            || self.description.is_none()
-            || self.has_limit(LimitKind::RelayLog);
-        let ends_early = self.report.limits.iter().any(|limit| limit.kind.ends_the_check());
+        let may_be_torn = self.report.in_use || self.has_limit(LimitKind::RelayLog);
         match &self.report.tail {
             _ if self.broken.proven => Verdict::Damaged,
-            _ if self.broken.doubtful || ends_early => Verdict::Unknown,
+            _ if self.broken.doubtful || self.ends_early() => Verdict::Unknown,
+            Some(_) if !may_be_torn => Verdict::Cut,
             _ if self.broken.series => Verdict::Misplaced,
+            Some(_) => Verdict::Torn,
             None => Verdict::Whole,
-            Some(_) if may_be_torn => Verdict::Torn,
-            Some(_) => Verdict::Cut,
         }
     }
 
-    fn compare_name_with_file_before(&mut self) {
-        let Some((Some(next), _)) = &self.before else {
+    fn ends_early(&self) -> bool {
+        self.report.limits.iter().any(|limit| limit.kind.ends_the_check())
+    }
+
+    /// ROTATE names the next file; without it, the numbers of the names must follow each other.
+    pub(super) fn compare_name_with_file_before(&mut self) {
+        let Some(before) = &self.before else {
             return;
         };
-        let name = self.report.name.rsplit('/').next().unwrap_or_default();
-        if next != name {
-            let message = format!("the previous file names {next} as the next one");
-            self.position = 0;
-            self.problem(Rule::Series, message);
-        }
+        let name = plain_name(&self.report.name);
+        let message = match (&before.next, numbered(&before.name), numbered(name)) {
+            (Some(next), _, _) if next != name => format!("the previous file names {next} as the next one"),
+            (None, Some((log, earlier)), Some((same, number))) if log == same && number != earlier + 1 => {
+                let order = match number > earlier {
+                    true => "a file between them is missing",
+                    false => "the names are not in order",
+                };
+                format!("the previous file is {}: {order}", before.name)
+            }
+            _ => return,
+        };
+        self.problem(Rule::Series, message);
     }
+}
+
+/// A file's name without its folder and the ending of what packed it.
+fn plain_name(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let packed = [".gz", ".zst", ".zstd"]
+        .iter()
+        .find_map(|ending| name.strip_suffix(ending));
+    packed.unwrap_or(name)
+}
+
+/// The name of a file's log and the file's number.
+fn numbered(name: &str) -> Option<(&str, u64)> {
+    let (log, number) = name.rsplit_once('.')?;
+    Some((log, number.parse().ok()?))
 }

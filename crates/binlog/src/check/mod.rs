@@ -18,42 +18,42 @@ mod rows;
 mod transaction;
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 
+use flate2::read::MultiGzDecoder;
+
+use crate::bytes::fill;
+use crate::event::MAGIC;
+use crate::payload::LARGEST_WINDOW_LOG;
 use crate::table::TableMap;
 use crate::transaction::Description;
 
 use gtid::Gtids;
-pub use report::{FileReport, Found, Limit, LimitKind, Problem, RowCounts, Rule, Tail, TailKind, Verdict};
+pub use report::{
+    FileReport, Found, Limit, LimitKind, Packing, Problem, RowCounts, Rule, Tail, TailKind, Verdict,
+};
 use transaction::Transaction;
 
 /// Most problems that are kept of a file; the others are only counted.
 pub const KEPT_PROBLEMS: usize = 100;
 
-/// What may be forgiven.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Options {
-    /// GTIDs may leave numbers out, as a replica's of several sources do.
-    pub gaps: bool,
-}
-
-/// Checks files, each as the one after the last.
+/// Checks files, each as the one after the last; the default has seen no file.
 #[derive(Debug, Default)]
 pub struct Checker {
-    options: Options,
-    before: Option<(Option<String>, Gtids)>,
+    before: Option<Before>,
+}
+
+/// The file before the one at hand.
+#[derive(Debug)]
+struct Before {
+    name: String,
+    next: Option<String>,
+    gtids: Gtids,
 }
 
 impl Checker {
-    /// A checker that has seen no file.
-    pub fn new(options: Options) -> Self {
-        Self {
-            options,
-            before: None,
-        }
-    }
-
-    /// Reads a file to its end, as the one after the file that was read before it.
+    /// Reads a file to its end, as the one after the file that was read before it. Files that gzip or zstd
+    /// packed are unpacked: offsets are those of the binlog inside.
     ///
     /// # Errors
     /// It cannot be read. What is wrong with its content stands in the report.
@@ -68,22 +68,35 @@ impl Checker {
     pub fn check_each(
         &mut self,
         name: &str,
-        file: impl Read,
+        mut file: impl Read,
         mut found: impl FnMut(Found),
     ) -> io::Result<FileReport> {
-        let mut check = FileCheck::new(name, self.options, self.before.take());
-        check.run(file, &mut found)?;
-        let (report, gtids) = check.finish();
-        self.before = Some((report.next.clone(), gtids));
+        let mut check = FileCheck::new(name, self.before.take());
+        check.compare_name_with_file_before();
+        let mut start = Vec::new();
+        fill(&mut file, &mut start, MAGIC.len())?;
+        let packing = Packing::of(&start);
+        check.report.packing = packing;
+        let whole = start.as_slice().chain(file);
+        match packing {
+            None => check.run(whole, &mut found)?,
+            Some(Packing::Gzip) => check.run(BufReader::new(MultiGzDecoder::new(whole)), &mut found)?,
+            Some(Packing::Zstd) => {
+                let mut unpacked = zstd::Decoder::new(whole)?;
+                unpacked.window_log_max(LARGEST_WINDOW_LOG)?;
+                check.run(BufReader::new(unpacked), &mut found)?;
+            }
+        }
+        let (report, before) = check.finish();
+        self.before = Some(before);
         Ok(report)
     }
 }
 
 #[derive(Debug)]
 struct FileCheck {
-    options: Options,
     report: FileReport,
-    before: Option<(Option<String>, Gtids)>,
+    before: Option<Before>,
     description: Option<Description>,
     /// Where the event that is being looked at begins.
     position: u64,
@@ -124,11 +137,11 @@ enum Go {
 }
 
 impl FileCheck {
-    fn new(name: &str, options: Options, before: Option<(Option<String>, Gtids)>) -> Self {
+    fn new(name: &str, before: Option<Before>) -> Self {
         Self {
-            options,
             report: FileReport {
                 name: name.to_owned(),
+                packing: None,
                 verdict: Verdict::Whole,
                 flavor: None,
                 server_version: String::new(),
@@ -188,6 +201,11 @@ impl FileCheck {
         self.description
             .as_ref()
             .is_none_or(|description| description.has_gtids)
+    }
+
+    /// Whether bytes up to here may be other than what the server wrote.
+    fn is_broken(&self) -> bool {
+        self.broken.proven || self.broken.doubtful
     }
 
     fn problem(&mut self, rule: Rule, message: impl Into<String>) {

@@ -21,7 +21,7 @@ pub enum Rule {
     Structure,
     /// A transaction is as long as its GTID event says.
     TransactionLength,
-    /// GTIDs follow each other.
+    /// Every GTID is one, and no other transaction of the log has it.
     Gtid,
     /// Sequence numbers follow each other.
     SequenceNumber,
@@ -105,6 +105,8 @@ pub enum LimitKind {
     Encrypted,
     /// The format is not known from here.
     Format,
+    /// A file that is not in use ends without ROTATE and STOP: transactions behind its end may be missing.
+    End,
 }
 
 impl LimitKind {
@@ -183,14 +185,35 @@ pub enum Verdict {
     Whole,
     /// Every rule holds up to a tail that is not whole, in a file that was in use: what a crash leaves.
     Torn,
-    /// The same in a file that was not in use: its end is lost, or it is a copy of a part.
-    Cut,
-    /// All of that, but it does not go on where the file before it ended.
+    /// Whole or torn, but it does not go on where the file before it ended.
     Misplaced,
-    /// The format is not known well enough to tell.
+    /// A tail that is not whole in a file that was not in use: its end is lost, or it is a copy of a part.
+    Cut,
+    /// The format is not known well enough to tell, or the file ends before it is known.
     Unknown,
     /// Bytes break a rule of a known format.
     Damaged,
+}
+
+/// What a file is packed with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+pub enum Packing {
+    /// RFC 1952, one member or several.
+    Gzip,
+    /// RFC 8878, one frame or several.
+    Zstd,
+}
+
+impl Packing {
+    /// By a file's first four bytes.
+    pub(super) fn of(start: &[u8]) -> Option<Self> {
+        match start {
+            [0x1f, 0x8b, ..] => Some(Self::Gzip),
+            [0x28, 0xb5, 0x2f, 0xfd] => Some(Self::Zstd),
+            _ => None,
+        }
+    }
 }
 
 /// What is known of a file after its check.
@@ -201,6 +224,8 @@ pub struct FileReport {
     pub name: String,
     /// What it comes to.
     pub verdict: Verdict,
+    /// What it is packed with; all that follows is about the binlog inside.
+    pub packing: Option<Packing>,
     /// Whose file it is.
     pub flavor: Option<Flavor>,
     /// The server's version text.
@@ -211,13 +236,13 @@ pub struct FileReport {
     pub in_use: bool,
     /// Bytes that were read.
     pub bytes: u64,
-    /// Where the last whole transaction ends.
+    /// Where the last whole transaction before any damage ends; of a relay log, the last whole event.
     pub whole_until: u64,
     /// Events.
     pub events: u64,
     /// Events by their type's name.
     pub event_types: BTreeMap<String, u64>,
-    /// Transactions that are whole.
+    /// Transactions that are whole, before and behind damage.
     pub transactions: u64,
     /// Rows in them.
     pub rows: RowCounts,
@@ -225,7 +250,7 @@ pub struct FileReport {
     pub opaque_events: u64,
     /// GTIDs of the files before, as the file says.
     pub previous_gtids: String,
-    /// GTIDs after the file.
+    /// GTIDs up to `whole_until`.
     pub gtids: String,
     /// The file that it says comes next.
     pub next: Option<String>,

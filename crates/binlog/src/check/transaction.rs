@@ -1,5 +1,6 @@
 //! Transactions: where they begin and end, and whether they are as long as they say.
 
+use super::gtid::Gtid;
 use super::report::{Found, RowCounts, Rule};
 use super::FileCheck;
 use crate::event::{EventType, Header};
@@ -15,8 +16,11 @@ pub(super) struct Transaction {
     pub(super) standalone: bool,
     /// No event of its own began it: it lasts to the end of its statement unless BEGIN follows.
     pub(super) implicit: bool,
+    pub(super) gtid: Option<Gtid>,
     pub(super) gtid_number: u64,
     pub(super) xid: u64,
+    /// Problems that the file had when it began.
+    problems_before: u64,
 }
 
 impl FileCheck {
@@ -32,8 +36,10 @@ impl FileCheck {
             begun: false,
             standalone,
             implicit: false,
+            gtid: None,
             gtid_number: 0,
             xid: 0,
+            problems_before: self.report.problem_count,
         });
     }
 
@@ -112,10 +118,6 @@ impl FileCheck {
         let closed = self.closed.take();
         if let Some(closed) = &closed {
             let rows = std::mem::take(&mut self.rows);
-            self.report.rows.written += rows.written;
-            self.report.rows.updated += rows.updated;
-            self.report.rows.deleted += rows.deleted;
-            self.report.transactions += 1;
             let length = self.position - closed.start;
             if closed.length.is_some_and(|told| told != length) {
                 let told = closed.length.unwrap_or_default();
@@ -124,9 +126,18 @@ impl FileCheck {
                 self.problem(Rule::TransactionLength, message);
                 self.position = end;
             }
+            if self.report.problem_count == closed.problems_before {
+                self.report.rows.written += rows.written;
+                self.report.rows.updated += rows.updated;
+                self.report.rows.deleted += rows.deleted;
+                self.report.transactions += 1;
+            }
         }
-        if self.transaction.is_none() {
+        if self.transaction.is_none() && !self.is_broken() {
             self.report.whole_until = self.position;
+            if let Some(gtid) = closed.as_ref().and_then(|closed| closed.gtid) {
+                self.gtids.insert(gtid);
+            }
         }
         closed.map(|closed| Found {
             start: closed.start,

@@ -20,7 +20,7 @@ use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::Path;
 
-use flushlab_binlog::check::{Checker, FileReport, Found, Options, Verdict};
+use flushlab_binlog::check::{Checker, FileReport, Found, Verdict};
 
 pub const REDO: &str = "redo";
 /// Where the circle begins in the redo's file.
@@ -198,7 +198,7 @@ pub fn read_index(folder: &Path) -> Vec<String> {
 fn read_file(folder: &Path, name: &str, is_last: bool) -> Result<(Vec<Found>, u64, u64), String> {
     let mut transactions = Vec::new();
     let opened = File::open(folder.join(name)).map_err(|error| format!("{name}: {error}"))?;
-    let report = Checker::new(Options::default())
+    let report = Checker::default()
         .check_each(name, BufReader::with_capacity(1 << 20, opened), |found| {
             transactions.push(found)
         })

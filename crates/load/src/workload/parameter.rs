@@ -10,12 +10,23 @@ use flushlab_rows::distribution::Distribution;
 use flushlab_rows::shape::write_groups;
 use flushlab_rows::{calendar, Bits, Random};
 
+use super::event::Rank;
+
 /// A drawn value; its text's memory is used again.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Value {
     integer: i64,
     text: Vec<u8>,
-    is_text: bool,
+    form: Form,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+enum Form {
+    #[default]
+    Integer,
+    Text,
+    Bytes,
+    Null,
 }
 
 /// What a value is.
@@ -23,8 +34,10 @@ pub(crate) struct Value {
 pub(crate) enum Content<'a> {
     /// A whole number.
     Integer(i64),
-    /// A text, or bytes.
+    /// A text in the connection's character set.
     Text(&'a [u8]),
+    /// Bytes as a column holds them, or NULL.
+    Bytes(Option<&'a [u8]>),
 }
 
 /// Longest of the texts whose length no option decides: a date with microseconds, a UUID, a number.
@@ -43,6 +56,13 @@ impl Value {
                 });
                 lengths.max().unwrap_or(0)
             }
+            Generator::Column { rows, column, .. } => {
+                let lengths = rows.columns[*column].iter().map(|cell| match cell {
+                    Cell::Bytes(bytes) => bytes.len(),
+                    Cell::Integer(_) | Cell::Null => 0,
+                });
+                lengths.max().unwrap_or(0)
+            }
             _ => SHORT,
         };
         Self {
@@ -53,21 +73,34 @@ impl Value {
 
     /// What it is.
     pub fn content(&self) -> Content<'_> {
-        if self.is_text {
-            Content::Text(&self.text)
-        } else {
-            Content::Integer(self.integer)
+        match self.form {
+            Form::Integer => Content::Integer(self.integer),
+            Form::Text => Content::Text(&self.text),
+            Form::Bytes => Content::Bytes(Some(&self.text)),
+            Form::Null => Content::Bytes(None),
         }
     }
 
     fn set(&mut self, integer: i64) {
-        self.is_text = false;
+        self.form = Form::Integer;
         self.integer = integer;
+    }
+
+    /// Takes a cell of a row.
+    pub fn take(&mut self, cell: &Cell) {
+        match cell {
+            Cell::Integer(integer) => self.set(*integer),
+            Cell::Bytes(bytes) => {
+                self.begin().extend_from_slice(bytes);
+                self.form = Form::Bytes;
+            }
+            Cell::Null => self.form = Form::Null,
+        }
     }
 
     /// Its text, emptied.
     fn begin(&mut self) -> &mut Vec<u8> {
-        self.is_text = true;
+        self.form = Form::Text;
         self.text.clear();
         &mut self.text
     }
@@ -80,6 +113,41 @@ pub(crate) enum Choice {
     Integer(i64),
     /// A text.
     Text(String),
+}
+
+/// A value of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cell {
+    /// A whole number.
+    Integer(i64),
+    /// Bytes as the column holds them.
+    Bytes(Vec<u8>),
+    /// NULL.
+    Null,
+}
+
+/// Rows, one of which all columns of an event come from.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    /// By column; each has `count` cells.
+    pub columns: Vec<Vec<Cell>>,
+    /// At least one.
+    pub count: u32,
+    /// Each connection has rows of its own, if there are enough.
+    pub own: bool,
+    /// How they are drawn.
+    pub distribution: Distribution,
+}
+
+impl Rows {
+    /// The number of a row for a connection.
+    pub fn draw(&self, rank: Rank, random: &mut Random) -> usize {
+        if !self.own || self.count < rank.of {
+            return self.distribution.draw(random, 0, self.count - 1) as usize;
+        }
+        let mine = (self.count - rank.number).div_ceil(rank.of);
+        (rank.number + rank.of * self.distribution.draw(random, 0, mine - 1)) as usize
+    }
 }
 
 /// Makes the values of one parameter on one connection.
@@ -163,6 +231,15 @@ pub(crate) enum Generator {
     },
     /// The client's clock in UTC, to the microsecond.
     Now,
+    /// A column of the row that the event has drawn.
+    Column {
+        /// Its rows.
+        rows: Arc<Rows>,
+        /// Their number among all sets of rows.
+        set: usize,
+        /// The number of the column.
+        column: usize,
+    },
 }
 
 impl Generator {
@@ -234,6 +311,7 @@ impl Generator {
                 text.push(b'.');
                 put_digits(text, u64::from(now.subsec_micros()), 6);
             }
+            Self::Column { .. } => unreachable!("the event draws its row"),
         }
     }
 }
@@ -274,6 +352,7 @@ mod tests {
             match value.content() {
                 Content::Integer(integer) => integer.to_string(),
                 Content::Text(text) => String::from_utf8(text.to_vec()).unwrap(),
+                Content::Bytes(_) => unreachable!("no row was drawn"),
             }
         };
         (0..count).map(|_| draw()).collect()
@@ -361,6 +440,27 @@ mod tests {
             texts(shared, 3)
         };
         assert_eq!([of(0), of(1)], [["10", "20", "30"], ["15", "25", "35"]]);
+    }
+
+    #[test]
+    fn a_connection_draws_rows_of_its_own_while_there_are_enough() {
+        let rows = |own, count| Rows {
+            columns: Vec::new(),
+            count,
+            own,
+            distribution: Distribution::Uniform,
+        };
+        let drawn = |rows: Rows, rank: Rank| {
+            let mut random = Random::new(1);
+            let mut seen: Vec<_> = (0..500).map(|_| rows.draw(rank, &mut random)).collect();
+            seen.sort_unstable();
+            seen.dedup();
+            seen
+        };
+        assert_eq!(drawn(rows(true, 8), Rank { number: 1, of: 3 }), [1, 4, 7]);
+        assert_eq!(drawn(rows(true, 8), Rank { number: 2, of: 3 }), [2, 5]);
+        assert_eq!(drawn(rows(true, 2), Rank { number: 2, of: 3 }), [0, 1]);
+        assert_eq!(drawn(rows(false, 3), Rank { number: 1, of: 3 }), [0, 1, 2]);
     }
 
     #[test]

@@ -19,6 +19,8 @@ const ER_UNSUPPORTED_PS: u16 = 1295;
 pub(crate) struct Txn {
     /// As each connection gets them.
     pub generators: Vec<Generator>,
+    /// Sets of rows that columns come from.
+    pub sets: usize,
     pub transactions: Vec<Transaction>,
 }
 
@@ -147,6 +149,9 @@ pub(super) struct TxnEvents {
     values: Vec<Value>,
     /// The event in which each value was drawn.
     drawn_in: Vec<u64>,
+    /// The row of each set, and the event in which it was drawn.
+    rows: Vec<(usize, u64)>,
+    rank: Rank,
     event: u64,
     /// The number of each transaction's first statement.
     first: Vec<usize>,
@@ -172,6 +177,8 @@ impl TxnEvents {
         Self {
             values: generators.iter().map(Value::with_room_for).collect(),
             drawn_in: vec![0; generators.len()],
+            rows: vec![(0, 0); txn.sets],
+            rank,
             generators,
             event: 0,
             first,
@@ -185,12 +192,20 @@ impl TxnEvents {
     /// Draws the values of a statement that this event has not drawn yet, and its fresh ones.
     fn draw(&mut self, sentence: &Sentence, random: &mut Random) {
         for &parameter in &sentence.parameters {
-            if self.drawn_in[parameter] != self.event {
-                self.drawn_in[parameter] = self.event;
-                self.generators[parameter].draw(random, &mut self.values[parameter]);
-            } else if sentence.fresh.contains(&parameter) {
-                self.generators[parameter].draw(random, &mut self.values[parameter]);
+            if self.drawn_in[parameter] == self.event && !sentence.fresh.contains(&parameter) {
+                continue;
             }
+            self.drawn_in[parameter] = self.event;
+            let (generator, value) = (&mut self.generators[parameter], &mut self.values[parameter]);
+            let Generator::Column { rows, set, column } = generator else {
+                generator.draw(random, value);
+                continue;
+            };
+            let (row, drawn_in) = &mut self.rows[*set];
+            if *drawn_in != self.event {
+                (*row, *drawn_in) = (rows.draw(self.rank, random), self.event);
+            }
+            value.take(&rows.columns[*column][*row]);
         }
     }
 
@@ -205,6 +220,7 @@ impl TxnEvents {
                     .map(|&parameter| match values[parameter].content() {
                         Content::Integer(integer) => Param::BigInt(integer),
                         Content::Text(text) => Param::Char(text),
+                        Content::Bytes(bytes) => Param::Bytes(bytes),
                     });
                 statement.execute(out, params)
             }
@@ -319,6 +335,7 @@ fn prepare(connection: &mut Connection, sentence: &Sentence) -> Result<Sent, Err
 mod tests {
     use flushlab_rows::distribution::Distribution;
 
+    use super::super::parameter::{Cell, Rows};
     use super::*;
 
     const NONE: Think = Think {
@@ -347,6 +364,7 @@ mod tests {
         };
         let txn = Arc::new(Txn {
             generators: vec![any.clone(), any, Generator::Connection { number: 0 }],
+            sets: 0,
             transactions,
         });
         let mut events = TxnEvents::new(&txn, Rank { number: 6, of: 8 });
@@ -379,7 +397,7 @@ mod tests {
             let next = events.next(random, &mut Vec::new()).unwrap();
             let value = |number: usize| match events.values[number].content() {
                 Content::Integer(integer) => Content::Integer(integer),
-                Content::Text(_) => unreachable!("they are integers"),
+                Content::Text(_) | Content::Bytes(_) => unreachable!("they are integers"),
             };
             said.push((names[next.statement].clone(), value(0), value(1)));
             if next.last {
@@ -435,6 +453,46 @@ mod tests {
         assert!(one[0].2 != one[1].2 && one[1].2 != one[2].2, "{one:?}");
         let other = event(&mut events, &mut random);
         assert_ne!(one[0].1, other[0].1, "another event draws anew");
+    }
+
+    #[test]
+    fn the_columns_of_an_event_come_from_one_row() {
+        let rows = Arc::new(Rows {
+            columns: vec![
+                (0..50).map(Cell::Integer).collect(),
+                (0..50).map(|n| Cell::Integer(n * n)).collect(),
+            ],
+            count: 50,
+            own: false,
+            distribution: Distribution::Uniform,
+        });
+        let column = |column| Generator::Column {
+            rows: rows.clone(),
+            set: 0,
+            column,
+        };
+        let statements = vec![
+            sentence("DELETE", &[0], &[], 1),
+            sentence("INSERT", &[1, 0], &[], 1),
+        ];
+        let txn = Arc::new(Txn {
+            generators: vec![column(0), column(1)],
+            sets: 1,
+            transactions: vec![transaction(1, false, statements)],
+        });
+        let mut events = TxnEvents::new(&txn, Rank { number: 0, of: 1 });
+        events.sent = vec![vec![Sent::Text(Vec::new()), Sent::Text(Vec::new())]];
+        let mut random = Random::new(5);
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..100 {
+            let said = event(&mut events, &mut random);
+            let (Content::Integer(key), Content::Integer(square)) = (said[1].1, said[1].2) else {
+                unreachable!("they are integers")
+            };
+            assert!(said[0].1 == said[1].1 && square == key * key, "{said:?}");
+            seen.insert(key);
+        }
+        assert!(seen.len() > 25, "events draw anew: {seen:?}");
     }
 
     #[test]

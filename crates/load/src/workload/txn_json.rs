@@ -7,7 +7,7 @@ use std::time::Duration;
 use flushlab_generate::Template;
 use serde::Deserialize;
 
-use super::parameter::{Choice, Generator};
+use super::parameter::{Cell, Choice, Generator, Rows};
 use super::rand_json::{within, JsonRand};
 use super::txn::{Sentence, Think, Transaction, Txn};
 use crate::Error;
@@ -28,6 +28,26 @@ const DAY: i64 = 86_400;
 pub(crate) struct JsonTxn {
     parameters: Vec<JsonParameter>,
     transactions: Vec<JsonTransaction>,
+    #[serde(default)]
+    rows: Vec<JsonRows>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JsonRows {
+    columns: Vec<Vec<JsonCell>>,
+    own: bool,
+    rand_type: String,
+    rand: JsonRand,
+}
+
+/// A whole number, bytes in hexadecimal, or null.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum JsonCell {
+    Integer(i64),
+    Bytes(String),
+    Null(()),
 }
 
 #[derive(Deserialize)]
@@ -105,6 +125,10 @@ enum JsonParameter {
         high: i64,
     },
     Now {},
+    Column {
+        rows: usize,
+        column: usize,
+    },
 }
 
 #[derive(Deserialize)]
@@ -125,13 +149,54 @@ pub(crate) fn txn(json: JsonTxn) -> Result<Txn, Error> {
     if transactions.iter().all(|transaction| transaction.weight == 0) {
         return Err(Error::usage("no transaction has a weight above 0"));
     }
+    let sets: Vec<_> = json.rows.into_iter().map(rows).collect::<Result<_, _>>()?;
     Ok(Txn {
         generators: json
             .parameters
             .into_iter()
-            .map(generator)
+            .map(|parameter| generator(parameter, &sets))
             .collect::<Result<_, _>>()?,
+        sets: sets.len(),
         transactions,
+    })
+}
+
+fn rows(json: JsonRows) -> Result<Arc<Rows>, Error> {
+    let columns: Vec<Vec<Cell>> = json
+        .columns
+        .into_iter()
+        .map(|cells| cells.into_iter().map(cell).collect())
+        .collect::<Result<_, _>>()?;
+    let count = columns.first().map_or(0, Vec::len);
+    if count == 0 || columns.iter().any(|cells| cells.len() != count) {
+        return Err(Error::usage(
+            "rows have columns of the same length, which is not 0",
+        ));
+    }
+    Ok(Arc::new(Rows {
+        columns,
+        count: u32::try_from(count).map_err(|_| Error::usage("too many rows"))?,
+        own: json.own,
+        distribution: json.rand.distribution(&json.rand_type)?,
+    }))
+}
+
+fn cell(json: JsonCell) -> Result<Cell, Error> {
+    let wrong = || Error::usage("bytes of a row are not hexadecimal");
+    Ok(match json {
+        JsonCell::Integer(integer) => Cell::Integer(integer),
+        JsonCell::Null(()) => Cell::Null,
+        JsonCell::Bytes(text) if text.len() % 2 == 0 => {
+            let digit = |byte: u8| char::from(byte).to_digit(16).ok_or_else(wrong);
+            let byte = |pair: &[u8]| Ok((digit(pair[0])? << 4 | digit(pair[1])?) as u8);
+            Cell::Bytes(
+                text.as_bytes()
+                    .chunks(2)
+                    .map(byte)
+                    .collect::<Result<_, Error>>()?,
+            )
+        }
+        JsonCell::Bytes(_) => return Err(wrong()),
     })
 }
 
@@ -187,7 +252,7 @@ fn think(mean_us: u64, exponential: bool) -> Think {
     }
 }
 
-fn generator(json: JsonParameter) -> Result<Generator, Error> {
+fn generator(json: JsonParameter, sets: &[Arc<Rows>]) -> Result<Generator, Error> {
     Ok(match json {
         JsonParameter::Integer {
             low,
@@ -251,6 +316,13 @@ fn generator(json: JsonParameter) -> Result<Generator, Error> {
             }
         }
         JsonParameter::Now {} => Generator::Now,
+        JsonParameter::Column { rows: set, column } => {
+            let rows = sets.get(set).filter(|rows| column < rows.columns.len());
+            let rows = rows
+                .ok_or_else(|| Error::usage("a column that there is not"))?
+                .clone();
+            Generator::Column { rows, set, column }
+        }
     })
 }
 
@@ -336,6 +408,29 @@ mod tests {
             (transaction.statements[0].repeat, transaction.explicit),
             (3, true)
         );
+    }
+
+    #[test]
+    fn rows_are_read() {
+        let with_rows = |columns: serde_json::Value, column: usize| {
+            read(|v| {
+                v["rows"] = serde_json::json!([{"columns": columns, "own": true, "rand_type": "uniform",
+                    "rand": v["parameters"][0]["rand"]}]);
+                v["parameters"][2] = serde_json::json!({"kind": "column", "rows": 0, "column": column});
+            })
+        };
+        let txn = with_rows(serde_json::json!([[1, 2], ["00fF", null]]), 1).unwrap();
+        let Generator::Column { rows, column: 1, .. } = &txn.generators[2] else {
+            panic!("{:?}", txn.generators[2])
+        };
+        assert_eq!(rows.columns[1], [Cell::Bytes(vec![0, 255]), Cell::Null]);
+        let refusal = |columns, column| with_rows(columns, column).unwrap_err();
+        assert!(refusal(serde_json::json!([[1], [2]]), 2).contains("a column that there is not"));
+        assert!(refusal(serde_json::json!([[1], [2, 3]]), 0).contains("the same length"));
+        assert!(refusal(serde_json::json!([[], []]), 0).contains("not 0"));
+        for odd in ["0", "0g", "é"] {
+            assert!(refusal(serde_json::json!([[odd]]), 0).contains("not hexadecimal"));
+        }
     }
 
     #[test]

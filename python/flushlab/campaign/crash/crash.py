@@ -28,6 +28,7 @@ from flushlab.campaign.pool.protocol import CrashWork
 from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.campaign.pool.target import (
     NamedFleet,
+    NewServers,
     OnFleet,
     began_on_one_machine,
     fleet_unless,
@@ -99,6 +100,9 @@ def crash(
     spec = msgspec.structs.replace(
         spec, configurations=() if words == (BASE,) else words, workload=as_stored(spec.workload)
     )
+    named = NewServers(spec.server, spec.storage)
+    named = named.fitting(None, [one.file for one in found.values()], watcher.say)
+    spec = msgspec.structs.replace(spec, server=named.server)
     fleet = _fleet(spec, watcher)
     load = asked_load(spec, Path.cwd())
     if not fleet:

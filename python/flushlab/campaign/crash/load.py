@@ -23,6 +23,7 @@ from flushlab.spec.kinds import CrashSpec
 from flushlab.spec.parts import WorkloadSpec
 from flushlab.workload import (
     CommandWorkload,
+    DataWorkload,
     SqlWorkload,
     Workload,
     fingerprint,
@@ -164,6 +165,11 @@ def read_load(spec: CrashSpec, folder: Path) -> CrashLoad:
         takes_threads = "threads" in workload_options(spec.workload.name)
         threads = {"threads": spec.threads} if takes_threads else {}
         load = parse_workload(spec.workload.name, {**options, **threads}, folder)
+    if isinstance(load, DataWorkload):
+        raise UsageError(
+            f"--workload {load.name} needs --dataset, and crash makes tables of its own",
+            hint=f"--workload takes {_LOADS}",
+        )
     if isinstance(load, CommandWorkload | SqlWorkload):
         if aside is not None:
             raise UsageError(

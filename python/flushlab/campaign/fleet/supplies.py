@@ -36,7 +36,7 @@ from flushlab.workload import ON_DATA, TxnWorkload, build_workload, files_named
 
 PASSWORD = "there is a password or a private key in it"
 OPTION_FILE = "option files can hold passwords"
-_COMMAND, _SQL, _TXN = ON_DATA
+_COMMAND, _SQL, _TXN, _ = ON_DATA
 _OF_SYSTEM = ("/bin", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/run", "/sbin", "/sys", "/usr")
 """Each machine has its own programs there."""
 

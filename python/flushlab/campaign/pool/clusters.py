@@ -38,7 +38,7 @@ class ClusterPool(SandboxPool):
 
     def warnings(self, changed: Iterable[str] = ()) -> tuple[Warning, ...]:
         """All nodes are on this machine."""
-        return (co_located(self.nodes, self.latency_s),)
+        return (co_located(self.nodes, self.latency_s), *super().warnings(changed))
 
     def launch(self, each: int, together: int) -> Launch:
         """Lets the connections of all arms in: each arm keeps its own while others have their slices."""

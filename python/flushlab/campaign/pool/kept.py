@@ -62,7 +62,7 @@ def once_on_kept(asked: Once, watcher: Watcher) -> Trial:
     for refused in server.apply(given).refused:
         raise refusal(f"{refused.name}={refused.value}: {refused.reason}", build)
     workload.prepare(server)
-    watcher.say(f"running {workload.name} on {name}")
+    watcher.say(f"running the workload {workload.name} on {name}")
     trial = asked.measured(server, workload, given, name)
     if trial.lost_nodes:
         again = name.partition(":")[2]

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import msgspec
 
@@ -132,7 +132,7 @@ class RemoteTarget:
                 raise UsageError(
                     f"{flag(name)} is for servers that flushlab starts, but {access.named_by} names a running"
                     " server",
-                    hint="set ssl-mode and ssl-ca in the option file or in the DSN",
+                    hint="set ssl-mode and ssl-ca in the group [flushlab] of the option file, or in the DSN",
                 )
         addresses = addresses_of(access)
         return cls(addresses, database or addresses[0].database or None, access, server or ServerSpec())
@@ -166,9 +166,13 @@ class RemoteTarget:
     def require_load(self, workload: Workload) -> None:
         """Nothing: the number of nodes is not known yet."""
 
-    def open_data(self, data: DataSpec, workload: str, progress: Progress) -> Data | None:
+    def open_data(self, data: DataSpec, workloads: Iterable[str], progress: Progress) -> Data | None:
         """None: the server has its own."""
         return None
+
+    def fitting(self, data: Data | None, files: Iterable[Path | str | None], progress: Progress) -> Self:
+        """The server that is named."""
+        return self
 
     @contextmanager
     def open(self, progress: Progress) -> Iterator[RemotePool]:
@@ -413,7 +417,7 @@ class RemotePool(ServerPool):
         ):
             for one in changes:
                 one.make()
-            say(f"running {load.name} on {self.identity.title} at {server.name}")
+            say(f"running the workload {load.name} on {self.identity.title} at {server.name}")
             trial = asked.measured(server, load, given, server.name)
         return msgspec.structs.replace(trial, warnings=(*self.warnings(), *trial.warnings))
 

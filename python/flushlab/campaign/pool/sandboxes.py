@@ -17,6 +17,7 @@ import msgspec
 
 from flushlab.build import Progress, find_build
 from flushlab.build.build import Build
+from flushlab.build.choice import Sign, caveats
 from flushlab.build.verbose_help import verbose_help
 from flushlab.campaign.data import bytes_of
 from flushlab.campaign.facts import Resources
@@ -94,6 +95,7 @@ class SandboxPool(ServerPool):
         dry_run: servers that would be started: nothing is fetched, made or limited.
         fleet: machines that the trials run on; None: this one.
         clients: machines that load the servers; None: this one.
+        signs: what the user's files say about servers.
     """
 
     build: Build
@@ -103,6 +105,7 @@ class SandboxPool(ServerPool):
     dry_run: bool = False
     fleet: Fleet | None = None
     clients: Clients | None = None
+    signs: tuple[Sign, ...] = ()
 
     crashes: ClassVar[int] = 30
     """Crashes of a tuning's winner, where nobody says how many."""
@@ -141,6 +144,19 @@ class SandboxPool(ServerPool):
             servers = (in_full(server.build, self.build.name), *server.others)
             return msgspec.structs.replace(server, servers=servers)
         return msgspec.structs.replace(server, server=self.build.name)
+
+    def tell_caveats(self, progress: Progress) -> None:
+        """Tells what speaks against these servers.
+
+        Raises:
+            UsageError: they cannot start on the user's data.
+        """
+        for caveat in caveats(self.signs, self.build):
+            progress(f"warning: {caveat}")
+
+    def warnings(self, changed: Iterable[str] = ()) -> tuple[Warning, ...]:
+        """What of the user's files speaks against these servers."""
+        return tuple(Warning("other-server", text) for text in caveats(self.signs, self.build))
 
     # -- settings
 
@@ -386,7 +402,9 @@ class SandboxPool(ServerPool):
 
     def other(self, server: str, progress: Progress) -> Self:
         """Servers of another build, on the same volume."""
-        return replace(self, build=find_build(server, get=not self.dry_run, progress=progress))
+        pool = replace(self, build=find_build(server, get=not self.dry_run, progress=progress))
+        pool.tell_caveats(progress)
+        return pool
 
     def volumes(self, progress: Progress) -> Volumes:
         """Data roots and disks of arms that have their own."""
@@ -426,7 +444,7 @@ class SandboxPool(ServerPool):
             runner.load(settings)
             if spec.wait_for_quiet:
                 check_other_load(self.folder, watcher, wait=True)
-            watcher.say(f"running {workload.name} on {self.identity.title}")
+            watcher.say(f"running the workload {workload.name} on {self.identity.title}")
             with publish_status("bench", server=self.identity.title, workload=workload.name):
                 trial = runner.run(Arm(name="bench", settings=settings), stage="bench", block=1)
         if trial.lacked_memory:

@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 
 from flushlab.build import Progress, find_build, silent
 from flushlab.build.build import Build
+from flushlab.build.choice import Choice, Sign, candidates, choose
 from flushlab.build.galera import galera_for, require_galera_flavor
 from flushlab.campaign.data import Data, open_data
 from flushlab.campaign.fleet.clients import require_drivable
@@ -33,6 +34,7 @@ from flushlab.machine import home_path
 from flushlab.process import reap
 from flushlab.process.network import require_network
 from flushlab.server.galera.cluster import require_size
+from flushlab.server.sandbox.base_file import signs as signs_of
 from flushlab.server.start import is_kept
 from flushlab.spec.kinds import BenchSpec, TuneSpec
 from flushlab.spec.parts import (
@@ -56,19 +58,44 @@ class NewServers:
         server: the build, and the nodes of a cluster.
         storage: where data directories go.
         alone: why they are not on the fleet that the environment names; empty: it names none, or they are.
+        signs: what the user's files say about servers.
     """
 
     server: ServerSpec | ServersSpec
     storage: StorageSpec
     alone: str = field(default="", kw_only=True)
+    signs: tuple[Sign, ...] = field(default=(), kw_only=True)
 
     def planned(self, server: str | None, cluster: int | None) -> NewServers:
         """With the plan's server and nodes, where the command names none."""
         asked = self.server
         assert isinstance(asked, ServerSpec), "a plan has one server"
-        build = asked.server or server or DEFAULT_SERVER
         nodes = asked.cluster if asked.cluster is not None else cluster
-        return replace(self, server=msgspec.structs.replace(asked, server=build, cluster=nodes))
+        named = msgspec.structs.replace(asked, server=asked.server or server, cluster=nodes)
+        return replace(self, server=named)
+
+    def fitting(self, data: Data | None, files: Iterable[Path | str | None], progress: Progress) -> Self:
+        """The servers that the user's files are for, where the command names none; told with the reason.
+
+        Args:
+            data: the user's.
+            files: option files; None: none.
+            progress: takes the line.
+
+        Raises:
+            UsageError: no server starts on the data.
+            StorageError: a file cannot be read.
+        """
+        signs = list(data.dataset.signs()) if data is not None else []
+        paths = [Path(one) for one in dict.fromkeys(files) if one is not None]
+        signs += [sign for path in paths for sign in signs_of(path)]
+        server, told = self.server, data is not None or bool(paths)
+        if told and server.basedir is None and not server.named:
+            servers = [one for one in candidates() if one[0] == "mariadb" or not server.cluster]
+            choice = choose(signs, servers) or Choice(DEFAULT_SERVER)
+            progress(choice.line)
+            server = server.of(choice.server)
+        return replace(self, server=server, signs=tuple(signs))
 
     @property
     def on_fleet(self) -> str:
@@ -141,14 +168,14 @@ class NewServers:
         if isinstance(workload, EngineOptions):
             require_cluster(workload.cluster_load, self.server.cluster or 1)
 
-    def open_data(self, data: DataSpec, workload: str, progress: Progress) -> Data | None:
+    def open_data(self, data: DataSpec, workloads: Iterable[str], progress: Progress) -> Data | None:
         """The user's data; None if there is none."""
-        return open_data(data, workload, progress)
+        return open_data(data, workloads, progress)
 
     def open(self, progress: Progress) -> AbstractContextManager[SandboxPool]:
         """The servers; see `open_servers`."""
         self._tell_if_alone(progress)
-        return open_servers(self.server, self.storage, progress)
+        return open_servers(self.server, self.storage, progress, self.signs)
 
     def _tell_if_alone(self, progress: Progress) -> None:
         if self.alone:
@@ -162,7 +189,9 @@ class NewServers:
         root = paper_root(_path(self.storage.data_root) or home_path() / "run")
         nodes = nodes_of(self.server.cluster, build)
         kind = SandboxPool if nodes == 1 else ClusterPool
-        yield kind(build, Volume(root), nodes, self.server.latency_s or 0.0, dry_run=True)
+        pool = kind(build, Volume(root), nodes, self.server.latency_s or 0.0, dry_run=True, signs=self.signs)
+        pool.tell_caveats(progress)
+        yield pool
 
 
 @dataclass(frozen=True)
@@ -322,14 +351,17 @@ Target = NewServers | RemoteTarget
 
 @contextmanager
 def open_servers(
-    server: ServerSpec | ServersSpec, storage: StorageSpec | None = None, progress: Progress = silent
+    server: ServerSpec | ServersSpec,
+    storage: StorageSpec | None = None,
+    progress: Progress = silent,
+    signs: tuple[Sign, ...] = (),
 ) -> Iterator[SandboxPool]:
     """Servers that flushlab starts: finds the build (obtains it if needed), opens the data root, makes the
     disk slow if asked to.
 
     Raises:
         BuildNotFound, StorageError, HarnessError: as their makers say.
-        UsageError: no cluster of that size can be made of the build.
+        UsageError: no cluster of that size can be made of the build, or it cannot start on the user's data.
     """
     storage = storage or StorageSpec()
     for reaped in reap():
@@ -342,7 +374,9 @@ def open_servers(
         require_network(server.latency_s)
     kind = SandboxPool if nodes == 1 else ClusterPool
     with open_volume(_path(storage.data_root), storage.disk_iops, storage.disk, progress) as volume:
-        yield kind(build, volume, nodes, server.latency_s or 0.0)
+        pool = kind(build, volume, nodes, server.latency_s or 0.0, signs=signs)
+        pool.tell_caveats(progress)
+        yield pool
 
 
 def nodes_of(cluster: int | None, build: Build) -> int:

@@ -10,7 +10,7 @@ from flushlab.errors import BudgetTooSmall
 from flushlab.experiment.tune.plan import TunePlan
 from flushlab.experiment.tune.pool import Pool
 from flushlab.record import Trial
-from flushlab.settings.floor import Floor
+from flushlab.settings.floor import Floor, aims
 from flushlab.units import counted, format_seconds
 
 CONFIRM_SHARE = 0.45
@@ -161,12 +161,11 @@ class Budget:
             BudgetTooSmall: the message has the smallest budget that makes sense.
         """
         plan, least = self._plan, self.least_trials
-        whom = (
-            f"{counted(len(self._pool.usable), 'candidate')} down to the floor {plan.runs_at} need at least"
-        )
+        candidates = counted(len(self._pool.usable), "candidate")
+        whom = f"{candidates} {aims(plan.floor, plan.runs_at)} need at least"
         ways = "--fixed NAME for settings that stay as they are"
         if plan.runs_at is not plan.floor:
-            ways = f"--offer {plan.floor}, which measures nothing below that floor, or {ways}"
+            ways = f"--offer {plan.floor}, which measures no offers, or {ways}"
         elif plan.floor is not Floor.STRICT:
             ways = f"a safer --floor, or {ways}"
         if plan.budget_trials is not None and plan.budget_trials < least:

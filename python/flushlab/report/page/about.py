@@ -15,7 +15,7 @@ from flushlab.redact import HIDDEN, values_without_passwords
 from flushlab.report.clients import load_came_from
 from flushlab.report.page.parts import Cell, OnServer, Section, Subject, Table, when
 from flushlab.report.stored import Request, command, workload_of
-from flushlab.report.words import disk_words, sizes, spell
+from flushlab.report.words import data_words, disk_words, sizes, spell
 from flushlab.settings.catalog import SettingHere
 from flushlab.settings.configuration import Configuration
 from flushlab.spec.parts import RemoteAccess
@@ -37,6 +37,8 @@ def _machine_rows(subject: Subject) -> Iterator[tuple[str, str]]:
     arguments = next((t.launch.arguments for t in subject.trials if t.launch and t.launch.arguments), ())
     yield "arguments", " ".join(arguments)
     yield "workload", facts.workload if facts is not None else workload_of(subject.request)
+    if facts is not None and facts.data is not None:
+        yield "your data", data_words(facts.data, facts.tables)
     if facts is not None:
         yield from _known(facts)
     spent = format_seconds(sum(sum(trial.seconds.values()) for trial in subject.trials))
@@ -71,6 +73,37 @@ def _known(facts: CampaignFacts) -> Iterator[tuple[str, str]]:
     if (others := facts.others) is not None:
         waited = f", after {format_seconds(others.waited_s)} of waiting" if others.waited_s else ""
         yield "before the first trial", f"{others.words}{waited}"
+
+
+def stand_in(subject: Subject) -> Iterator[Section]:
+    """The load that is made from the user's data: its tables, and what it leaves out."""
+    load = subject.facts.stand_in if subject.facts is not None else None
+    if load is None:
+        return
+    shares = ", ".join(f"{share:.0%} {kind}s" for kind, share in load.shares.items())
+    head = ("table", "rows", "rows that updates draw from", "updated column", "left out")
+    rows = tuple(
+        (
+            Cell(one.name, "code"),
+            Cell(f"{one.rows:,}"),
+            Cell(f"{one.keys:,}"),
+            Cell(one.column, "code"),
+            Cell("; ".join(f"{kind}s: {why}" for kind, why in one.without.items()), "mute"),
+        )
+        for one in load.tables
+    )
+    notes = [f"{one.name} is not touched: {one.why}." for one in load.skipped]
+    if load.smaller:
+        verb = "is" if load.smaller == 1 else "are"
+        notes.append(f"{counted(load.smaller, 'smaller table')} {verb} not touched.")
+    lead = (
+        f"The load is made from your data and stands in for yours: {shares}, each of one row by its primary"
+        " key. A table gets transactions in proportion to its rows. An insert copies a row; a delete inserts"
+        " its row again in the same transaction."
+    )
+    yield Section(
+        "stand-in", "The load", lead, tables=(Table(tuple(map(Cell, head)), rows),), notes=tuple(notes)
+    )
 
 
 _ONE_ARM = 3

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from flushlab.experiment.objective import STALL_SHARE_OF_MEDIAN, p99_us
 from flushlab.record import FILE_CLASSES, Stage, Trial
+from flushlab.report.words import unit_of_work
 
 PROVING: tuple[Stage, ...] = ("confirm", "arms", "best", "bench")
 """Stages whose results are claimed; the others only choose."""
@@ -70,7 +71,7 @@ class Rounds(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """What one arm did to files, per event of its workload.
+    """What one arm did to files, per unit of its workload.
 
     Attributes:
         arm: its name.
@@ -78,6 +79,7 @@ class Activity(NamedTuple):
         fsyncs, bytes: per class of files; a class that is not told is left out.
         flags: with which files of a class were open.
         why: why the server tells nothing of its files but its status counters; empty if it does.
+        per: the unit: `transaction`, `row` or `run`.
     """
 
     arm: str
@@ -86,6 +88,7 @@ class Activity(NamedTuple):
     bytes: Mapping[str, float]
     flags: Mapping[str, tuple[str, ...]]
     why: str = ""
+    per: str = "transaction"
 
     @property
     def looked_for(self) -> list[str]:
@@ -160,22 +163,23 @@ def rounds(arm: str, trials: Sequence[Trial]) -> Rounds | None:
 
 
 def activity(arm: str, trials: Sequence[Trial]) -> Activity | None:
-    """What the arm did to files per event, or per run where the workload has no events; None if unknown."""
+    """What the arm did to files per unit of its workload; None if unknown."""
     fsyncs: Counter[str] = Counter()
     written: Counter[str] = Counter()
     flags: dict[str, set[str]] = {}
     known: dict[str, Counter[str]] = {"fsyncs": Counter(), "bytes": Counter()}
+    per = ""
     for trial in trials:
-        events = trial.load.events if trial.load is not None and trial.load.events else 1
+        per, units = unit_of_work(trial)
         for name, seen in trial.file_activity.items():
             flags.setdefault(name, set()).update(seen.flags)
             if seen.fsyncs is not None:
                 fsyncs[name] += seen.fsyncs
-                known["fsyncs"][name] += events
+                known["fsyncs"][name] += units
             if seen.bytes is not None:
                 written[name] += seen.bytes
-                known["bytes"][name] += events
-    if not known["fsyncs"] and not known["bytes"]:
+                known["bytes"][name] += units
+    if not any(known["fsyncs"].values()) and not any(known["bytes"].values()):
         return None
     return Activity(
         arm=arm,
@@ -184,6 +188,7 @@ def activity(arm: str, trials: Sequence[Trial]) -> Activity | None:
         bytes={name: written[name] / known["bytes"][name] for name in FILE_CLASSES if known["bytes"][name]},
         flags={name: tuple(sorted(flags[name])) for name in FILE_CLASSES if flags.get(name)},
         why=next(filter(None, map(_untold, trials)), ""),
+        per=per,
     )
 
 

@@ -117,7 +117,6 @@ _CLASSES = {
     "undo": "undo",
     "other": "other",
 }
-_PER = {"transactions/s": "transaction", "rows/s": "row"}
 
 
 class _Quantity(NamedTuple):
@@ -146,7 +145,7 @@ def files(subject: Subject) -> Iterator[Section]:
     told = [quantity for quantity in _QUANTITIES if any(quantity.read(row) for row in rows)]
     if not told:
         return
-    per = _PER.get(subject.unit, "run")
+    per = " or ".join(dict.fromkeys(row.per for row in rows))
     drawn = tuple(
         plots.stacked(
             rows,

@@ -90,6 +90,7 @@ _STORY: tuple[Callable[[Subject], Iterator[Section]], ...] = (
     measured.warnings,
     measured.output,
     about.machine,
+    about.stand_in,
     about.repeat,
     results.left_out,
 )

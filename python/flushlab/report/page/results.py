@@ -250,6 +250,8 @@ def frontier(subject: Subject) -> Iterator[Section]:
         "The gain of each durability floor, from the safest, its settings, and the part of the gain without "
         "durability loss."
     )
+    if tuning.offers:
+        lead += f" The result keeps the floor {facts.floor}; the offers do not."
     if latency:
         lead += P99_LEAD
     if tuning.raised:

@@ -21,21 +21,23 @@ from typing import NamedTuple
 import msgspec
 
 from flushlab.build import Build
+from flushlab.build.choice import Sign, of_options
 from flushlab.build.verbose_help import refused, verbose_help
 from flushlab.datadir import DataRoot
 from flushlab.errors import StorageError, UsageError
 from flushlab.machine import available_memory_bytes, memory_bytes
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.admission import LeftOut, admit, describe_left_out
-from flushlab.settings.catalog import load_catalog
+from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.check import (
+    OF_A_SERVER,
     Checked,
     adjusted,
     arguments,
     check,
     in_reading_order,
-    is_option_file,
     refusal,
+    unusable,
 )
 from flushlab.settings.fit import DISK_PART, MEMORY_PART, Fit, Shrunk, fit
 from flushlab.settings.option_names import read_help
@@ -45,6 +47,8 @@ from flushlab.units import format_size, parse_size
 _STOPS = ("syntax", "wrong-type", "out-of-range", "refused")
 """Kinds of findings that the server does not start with; what other versions have is only left out."""
 _NOT_HERE = ("not-in-version", "removed", "unknown-name", "misspelled", "wrong-group", "product")
+_BOTH_READ = ("mysqld", "server")
+"""Groups of MySQL and MariaDB."""
 _PREFIX = re.compile(r"^.*\[ERROR\]( \[[^]]+\])* (\S*/)?")
 """What precedes the reason in a line of a server's error log: time, number, its own path."""
 
@@ -238,7 +242,8 @@ def _notes(
     said = (
         one
         for one in checked.findings
-        if one.kind in worth_saying or (one.kind == "contradiction" and one.fatal)
+        if (one.kind in worth_saying and one.severity != "note")
+        or (one.kind == "contradiction" and one.fatal)
     )
     for one in (*said, *nothing_read(file, checked)):
         yield f"{one.place}: {one.name} {one.text}".replace(":  ", ": ")
@@ -283,6 +288,17 @@ def whole(file: Path) -> dict[str, str]:
     return found
 
 
+def signs(file: Path) -> list[Sign]:
+    """What an option file says about the server that it is for; nothing where it can be read only once."""
+    if not file.is_file():
+        return []
+    read = [line for path, text in whole(file).items() for line in lines(text, path)]
+    names = [canonical(line.name) for line in read if line.group in _BOTH_READ and line.name]
+    headings = {line.group for line in read if line.heading and OF_A_SERVER.fullmatch(line.group)}
+    mariadb = any(group.startswith(("mariadb", "client-server", "galera")) for group in headings)
+    return list(of_options(file.name, names, mariadb=mariadb))
+
+
 def text_of(file: Path) -> str:
     """The text of a file; what is no UTF-8 is replaced.
 
@@ -303,11 +319,8 @@ def require_option_file(text: str, file: Path) -> None:
     Raises:
         UsageError: it is not.
     """
-    if not is_option_file(text):
-        raise UsageError(
-            f"{file} is not an option file: it has no group such as [mysqld]",
-            hint="give the server's my.cnf; `mysqld --verbose --help` lists the paths that it reads",
-        )
+    if found := unusable(text):
+        raise UsageError(f"{file} {found[0]}", hint=found[1])
 
 
 def loader(file: Path) -> Loader:
@@ -315,7 +328,8 @@ def loader(file: Path) -> Loader:
 
     def load(target: str, directory: bool) -> Iterator[tuple[str, str]]:
         path = file.parent / target
-        paths = sorted(one for one in path.iterdir() if one.suffix == ".cnf") if directory else [path]
+        own = (one for one in path.iterdir() if one.name.endswith(".cnf") and not one.is_dir())
+        paths = sorted(own) if directory else [path]
         for one in paths:
             yield str(one), one.read_text(encoding="utf-8", errors="replace")
 

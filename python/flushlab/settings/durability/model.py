@@ -95,17 +95,17 @@ def replication(situation: Situation, os_crash: Guarantee) -> Replication:
     """Whether replicas of this server stay consistent after it crashed.
 
     Replicas stay consistent only if engine and binary log are both synced at every commit. Otherwise, one of
-    the two can be ahead after a crash of the operating system: replicas have read commits that are gone.
+    the two can be ahead after a crash of the operating system: replicas have read commits that are gone. A
+    sandbox without a binary log stands for a server that may have one.
     """
-    if not situation.has_binlog:
-        return Replication(level="not_applicable", text="no binary log, so no replicas")
-    if any(situation.is_on(name) for name in _SEMI_SYNC):
-        return Replication(level="unknown", text="semi-synchronous replication: no rule covers it")
-    if situation.binlog_in_innodb:
-        return _in_innodb(os_crash)
     flush = situation.value("innodb_flush_log_at_trx_commit")
+    if not situation.has_binlog:
+        return _without_binlog(flush, os_crash)
+    semi_sync = any(situation.is_on(name) for name in _SEMI_SYNC)
+    if situation.binlog_in_innodb:
+        return _unless(semi_sync, _in_innodb(os_crash))
     if flush in (1, 3) and situation.value("sync_binlog") == 1:
-        return _both_synced(os_crash)
+        return _unless(semi_sync, _both_synced(os_crash))
     when = "even a killed server" if flush == 0 else "a crash of the operating system"
     after = "any crash" if flush == 0 else "an OS crash"
     ahead = "the binary log" if situation.value("sync_binlog") == 1 else "a replica"
@@ -114,6 +114,24 @@ def replication(situation: Situation, os_crash: Guarantee) -> Replication:
         text=f"{when} may leave {ahead} ahead of this server: rebuild replicas after {after}",
         because=_SOURCE,
     )
+
+
+def _without_binlog(flush: Value | None, os_crash: Guarantee) -> Replication:
+    if os_crash.level == "nothing_lost":
+        text = "no binary log; with one, replicas stay consistent if sync_binlog = 1"
+        return Replication(level="not_applicable", text=text)
+    after = "any crash" if flush == 0 else "an OS crash"
+    text = (
+        f"with a binary log, they may be ahead of this server after {after}, semi-synchronous ones too:"
+        " rebuild them"
+    )
+    return Replication(level="may_diverge", text=text, because=_SOURCE)
+
+
+def _unless(semi_sync: bool, found: Replication) -> Replication:
+    if not semi_sync or found.level == "may_diverge":
+        return found
+    return Replication(level="unknown", text="semi-synchronous replication: no rule covers it")
 
 
 def _both_synced(os_crash: Guarantee) -> Replication:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from flushlab.build import choice
+from flushlab.campaign.data import Data
 from flushlab.campaign.pool import target
 from flushlab.campaign.pool.target import FLEET, NewServers, OnFleet, target_of
+from flushlab.dataset import open_dataset
 from flushlab.errors import UsageError
+from flushlab.record.data import DataFacts
 from flushlab.spec.kinds import CompareSpec, SeriesSpec, TuneSpec
-from flushlab.spec.parts import RunSpec, ServerSpec, StorageSpec
+from flushlab.spec.parts import RunSpec, ServerSpec, ServersSpec, StorageSpec
 from tests.unit.builds import MARIADB
 
 HERE = NewServers(ServerSpec(), StorageSpec())
@@ -80,3 +86,63 @@ def test_an_early_end_by_precision_is_refused_on_a_fleet() -> None:
         with pytest.raises(UsageError, match="--precision"):
             target_of(spec)
         assert target_of(type(spec)(run=run)).on_fleet
+
+
+DUMP = """-- MySQL dump 10.13  Distrib 8.0.36, for Linux (x86_64)
+--
+-- Host: localhost    Database: shop
+-- ------------------------------------------------------
+-- Server version\t8.0.36
+CREATE TABLE `item` (`id` int NOT NULL);
+-- Dump completed on 2024-01-01
+"""
+
+
+@pytest.fixture
+def dump(tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch) -> Data:
+    monkeypatch.setattr(choice, "list_builds", list)
+    (tmp_path / "shop.sql").write_text(DUMP)
+    facts = DataFacts(path=str(tmp_path / "shop.sql"), kind="SQL dump", size_bytes=len(DUMP))
+    return Data(dataset=open_dataset(tmp_path / "shop.sql"), database="shop", facts=facts)
+
+
+def test_the_data_choose_the_server_where_none_is_named_and_it_is_told(dump: Data) -> None:
+    said = list[str]()
+    found = HERE.fitting(dump, [None], said.append)
+    assert found.server == ServerSpec(server="mysql@8.0")
+    assert said == [
+        "server: mysql@8.0, because shop.sql comes from MySQL 8.0.36; --server NAME chooses another"
+    ]
+
+
+def test_the_option_file_chooses_too_and_for_several_servers(tmp_path: Path, dump: Data) -> None:
+    (tmp_path / "my.cnf").write_text("[mysqld]\nquery_cache_type = 1\nlog_bin_use_v1_row_events = 1\n")
+    target = NewServers(ServersSpec(), StorageSpec()).fitting(None, [tmp_path / "my.cnf"], lambda _: None)
+    assert target.server == ServersSpec(servers=("mysql@5.7",))
+
+
+def test_files_that_say_nothing_leave_the_default_which_is_told(tmp_path: Path, dump: Data) -> None:
+    (tmp_path / "my.cnf").write_text("[mysqld]\nsync_binlog = 1\n")
+    said = list[str]()
+    assert HERE.fitting(None, [tmp_path / "my.cnf"], said.append).server.build == "mariadb"
+    assert said == ["server: mariadb, the default; --server NAME chooses another"]
+    HERE.fitting(None, [None], said.append)
+    assert len(said) == 1
+
+
+def test_a_cluster_is_of_mariadb_whatever_the_data_say(dump: Data) -> None:
+    found = NewServers(ServerSpec(cluster=3), StorageSpec()).fitting(dump, [], lambda _: None)
+    assert found.server.build.startswith("mariadb")
+
+
+def test_a_named_server_stays_and_what_speaks_against_it_is_told_and_kept(
+    dump: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target, "find_build", lambda *_, **__: MARIADB)
+    named, said = NewServers(ServerSpec(server="mariadb"), StorageSpec()), list[str]()
+    found = named.fitting(dump, [None], said.append)
+    assert (found.server, said) == (named.server, [])
+    caveat = "shop.sql comes from MySQL 8.0.36, but the server is mariadb@10.11.19"
+    with found.look(said.append) as pool:
+        assert [one.text for one in pool.warnings()] == [caveat]
+    assert said == [f"warning: {caveat}"]

@@ -22,7 +22,7 @@ def test_what_was_persisted_is_part_of_the_base_where_it_may_enter_and_is_told(
     (tmp_path / "mysqld-auto.cnf").write_text(PERSISTED)
     said: list[str] = []
     identity = SandboxPool(MYSQL80, Volume(DataRoot.open(), None)).identity
-    found = persisted_settings(open_data(DataSpec(dataset=str(tmp_path))), identity, Watcher(said.append))
+    found = persisted_settings(open_data(DataSpec(dataset=str(tmp_path)), ()), identity, Watcher(said.append))
     assert found == {"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 2}
     taken, left = said
     assert "added to the base: sync_binlog=0, innodb_flush_log_at_trx_commit=2" in taken

@@ -155,6 +155,11 @@ def test_tls_is_asked_for_as_clients_are_told(home: Path, lines: str, mode: str)
     assert reached(host="db.example.com").ssl_mode == mode
 
 
+def test_a_group_that_no_client_reads_may_refuse_tls(home: Path) -> None:
+    (home / ".my.cnf").write_text("[client]\nhost=db.example.com\n[flushlab]\nssl-mode = disabled\n")
+    assert reached().ssl_mode == "disabled"
+
+
 def test_nodes_of_a_cluster_are_named_together() -> None:
     found = addresses_of(RemoteAccess(host="n1, n2,n3", user="u", port=3307))
     assert [one.name for one in found] == ["n1:3307", "n2:3307", "n3:3307"]

@@ -24,6 +24,10 @@ def _find(situation: Situation) -> Iterator[Effect]:
     if others == 0:
         text = "no other node has the data: only backups and replicas do"
         yield Effect(on="node_loss", level="at_risk", text=text)
+        if situation.value("innodb_flush_log_at_trx_commit") not in (1, 3):
+            text = (
+                "a node gets the commits that it lost from the others; if all fail at once, nobody has them"
+            )
         yield Effect(on="cluster_loss", level="at_risk", text=text)
         return
     if others is None:

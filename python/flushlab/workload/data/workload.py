@@ -1,0 +1,249 @@
+"""`data` as a workload: its plan made once, kept beside the data, driven as transactions of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from flushlab.errors import MeasurementError, UsageError
+from flushlab.record import (
+    IGNORED_ERRORS,
+    ColumnParameter,
+    Parameter,
+    SequenceParameter,
+    StandIn,
+    TxnRows,
+    TxnSpec,
+    TxnTransaction,
+    WrittenTable,
+)
+from flushlab.server.identifier import quoted
+from flushlab.server.protocol import Server
+from flushlab.units import counted
+from flushlab.workload import engine
+from flushlab.workload.data.plan import DATABASE, KINDS, LOADS, DataPlan, TablePlan, plan_of
+from flushlab.workload.engine_options import OPTIONS as DRIVING
+from flushlab.workload.engine_options import TableOptions
+from flushlab.workload.options import (
+    CONNECTING,
+    RAND,
+    RAND_TYPE,
+    TABLES,
+    THREADS,
+    Spelling,
+    integer_option,
+)
+from flushlab.workload.protocol import Driving
+
+NAME = "data"
+FORMAT = "1"
+"""Raise this when plans are made in another way."""
+
+_MOST_SHARE = 1_000_000
+_SHARES = (
+    integer_option("update", 70, 0, _MOST_SHARE, "Share of transactions of data that update a row."),
+    integer_option("insert", 20, 0, _MOST_SHARE, "Share of transactions of data that insert a row."),
+    integer_option(
+        "delete", 10, 0, _MOST_SHARE, "Share of transactions of data that delete a row and insert it again."
+    ),
+)
+_UNIFORM = msgspec.structs.replace(RAND_TYPE, default="uniform")
+OPTIONS = (THREADS, TABLES, *_SHARES, *CONNECTING, _UNIFORM, *RAND, *DRIVING)
+
+_KEPT = quoted(DATABASE, "plan")
+_PART_BYTES = 1 << 20
+"""Of the plan in a row, as any server takes it in a packet."""
+_WEIGHTS = 1_000_000
+_REFUSALS = (1062, 1451, 1452, 1644, 3819, 4025)
+"""Duplicate key, foreign keys, SIGNAL of a trigger, CHECK of MySQL and MariaDB. No plan can see every rule; a
+row that one refuses is counted and shown, and does not end the load."""
+
+
+def require_shares(options: Mapping[str, object], spelling: Spelling) -> None:
+    """Refuses settled options that leave no transaction.
+
+    Raises:
+        UsageError: they do.
+    """
+    if not any(options[kind] for kind in KINDS):
+        names = ", ".join(map(spelling, KINDS))
+        raise UsageError(f"{names} are all 0", hint="give one of them a share")
+
+
+class DataWorkload(TableOptions, frozen=True, kw_only=True):
+    """Point updates, inserts and deletes on the largest tables of the data; the result is transactions/s.
+
+    Attributes:
+        tables: so many of the largest.
+        update, insert, delete: shares of the transactions, relative to one another.
+        rand_type: how updated rows are drawn from the sampled ones.
+        database: of the tables; empty: all of the data's.
+    """
+
+    rand_type: str = "uniform"
+    update: int = 70
+    insert: int = 20
+    delete: int = 10
+    database: str = ""
+
+    @property
+    def name(self) -> str:
+        """`data`."""
+        return NAME
+
+    @property
+    def data_key(self) -> Mapping[str, str]:
+        """What its plan depends on; the plan lies beside the data."""
+        return {
+            "workload": NAME,
+            "format": FORMAT,
+            "database": self.database,
+            "tables": str(self.tables),
+            "seed": str(self.seed),
+        }
+
+    @property
+    def shares(self) -> dict[str, int]:
+        """Of the kinds of transactions."""
+        return {"update": self.update, "insert": self.insert, "delete": self.delete}
+
+    def prepare(self, server: Server) -> None:
+        """Makes the plan and keeps it on the server.
+
+        Raises:
+            MeasurementError: the data has no table that it could write to.
+        """
+        databases = (self.database,) if self.database else ()
+        plan = plan_of(server.query, databases=databases, most=self.tables, seed=self.seed)
+        server.query(f"CREATE DATABASE IF NOT EXISTS {quoted(DATABASE)}")
+        server.query(f"DROP TABLE IF EXISTS {_KEPT}")
+        server.query(f"CREATE TABLE {_KEPT} (part INT PRIMARY KEY, json LONGBLOB NOT NULL)")
+        text = msgspec.json.encode(plan)
+        for part, first in enumerate(range(0, len(text), _PART_BYTES)):
+            piece = text[first : first + _PART_BYTES].hex()
+            server.query(f"INSERT INTO {_KEPT} VALUES ({part}, UNHEX('{piece}'))")
+
+    def driving(self, server: Server) -> Driving:
+        """Reads the plan, and the tables into the buffer pool if they fit."""
+        parts = server.query(f"SELECT json FROM {_KEPT} ORDER BY part")
+        plan = self._enough(msgspec.json.decode(b"".join(part for (part,) in parts), type=DataPlan))
+        by_schema: dict[str, list[str]] = {}
+        for table in plan.tables:
+            name = quoted(table.schema, table.name)
+            sql = f"SELECT COUNT(*) FROM {name} FORCE INDEX (PRIMARY)"
+            by_schema.setdefault(table.schema, []).append(sql)
+        for schema, reads in by_schema.items():
+            engine.preload(server, schema, reads)
+        spec = self.load(
+            server.endpoint,
+            workload="txn",
+            database=plan.tables[0].schema,
+            txn=self.transactions(plan),
+            ignored_errors=(*IGNORED_ERRORS, *_REFUSALS),
+        )
+        return Driving(spec=spec, unit="transactions/s", stand_in=self.stand_in(plan))
+
+    def _enough(self, plan: DataPlan) -> DataPlan:
+        """The plan without deletes of tables that have fewer rows for them than there are connections: two
+        connections that delete and insert one row would deadlock."""
+        tables = []
+        for table in plan.tables:
+            rows = min((len(one.columns[0]) for one in table.spec.rows if one.own), default=self.threads)
+            if rows < self.threads:
+                kept = tuple(one for one in table.spec.transactions if one.name != "delete")
+                why = f"{counted(rows, 'row')} can be deleted, fewer than the {self.threads} connections"
+                table = msgspec.structs.replace(
+                    table,
+                    spec=msgspec.structs.replace(table.spec, transactions=kept),
+                    without={**table.without, "delete": why},
+                )
+            tables.append(table)
+        return msgspec.structs.replace(plan, tables=tuple(tables))
+
+    def _weights(self, plan: DataPlan) -> dict[str, int]:
+        """The shares of kinds that some table has; of these each table has a part by its rows.
+
+        Raises:
+            MeasurementError: there is no such kind.
+        """
+        there = {one.name for table in plan.tables for one in table.spec.transactions}
+        weights = {kind: share for kind, share in self.shares.items() if share and kind in there}
+        if not weights:
+            why = {why for table in plan.tables for kind, why in table.without.items() if self.shares[kind]}
+            asked = ", ".join(f"{kind}s" for kind, share in self.shares.items() if share)
+            raise MeasurementError(
+                f"no table takes {asked}: {'; '.join(sorted(why))}",
+                hint=f"give {' or '.join(f'--{kind}' for kind in KINDS if kind in there)} a share",
+            )
+        return weights
+
+    def transactions(self, plan: DataPlan) -> TxnSpec:
+        """The transactions of all tables together."""
+        weights = self._weights(plan)
+        number = (self.seed - plan.seed) % LOADS
+        parameters: list[Parameter] = []
+        rows: list[TxnRows] = []
+        transactions: list[TxnTransaction] = []
+        for table in plan.tables:
+            first, first_rows = len(parameters), len(rows)
+            ahead = number * (table.room // LOADS)
+            parameters += [_moved(one, first_rows, ahead) for one in table.spec.parameters]
+            rows += [
+                msgspec.structs.replace(one, rand_type=self.rand_type, rand=self.rand)
+                if at == 0 and table.column
+                else one
+                for at, one in enumerate(table.spec.rows)
+            ]
+            for kind in table.spec.transactions:
+                if kind.name in weights:
+                    share = weights[kind.name] / sum(weights.values())
+                    weight = share * table.rows / _rows_with(plan, kind.name)
+                    transactions.append(_named(kind, table, first, max(1, round(weight * _WEIGHTS))))
+        return TxnSpec(parameters=tuple(parameters), transactions=tuple(transactions), rows=tuple(rows))
+
+    def stand_in(self, plan: DataPlan) -> StandIn:
+        """What reports tell of it."""
+        weights = self._weights(plan)
+        return StandIn(
+            shares={kind: share / sum(weights.values()) for kind, share in weights.items()},
+            tables=tuple(
+                WrittenTable(
+                    name=f"{table.schema}.{table.name}",
+                    rows=table.rows,
+                    keys=len(table.spec.rows[0].columns[0]) if table.column else 0,
+                    column=table.column,
+                    without=table.without,
+                )
+                for table in plan.tables
+            ),
+            skipped=plan.skipped,
+            smaller=plan.smaller,
+        )
+
+
+def _rows_with(plan: DataPlan, kind: str) -> int:
+    """Rows of the tables that have a kind of transaction."""
+    return sum(table.rows for table in plan.tables if kind in {one.name for one in table.spec.transactions})
+
+
+def _moved(parameter: Parameter, rows: int, ahead: int) -> Parameter:
+    """A table's parameter among those of all, with new values of a load of its own."""
+    if isinstance(parameter, ColumnParameter):
+        return msgspec.structs.replace(parameter, rows=parameter.rows + rows)
+    if isinstance(parameter, SequenceParameter):
+        return msgspec.structs.replace(parameter, start=parameter.start + ahead)
+    return parameter
+
+
+def _named(kind: TxnTransaction, table: TablePlan, first: int, weight: int) -> TxnTransaction:
+    """A table's transaction among those of all."""
+    return msgspec.structs.replace(
+        kind,
+        name=f"{kind.name} {table.schema}.{table.name}",
+        weight=weight,
+        statements=tuple(
+            msgspec.structs.replace(one, parameters=tuple(first + number for number in one.parameters))
+            for one in kind.statements
+        ),
+    )
