@@ -528,8 +528,10 @@ fn an_event_that_is_retried_counts_from_its_intended_start() {
 
 #[test]
 fn a_retry_in_a_closed_loop_is_a_new_event() {
+    // Long enough for a slow machine to open the window meanwhile.
+    const WAIT: Duration = Duration::from_secs(2);
     let server = Server::executing(|number| match number {
-        1 => Act::AnswerLate(Duration::from_millis(300), DEADLOCK),
+        1 => Act::AnswerLate(WAIT, DEADLOCK),
         _ => Act::Answer(OK),
     });
     let mut run = server.started();
@@ -537,11 +539,11 @@ fn a_retry_in_a_closed_loop_is_a_new_event() {
     wait_for(&run, |progress| progress.errors == 2 && progress.events > 1000);
     let result = run.close_window().unwrap();
     let latency = result.latency_us.unwrap();
-    assert!(latency.max < 300_000, "{}", latency.max);
+    assert!(latency.max < 2_000_000, "{}", latency.max);
     // The time that the retry leaves out is not lost.
     let failed = result.failed.unwrap();
     assert_eq!(failed.count, 2);
-    assert!(failed.latency_us.p50 >= 299_000, "{failed:?}");
+    assert!(failed.latency_us.p50 >= 1_998_000, "{failed:?}");
 }
 
 #[test]
@@ -560,7 +562,7 @@ fn an_attempt_that_a_lost_connection_ends_has_failed() {
         20 => Act::Close,
         _ => Act::Answer(OK),
     });
-    for threads in [1, 2] {
+    for threads in [1_u64, 2] {
         let spec = server.spec(|spec| {
             spec["threads"] = threads.into();
             spec["reconnect"] = true.into();
@@ -568,7 +570,9 @@ fn an_attempt_that_a_lost_connection_ends_has_failed() {
         let mut run = LoadRun::connect(&spec, Arc::new(Cancellation::new())).unwrap();
         run.start().unwrap();
         run.open_window().unwrap();
-        wait_for(&run, |progress| progress.errors >= 2 && progress.events > 60);
+        // What a connection was at when the window opened is not in it; what it loses later is.
+        let before = run.progress().unwrap().errors;
+        wait_for(&run, |progress| progress.errors >= before + 2 * threads);
         let result = run.close_window().unwrap();
         let failed = result.failed.unwrap();
         assert_eq!(failed.count, result.lost_connections);
