@@ -363,10 +363,16 @@ class _KeptServer:
 
     def failed(self, draft: Draft, error: FlushlabError) -> Trial:
         """The trial that an error ended. That a shared server dies is the driven arm's fault the second time;
-        until then, and for the others, the block is run again on a new one."""
+        until then, and for the others, the block is run again on a new one.
+
+        Raises:
+            FlushlabError: the error itself; there is no new one where the user's own server is gone.
+        """
         trial = draft.failed(error)
         if not self.shared or self.server.alive():
             return trial
+        if isinstance(self.server, RemoteGroup):
+            raise error
         first, self._fell = not self._fell, True
         if first and draft.arm.name in self.suspects:
             return trial
@@ -465,6 +471,7 @@ class _Part:
         if self.ended is not None:
             return self.ended
         try:
+            self.kept.switching.require_kept()
             self.all_bytes += _written_bytes(self.kept.server)
             self.telemetry.close()
             kept = [n for n, one in enumerate(self.slices) if not one.dropped]

@@ -18,15 +18,18 @@ from flushlab.errors import NotWritable, ServerDied, ServerError
 from flushlab.machine import state_path
 from flushlab.process import ProcessIdentity
 from flushlab.process.identity import machine, myself, world
+from flushlab.undo import signals
 
 CONNECT_S = 5.0
 """Longest wait for a server on which a killed flushlab has left something."""
 
 ANSWER_S = 300.0
-"""Longest wait for an answer to what undoes something: a buffer pool may shrink, a large table be dropped."""
+"""Longest wait for an answer to what undoes something, from a server that gives signs of life: a buffer pool
+may shrink, a large table be dropped."""
 
 _SILENCE_S = 60.0
-"""Longest wait for a sign of life: a busy server gives it sooner, and a stopped one never."""
+"""Longest wait for a sign of life: a busy server gives it sooner, and a stopped one never. After Ctrl-C nobody
+waits so long."""
 
 Say = Callable[[str], None]
 
@@ -85,17 +88,17 @@ def await_answer(query: Callable[..., object], name: str, say: Say) -> None:
         say: told that it is waited for.
 
     Raises:
-        ServerDied: it is gone, or silent for too long.
+        ServerDied: it is gone, or silent for too long, or Ctrl-C was pressed and it is silent.
     """
     began = time.monotonic()
     try:
         _ask(query, CONNECT_S)
     except ServerDied:
-        if time.monotonic() - began < CONNECT_S:
-            raise  # it is not there
+        if signals or time.monotonic() - began < CONNECT_S:
+            raise  # in the latter case it is not there
         say(
-            f"{name} does not answer: waiting a minute or two to undo what was changed on it. Ctrl-C leaves"
-            " that to the next flushlab command"
+            f"{name} does not answer: waiting for {_SILENCE_S:.0f} s to undo what was changed on it. Ctrl-C"
+            " leaves that to the next flushlab command"
         )
         _ask(query, _SILENCE_S)
 
