@@ -1,5 +1,4 @@
-"""Undo: steps that take back what was done, all of them, whichever of them fail, and the signal that has asked
-for the end."""
+"""Undo: steps that take back what was done, all of them, whichever of them fail; signals that end a process."""
 
 from __future__ import annotations
 

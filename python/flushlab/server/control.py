@@ -12,6 +12,7 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -115,7 +116,7 @@ class Control:
         with self._turn:
             if self._connection is not None:
                 answer_within(self._connection, answer_s)
-            self._drop_if_gone()
+            self._drop_if_gone(answer_s)
             return self._run(sql, args, answer_s)
 
     def close(self) -> None:
@@ -164,12 +165,19 @@ class Control:
         answer_within(connection, answer_s)
         return connection
 
-    def _drop_if_gone(self) -> None:
-        if self._connection is not None:
-            try:
-                self._connection.ping(reconnect=False)
-            except (pymysql.MySQLError, OSError):
-                self._drop()
+    def _drop_if_gone(self, answer_s: float | None) -> None:
+        if self._connection is None:
+            return
+        began = time.monotonic()
+        try:
+            self._connection.ping(reconnect=False)
+        except (pymysql.MySQLError, OSError) as error:
+            self._drop()
+            if answer_s is not None and time.monotonic() - began >= answer_s:
+                raise ConnectionGone(str(error)) from error  # it is silent, not closed
+        except BaseException:
+            self._drop()
+            raise
 
     def _drop(self) -> None:
         if self._connection is not None:

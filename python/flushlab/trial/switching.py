@@ -1,8 +1,8 @@
 """Switching: a running server takes the settings of the arm whose turn it is.
 
 Sits in `trial`, below the runners whose arms share a server. What one arm had set is put back before the next
-one runs. On a cluster every node is set, and read back. On the user's own server a value that somebody else has
-set meanwhile is not overwritten.
+one runs. On a cluster every node is set, and read back. On the user's own server, a value that somebody else
+has set meanwhile is not overwritten.
 """
 
 from __future__ import annotations
@@ -110,6 +110,7 @@ class RemoteSwitching(Switching):
     server: RemoteGroup
 
     def require_kept(self) -> None:
+        """Makes sure that every node has what it was given; raises as `require_kept` of `put_back`."""
         for node in self.server.nodes:
             require_kept(node)
 

@@ -28,8 +28,10 @@ ANSWER_S = 300.0
 may shrink, a large table be dropped."""
 
 _SILENCE_S = 60.0
-"""Longest wait for a sign of life: a busy server gives it sooner, and a stopped one never. After Ctrl-C nobody
-waits so long."""
+"""Longest wait for a sign of life, unless Ctrl-C was pressed: a busy server gives it sooner, a stopped one
+never."""
+
+_POLL_S = 0.5
 
 Say = Callable[[str], None]
 
@@ -100,7 +102,18 @@ def await_answer(query: Callable[..., object], name: str, say: Say) -> None:
             f"{name} does not answer: waiting for {_SILENCE_S:.0f} s to undo what was changed on it. Ctrl-C"
             " leaves that to the next flushlab command"
         )
-        _ask(query, _SILENCE_S)
+        _ask_again(query, time.monotonic() + _SILENCE_S)
+
+
+def _ask_again(query: Callable[..., object], deadline: float) -> None:
+    """Asks until there is an answer: a new connection, which the server may greet at once when it goes on."""
+    while True:
+        try:
+            return _ask(query, max(1.0, deadline - time.monotonic()))
+        except ServerDied:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(_POLL_S)
 
 
 def _ask(query: Callable[..., object], limit_s: float) -> None:

@@ -2,8 +2,8 @@
 
 Server layer. Before the first change, a file in flushlab's state folder has the values to put back and the
 server's address. The file goes once the server reports the old values again. If its flushlab is gone, the
-next flushlab carries it out. A value that somebody else has set meanwhile stays; before each slice, settings
-are read, so that none is overwritten. If a server does not answer, flushlab gives up after a minute or two, and
+next flushlab carries it out. A value that somebody else has set meanwhile stays; settings that change in
+slices are read before each slice. If a server does not answer, flushlab gives up after a minute or two, and
 reports how to undo the changes.
 
 A restart of the server loses every SET GLOBAL. MySQL 8.0 and later could keep it by SET PERSIST, which
@@ -185,7 +185,7 @@ class Changes:
             UsageError, NotWritable: as `make`.
         """
         self._write_down()
-        self._server.started_s = self._started_s = _started_s(self._query, latest=True)
+        self._server.started_before_s = self._started_s = _started_s(self._query, latest=True)
         self._server.made = dict(self.before)
 
     def _write_down(self) -> None:
@@ -341,7 +341,7 @@ def require_kept(server: RemoteServer) -> None:
     if not touched:
         return
     words = "; ".join(f"{name} is {now[name]}, and flushlab had set {made[name]}" for name in touched)
-    if _is_restarted(server.query, server.started_s):
+    if _is_restarted(server.query, server.started_before_s):
         raise SettingsTouched(
             f"{server.address.name} started anew: {words}", hint="run it again; nothing was set since"
         )

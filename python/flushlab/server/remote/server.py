@@ -40,7 +40,7 @@ class RemoteServer(SingleServer):
         when_silent: called when the server has given no sign of life, perhaps by another thread.
         made: global variables that change before each slice, as the last SET GLOBAL has left them; None: not
             read back.
-        started_s: when the server started, by its own clock, before the first of these; None if it does not
+        started_before_s: when the server started, by its own clock, before the first of these; None if it does not
             tell.
     """
 
@@ -54,7 +54,7 @@ class RemoteServer(SingleServer):
         self.endpoint = address.endpoint
         self.when_silent: Callable[[], object] = lambda: None
         self.made: dict[str, Value | None] = {}
-        self.started_s: float | None = None
+        self.started_before_s: float | None = None
         self._control = self._connection(connect_s)
         # Not SELECT: a node without a quorum answers SHOW alone.
         ((_, text),) = self.query("SHOW GLOBAL VARIABLES LIKE 'version'", answer_s=connect_s)
