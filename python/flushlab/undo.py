@@ -1,4 +1,4 @@
-"""Undo: steps that take back what was done, all of them, whichever of them fail; signals that end a process."""
+"""Undo: steps that take back what was done, all of them, whichever of them fail; signals that ask for it."""
 
 from __future__ import annotations
 

@@ -46,6 +46,8 @@ _GROUP = "SHOW GLOBAL VARIABLES LIKE 'group\\_replication\\_%'"
 _OFF = {"OFF", "0"}
 CONNECTIONS = 2
 """Of flushlab: one that reads, one that changes settings."""
+_FIRST_S = 10.0
+"""Longest wait for the first answers of a connection: whoever pays for a change cannot wait longer."""
 TRIES = 3
 """At a slice whose counters somebody sets back: a monitor that does so each minute spoils one of many."""
 
@@ -192,7 +194,8 @@ def runner(
     workloads: tuple[Workload, ...], timing: Timing, progress: Progress, server: RemoteGroup
 ) -> ArmRunner:
     """A runner of a server, or of all nodes of a cluster, under its own load."""
-    observer = LoadObserver([watched_at(node.address) for node in server.nodes], one_source=True)
+    nodes = [watched_at(node.address) for node in server.nodes]
+    observer = LoadObserver(nodes, one_source=True, first_s=_FIRST_S)
     return ObservingRunner(workloads, timing, progress, server=server, observer=observer)
 
 

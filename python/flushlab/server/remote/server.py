@@ -40,8 +40,8 @@ class RemoteServer(SingleServer):
         when_silent: called when the server has given no sign of life, perhaps by another thread.
         made: global variables that change before each slice, as the last SET GLOBAL has left them; None: not
             read back.
-        started_before_s: when the server started, by its own clock, before the first of these; None if it does not
-            tell.
+        started_before_s: when the server had started before the first of these, by its own clock; None if it
+            does not tell.
     """
 
     storage = Storage(visible=False)
