@@ -174,7 +174,8 @@ class Control:
         except (pymysql.MySQLError, OSError) as error:
             self._drop()
             if answer_s is not None and time.monotonic() - began >= answer_s:
-                raise ConnectionGone(str(error)) from error  # it is silent, not closed
+                text = explain(error)[1] if isinstance(error, pymysql.MySQLError) else str(error)
+                raise ConnectionGone(text) from error  # it is silent, not closed
         except BaseException:
             self._drop()
             raise

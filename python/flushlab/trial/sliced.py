@@ -220,7 +220,9 @@ class SlicedRunner:
             server = runner.start(arm, variant=draft.variant)
             shared = self.place_of is not None
             switching = runner.switching(server, settings)
-            self._kept[place] = _KeptServer(server, draft.arm.name, switching, shared, self._suspects)
+            self._kept[place] = _KeptServer(
+                server, draft.arm.name, switching, shared, self._suspects, runner.is_lost
+            )
             draft.seconds.update(server.seconds)
 
         ended = SimpleQueue[tuple[str, BaseException | None]]()  # no futures: a Ctrl-C may leave them locked
@@ -322,6 +324,7 @@ class _KeptServer:
         switching: its settings.
         shared: arms alternate in slices on it.
         suspects: arms that were driven when such a server died; it happens to an arm once by chance.
+        is_lost: as `ArmRunner.is_lost`.
         sliced: its loads, by arm and workload variant; all are paused but for the slice that is running.
         loads: how many it has had.
     """
@@ -331,6 +334,7 @@ class _KeptServer:
     switching: Switching
     shared: bool = False
     suspects: set[str] = field(default_factory=set)
+    is_lost: Callable[[], bool] = lambda: False
     sliced: dict[tuple[str, int], Sliceable] = field(default_factory=dict)
     loads: int = 0
     _fell: bool = False
@@ -369,10 +373,10 @@ class _KeptServer:
             FlushlabError: the error itself; there is no new one where the user's own server is gone.
         """
         trial = draft.failed(error)
+        if self.is_lost():
+            raise error
         if not self.shared or self.server.alive():
             return trial
-        if isinstance(self.server, RemoteGroup):
-            raise error
         first, self._fell = not self._fell, True
         if first and draft.arm.name in self.suspects:
             return trial

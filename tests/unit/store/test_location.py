@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import os
 import sqlite3
 import stat
-import fcntl
 import subprocess
 import sys
 from pathlib import Path

@@ -21,7 +21,7 @@ SLOW = "ALTER TABLE t ENGINE = InnoDB"
 
 
 class Connection:
-    """A control connection; its statement `SLOW` ends when it is cut, or when signs of life have been given."""
+    """A control connection; its statement `SLOW` ends when it is cut, or after the last sign of life."""
 
     def __init__(self, signs: list[Exception | None]) -> None:
         self.signs, self.over, self.is_cut = signs, threading.Event(), False
