@@ -31,6 +31,8 @@ _SILENCE_S = 60.0
 """Longest wait for a sign of life, unless Ctrl-C was pressed: a busy server gives it sooner, a stopped one
 never."""
 
+_RESTART_S = 20.0
+"""Longest wait for a server that is down: it may be restarting."""
 _POLL_S = 0.5
 
 Say = Callable[[str], None]
@@ -90,19 +92,21 @@ def await_answer(query: Callable[..., object], name: str, say: Say) -> None:
         say: told that it is waited for.
 
     Raises:
-        ServerDied: it is gone, or silent for too long, or Ctrl-C was pressed and it is silent.
+        ServerDied: it is down or silent for too long, or after Ctrl-C.
     """
     began = time.monotonic()
     try:
         _ask(query, CONNECT_S)
     except ServerDied:
-        if signals or time.monotonic() - began < CONNECT_S:
-            raise  # in the latter case it is not there
+        if signals:
+            raise
+        is_down = time.monotonic() - began < CONNECT_S
+        limit_s = _RESTART_S if is_down else _SILENCE_S
         say(
-            f"{name} does not answer: waiting for {_SILENCE_S:.0f} s to undo what was changed on it. Ctrl-C"
+            f"{name} does not answer: waiting for {limit_s:.0f} s to undo what was changed on it. Ctrl-C"
             " leaves that to the next flushlab command"
         )
-        _ask_again(query, time.monotonic() + _SILENCE_S)
+        _ask_again(query, time.monotonic() + limit_s)
 
 
 def _ask_again(query: Callable[..., object], deadline: float) -> None:

@@ -27,7 +27,7 @@ from flushlab.server.control import StatementFailed
 from flushlab.server.remote import journal
 from flushlab.server.remote.address import Address
 from flushlab.server.remote.journal import ANSWER_S, CONNECT_S, Say, await_answer
-from flushlab.server.remote.server import SILENT_S, RemoteServer
+from flushlab.server.remote.server import RemoteServer
 from flushlab.server.variables import (
     REDO_CAPACITY,
     Query,
@@ -160,7 +160,7 @@ class Changes:
         def report() -> None:
             self._server.when_silent = lambda: None
             if self._path is not None:
-                say(f"warning: {self.where} has not answered for {SILENT_S:g} s. By hand: {self.by_hand}")
+                say(f"warning: {self.where} does not answer. If it stays so, by hand: {self.by_hand}")
 
         self._server.when_silent = report
 
