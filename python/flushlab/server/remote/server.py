@@ -2,8 +2,8 @@
 
 Server layer; implements the reading half of `Server`. `put_back.Changes` alone changes settings.
 
-Every wait for an answer ends. A statement may take long, so a server that has not answered for a while is
-asked for a sign of life on a connection of its own; without one, the statement is given up.
+Every wait for an answer ends. A statement may take long: a server that has not answered for a while is asked
+for a sign of life on another connection. Without one, the statement is given up.
 """
 
 from __future__ import annotations
