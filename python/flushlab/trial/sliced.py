@@ -59,6 +59,7 @@ DRAIN_LIMIT_S = 30.0
 """Longest wait for the nodes of a cluster to apply what a slice has left them."""
 CLUSTER_SLICE_S = 1.0
 """On a cluster, where a switch takes longer."""
+_DIED_BEFORE = Refused("discarded", "the server that it shares with other arms died before its slice")
 STARTS = 2
 """Servers that start at a time: they wait for the disk as long as for a processor."""
 LONGER = 1.25
@@ -184,7 +185,10 @@ class SlicedRunner:
             startup_s = time.monotonic() - began
             observed = is_observed(request.block) and self.runner_of(request.arm).has_telemetry
             for part in parts:
-                part.open(observed=observed)
+                if self._kept.get(self._place(part.draft.arm)) is part.kept:
+                    part.open(observed=observed)
+                else:  # it fell silent while another arm's load connected, and its loads were ended
+                    part.ended = part.draft.ended(*_DIED_BEFORE)
             self._take_rounds(request, parts, observed=observed)
             trials |= {part.draft.arm.name: part.concluded() for part in parts}
         except BaseException:
@@ -260,7 +264,7 @@ class SlicedRunner:
         """The arm's server and its load, warmed up where it was not; or why it has none."""
         arm, runner, place = draft.arm, self.runner_of(draft.arm), self._place(draft.arm)
         if place not in self._kept:
-            return Refused("discarded", "the server that it shares with other arms died before its slice")
+            return _DIED_BEFORE
         kept = self._kept[place]
         try:
             load = kept.sliced.get((arm.name, draft.variant))
