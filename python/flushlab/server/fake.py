@@ -75,6 +75,7 @@ class FakeServer(SingleServer):
         self.made: dict[str, Value | None] = {}
         self.started_before_s: float | None = None
         self.when_silent: Callable[[], object] = lambda: None
+        """These three: as of `RemoteServer`."""
         self.statements: list[str] = []
         """Every statement that it was given, in order."""
 

@@ -212,8 +212,9 @@ class Changes:
     def _note_what_came_of_it(self, path: Path) -> None:
         """What the server rounded, and what it changed along: from now on all else is somebody else's. A
         start after this loses all of it, and nothing sets it again."""
-        self._started_s = _started_s(self._query, latest=True)
+        self._server.started_before_s = self._started_s = _started_s(self._query, latest=True)
         now = self._read([one.name for one in self._all])
+        self._server.made = {one.name: now.get(one.name) for one in self._changes}
         self._came_of_it = tuple(
             msgspec.structs.replace(one, during=(*one.during, now.get(one.name, one.during[0])))
             for one in self._all

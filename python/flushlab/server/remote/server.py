@@ -38,8 +38,8 @@ class RemoteServer(SingleServer):
 
     Attributes:
         when_silent: called when the server has given no sign of life, perhaps by another thread.
-        made: global variables that change before each slice, as the last SET GLOBAL has left them; None: not
-            read back.
+        made: global variables that change for a while, as the last SET GLOBAL has left them; None: not read
+            back.
         started_before_s: when the server had started before the first of these, by its own clock; None if it
             does not tell.
     """

@@ -14,7 +14,7 @@ from flushlab.server import FakeServer
 from flushlab.server.remote import journal, put_back
 from flushlab.server.remote.address import from_nodes
 from flushlab.server.remote.group import RemoteGroup
-from flushlab.server.remote.put_back import Changes
+from flushlab.server.remote.put_back import Changes, require_kept
 from flushlab.trial.switching import RemoteSwitching
 
 FLUSH = "innodb_flush_log_at_trx_commit"
@@ -169,6 +169,18 @@ def test_what_somebody_else_sets_in_mid_run_stays_and_ends_the_run(
     assert server.read_back([FLUSH]) == {FLUSH: theirs}
     assert not any(line.startswith("put back") for line in said)
     assert not journal.files(put_back.FOLDER)
+
+
+def test_what_somebody_else_sets_in_a_single_run_is_noticed(private_home: object) -> None:
+    server: Any = Theirs()
+    changes = Changes(server, {FLUSH: 2})
+    changes.make()
+    require_kept(server)
+    server.query(f"SET GLOBAL {FLUSH} = %s", [1])
+    with pytest.raises(SettingsTouched, match=f"{FLUSH} is 1, and flushlab had set 2"):
+        require_kept(server)
+    changes.put_back(list[str]().append)
+    assert server.read_back([FLUSH]) == {FLUSH: 1}
 
 
 def test_a_restart_in_mid_run_is_not_taken_for_somebody_else(private_home: object) -> None:
