@@ -136,6 +136,12 @@ class LoadPaused(MeasurementError):
     """The load of a running server committed nothing for a while: that is no fault of the settings."""
 
 
+class SettingsTouched(FlushlabError):
+    """Somebody else has set, or a restart has lost, settings of a running server while they were compared."""
+
+    exit_code = 4
+
+
 class StorageError(FlushlabError):
     """A file, directory, snapshot or the store could not be read or written."""
 

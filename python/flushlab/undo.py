@@ -1,4 +1,4 @@
-"""Undo: steps that take back what was done, all of them, whichever of them fail."""
+"""Undo: steps that take back what was done, all of them, whichever of them fail; signals that ask for it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,19 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from types import TracebackType
 from typing import ParamSpec, TypeVar
+
+signals: list[str] = []
+"""Signals that have asked this process to end: who undoes something waits less for it then."""
+
+
+SIGNALS = ("Ctrl-C", "SIGTERM", "SIGHUP")
+"""Their names, for people."""
+
+
+def signal_of(error: KeyboardInterrupt) -> str:
+    """The name of the signal that is raised as this error, for people."""
+    return str(error) or "Ctrl-C"
+
 
 P = ParamSpec("P")
 R = TypeVar("R")

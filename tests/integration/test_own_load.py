@@ -197,6 +197,98 @@ def test_values_are_put_back_however_it_ends(server: Sandbox, by: signal.Signals
     assert journals() == []
 
 
+@contextlib.contextmanager
+def comparing(server: Sandbox, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Callable[[], str]]]:
+    """A comparison in a slice of the arm, under a load, and what it has said so far."""
+    words = ["compare", "base", f"{FLUSH}=2", "--own-load", "--allow-set-global", "--dsn", dsn(server)]
+    told = tmp_path / "told"
+    with load(server, connections=2, rate=0.0), told.open("w") as stderr:
+        running = subprocess.Popen(
+            [sys.executable, "-m", "flushlab", *words], stdout=subprocess.PIPE, stderr=stderr, text=True
+        )
+        try:
+            wait_until(
+                lambda: running.poll() is not None or server.read_back([FLUSH]) == {FLUSH: 2}, "the arm"
+            )
+            yield running, told.read_text
+        finally:
+            running.kill()
+            running.communicate()
+
+
+UNDO = f"y hand: SET GLOBAL {FLUSH} = 0;"
+TWO_FLAVORS = flavors("mariadb@10.11", "mysql@8.0")
+
+
+@pytest.mark.parametrize("build", TWO_FLAVORS)
+def test_ctrl_c_ends_a_comparison_whose_server_hangs_with_the_statements_to_undo(
+    server: Sandbox, tmp_path: Path
+) -> None:
+    assert server.pid is not None
+    with comparing(server, tmp_path) as (running, told):
+        stop(server.pid)
+        try:
+            wait_until(lambda: UNDO in told(), "the silence is reported")
+            running.send_signal(signal.SIGINT)
+            wait_for_end(running, "the end after Ctrl-C")
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        assert running.returncode in (3, 130), told()  # 3: it had given up already
+        assert "could not be put back" in told() and told().count(UNDO) > 1
+
+        def is_put_back() -> bool:
+            foreseen(server, f"{FLUSH}=2", code=None)
+            return not journals()
+
+        wait_until(is_put_back, "the next command puts back")
+    assert server.read_back([FLUSH]) == {FLUSH: 0}
+
+
+@pytest.mark.parametrize("build", TWO_FLAVORS)
+def test_a_server_that_hangs_for_a_while_is_put_back_when_it_answers(server: Sandbox, tmp_path: Path) -> None:
+    assert server.pid is not None
+    with comparing(server, tmp_path) as (running, told):
+        stop(server.pid)
+        try:
+            wait_until(lambda: "does not answer: waiting for" in told(), "it gives the server up")
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        wait_for_end(running, "the end")
+        assert running.returncode == 3, told()
+        assert UNDO in told() and f"put back: SET GLOBAL {FLUSH} = 0;" in told()
+    assert server.read_back([FLUSH]) == {FLUSH: 0}
+    assert journals() == []
+
+
+@pytest.mark.parametrize("build", TWO_FLAVORS)
+def test_what_an_administrator_sets_in_mid_run_stays_and_nothing_is_published(
+    server: Sandbox, tmp_path: Path
+) -> None:
+    with comparing(server, tmp_path) as (running, told):
+        server.query(f"SET GLOBAL {FLUSH} = 1")
+        try:
+            published, _ = wait_for_end(running, "the end")
+            assert running.returncode == 4, told()
+            assert (
+                f"somebody else has changed settings of 127.0.0.1:{server.endpoint.port}: {FLUSH} is 1"
+                in told()
+            )
+            assert "put back" not in told().partition("campaign compare-")[2]
+            assert published == ""
+            assert server.read_back([FLUSH]) == {FLUSH: 1}
+        finally:
+            server.query(f"SET GLOBAL {FLUSH} = 0")
+    assert journals() == []
+
+
+@pytest.mark.parametrize("build", ["mariadb@10.11"])
+def test_a_value_that_the_server_has_already_is_refused_at_once(server: Sandbox) -> None:
+    before = server.read_back([FLUSH])[FLUSH]
+    with pytest.raises(UsageError, match=f"{FLUSH}={before} changes nothing"):
+        compared(server, f"{FLUSH}={before}")
+    assert "changes nothing" in foreseen(server, f"{FLUSH}={before}", code=2).stderr
+
+
 @pytest.mark.parametrize("build", ["mariadb@10.11"])
 @pytest.mark.parametrize(
     ("configuration", "given", "message"),
@@ -218,7 +310,7 @@ def test_what_must_not_be_tried_is_refused_before_anything_is_set(
     assert journals() == []
 
 
-def foreseen(server: Sandbox, configuration: str, code: int) -> subprocess.CompletedProcess[str]:
+def foreseen(server: Sandbox, configuration: str, code: int | None) -> subprocess.CompletedProcess[str]:
     words = ("base", configuration, "--own-load", "--dsn", dsn(server), "--floor", "throwaway", "--dry-run")
     return flushlab("compare", *words, code=code)
 

@@ -27,6 +27,7 @@ EXIT_CODES = {
     "samples-disagree": 4,
     "counters-reset": 4,
     "load-paused": 4,
+    "settings-touched": 4,
     "storage": 5,
     "no-space": 5,
     "no-memory": 5,

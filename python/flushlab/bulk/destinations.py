@@ -142,6 +142,7 @@ def _external(spec: FillSpec, plan: FillPlan, load_bytes: int, progress: Progres
 
         with Undo() as undo:
             for one in reversed(changes):
+                one.report_silence(progress)
                 undo.callback(one.put_back, progress)
             yield replace(found, quicken=quicken)
 

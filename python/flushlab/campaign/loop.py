@@ -25,6 +25,7 @@ from flushlab.record import CrashRow, OtherLoad, Ratio, Trial
 from flushlab.spec.kinds import CompareSpec, SeriesSpec, TuneSpec
 from flushlab.spec.parts import RemoteAccess
 from flushlab.store import State, Store, new_id, open_store, unreadable
+from flushlab.undo import signal_of
 
 if TYPE_CHECKING:
     from flushlab.campaign.pool.protocol import ServerPool
@@ -125,7 +126,8 @@ def run(
                 status.result(row.arm.name, row.result)
             progress = experiment.progress
             status.ratios(_shown(progress), progress.objective, early=progress.stage is not None)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
+        watcher.say(f"ending: {signal_of(error)}")
         return "interrupted"
     return "done"
 

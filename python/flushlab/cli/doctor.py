@@ -12,6 +12,7 @@ from flushlab.cli.output import deliver, emit_json, require_writable, say, stdou
 from flushlab.errors import NEGATIVE, NotWritable, UsageError
 from flushlab.spec import Option
 from flushlab.spec.commands import DoctorSpec
+from flushlab.undo import SIGNALS
 
 if TYPE_CHECKING:
     from flushlab.diagnosis.diagnose import Diagnosis
@@ -84,7 +85,7 @@ def doctor(
         *([partial(_write_plan, diagnosis, plan)] if plan else []),
         kept=ABOVE,
     )
-    if diagnosis.evidence.interrupted == "Ctrl-C":
+    if diagnosis.evidence.interrupted in SIGNALS:
         raise SystemExit(130)
 
 

@@ -19,6 +19,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from flushlab.undo import signals
+
 if TYPE_CHECKING:
     from flushlab.errors import FlushlabError
 
@@ -37,9 +39,10 @@ def main() -> NoReturn:
         _print_in_any_encoding()
         from flushlab.cli.app import run
 
-        if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # `__main__` lets it end the process
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, _terminate)
+        signals.clear()
+        if signal.getsignal(signal.SIGINT) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(signal.SIGINT, _interrupt)  # `__main__` lets it end the process
+        signal.signal(signal.SIGTERM, _interrupt)
         if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # else under nohup: it stays ignored
             signal.signal(signal.SIGHUP, _hang_up)
         sys.exit(run(sys.argv[1:]))
@@ -58,7 +61,7 @@ class _Ending:
         threading.excepthook = threading.__excepthook__
         # Every server is gone: from here on it ends at once.
         for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(one) in (signal.default_int_handler, _terminate, _hang_up):
+            if signal.getsignal(one) in (_interrupt, _hang_up):
                 signal.signal(one, signal.SIG_DFL)
         lost = _flush_stdout()
         if isinstance(error, OSError) and error.filename is None:
@@ -79,14 +82,16 @@ def _exit(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _terminate(_signal: int, _frame: object) -> NoReturn:
-    raise KeyboardInterrupt("SIGTERM")
+def _interrupt(number: int, _frame: object) -> NoReturn:
+    name = signal.Signals(number).name
+    signals.append(name)
+    raise KeyboardInterrupt(*([] if number == signal.SIGINT else [name]))
 
 
-def _hang_up(_signal: int, _frame: object) -> NoReturn:
+def _hang_up(number: int, frame: object) -> NoReturn:
     """Once: when a terminal closes the shell sends it, and the kernel again while things are undone."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    raise KeyboardInterrupt("SIGHUP")
+    _interrupt(number, frame)
 
 
 class _Unread(io.FileIO):

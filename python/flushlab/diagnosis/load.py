@@ -64,10 +64,18 @@ class LoadObserver:
         seed: of the moments at which connections are sampled.
         one_source: after `_FEW` commits in stretches without sums of statements, no later stretch has them:
             latencies of two sources make no ratio.
+        first_s: longest wait for the first answers of a connection.
     """
 
-    def __init__(self, nodes: Sequence[WatchedServer], seed: int = 0, *, one_source: bool = False) -> None:
-        self._nodes = nodes
+    def __init__(
+        self,
+        nodes: Sequence[WatchedServer],
+        seed: int = 0,
+        *,
+        one_source: bool = False,
+        first_s: float = FIRST_S,
+    ) -> None:
+        self._nodes, self._first_s = nodes, first_s
         self._one_source, self._sampled = one_source, 0
         self._sessions: list[Session] = []
         self._first: list[ServerStatus] = []
@@ -150,7 +158,7 @@ class LoadObserver:
     def _connect(self) -> None:
         while len(self._sessions) < len(self._nodes):
             node = self._nodes[len(self._sessions)]
-            self._sessions.append(Session(node, choose=load_questions, first_s=FIRST_S))
+            self._sessions.append(Session(node, choose=load_questions, first_s=self._first_s))
 
     def _mean_s(self, took_s: float) -> float:
         """Mean time until the next sample, after one whose answers took so long."""

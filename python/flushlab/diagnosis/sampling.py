@@ -23,6 +23,7 @@ from flushlab.telemetry.live.answerer import Answerer
 from flushlab.telemetry.live.questions import doctor_questions
 from flushlab.telemetry.live.session import FIRST_S, Gone, Session, waiting_aloud
 from flushlab.telemetry.live.status import ServerStatus
+from flushlab.undo import signal_of
 
 LEAST_S = 1.0
 """Shorter windows have no rates."""
@@ -136,8 +137,8 @@ class _Watching:
                 self._at_s = gone_by
                 self._window.note(self._ask(), gone_by)
                 time.sleep(_STEP_S)
-        except KeyboardInterrupt:
-            self._interrupted = "Ctrl-C"
+        except KeyboardInterrupt as error:
+            self._interrupted = signal_of(error)
 
     def evidence(self) -> Evidence:
         """What was seen."""

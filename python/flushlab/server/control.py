@@ -8,9 +8,11 @@ statement at a time: other threads wait.
 from __future__ import annotations
 
 import contextlib
+import socket
 import ssl
 import struct
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -113,15 +115,21 @@ class Control:
         """
         with self._turn:
             if self._connection is not None:
-                # PyMySQL lets it be chosen at connecting only.
-                vars(self._connection)["_read_timeout"] = answer_s
-            self._drop_if_gone()
+                answer_within(self._connection, answer_s)
+            self._drop_if_gone(answer_s)
             return self._run(sql, args, answer_s)
 
     def close(self) -> None:
         """Closes the connection; it opens again when it is used."""
         with self._turn:
             self._drop()
+
+    def cut(self) -> None:
+        """Ends the wait of another thread for an answer, which finds the connection gone."""
+        end = vars(self._connection).get("_sock") if self._connection is not None else None
+        if end is not None:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(end, socket.SHUT_RDWR)  # TLS's own would wait for its peer
 
     def _run(self, sql: str, args: Sequence[Any], answer_s: float | None) -> list[tuple[Any, ...]]:
         try:
@@ -144,26 +152,33 @@ class Control:
             raise
 
     def _connected(self, answer_s: float | None) -> pymysql.connections.Connection[Any]:
+        limit_s = min(self._connect_s, answer_s or self._connect_s)
         try:
-            return connect(
-                self._endpoint,
-                self._transport,
-                answer_s=answer_s,
-                connect_s=min(self._connect_s, answer_s or self._connect_s),
-                tls=self._tls,
+            connection = connect(
+                self._endpoint, self._transport, answer_s=limit_s, connect_s=limit_s, tls=self._tls
             )
         except pymysql.MySQLError as error:
             errno, text = explain(error)
             if errno in _GONE:
                 raise
             raise ConnectionRefused(errno, text) from error
+        answer_within(connection, answer_s)
+        return connection
 
-    def _drop_if_gone(self) -> None:
-        if self._connection is not None:
-            try:
-                self._connection.ping(reconnect=False)
-            except (pymysql.MySQLError, OSError):
-                self._drop()
+    def _drop_if_gone(self, answer_s: float | None) -> None:
+        if self._connection is None:
+            return
+        began = time.monotonic()
+        try:
+            self._connection.ping(reconnect=False)
+        except (pymysql.MySQLError, OSError) as error:
+            self._drop()
+            if answer_s is not None and time.monotonic() - began >= answer_s:
+                text = explain(error)[1] if isinstance(error, pymysql.MySQLError) else str(error)
+                raise ConnectionGone(text) from error  # it is silent, not closed
+        except BaseException:
+            self._drop()
+            raise
 
     def _drop(self) -> None:
         if self._connection is not None:
@@ -226,8 +241,8 @@ def connect(
         ) from error
 
 
-def answer_within(connection: pymysql.connections.Connection[Any], seconds: float) -> None:
-    """Changes how long a connection waits for an answer."""
+def answer_within(connection: pymysql.connections.Connection[Any], seconds: float | None) -> None:
+    """Changes how long a connection waits for an answer; PyMySQL lets it be chosen at connecting only."""
     vars(connection)["_read_timeout"] = seconds
 
 

@@ -72,6 +72,10 @@ class FakeServer(SingleServer):
         self._log = "ready for connections"
         self.started_s = _NOW_S - 1000
         """When it started, by its clock."""
+        self.made: dict[str, Value | None] = {}
+        self.started_before_s: float | None = None
+        self.when_silent: Callable[[], object] = lambda: None
+        """These three: as of `RemoteServer`."""
         self.statements: list[str] = []
         """Every statement that it was given, in order."""
 

@@ -176,9 +176,20 @@ class Store:
             )
         with held:
             try:
+                self._remove_left(lock)
                 yield
             finally:
                 lock.unlink(missing_ok=True)
+
+    def _remove_left(self, own: Path) -> None:
+        """Removes the files of campaigns of this store whose process was killed: nobody has them locked."""
+        for file in self.path.parent.glob(".*.running"):
+            campaign_id = file.name[1:].removesuffix(".running")
+            if file == own or not self._campaigns("WHERE id = ?", (campaign_id,)):
+                continue
+            with contextlib.suppress(OSError), file.open("rb") as opened:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                file.unlink(missing_ok=True)
 
     def as_it_stands(self, row: CampaignRow) -> CampaignRow:
         """The campaign; one that is stored as running while no process carries it on was interrupted."""

@@ -31,7 +31,7 @@ from flushlab.server.galera.cluster import Cluster
 from flushlab.server.remote.group import RemoteGroup
 from flushlab.trial.measurement import NOT_STARTED, Draft, measure
 from flushlab.trial.preparation import Preparation
-from flushlab.trial.switching import Switching
+from flushlab.trial.switching import RemoteSwitching, Switching
 from flushlab.workload import SlicedLoad, Timing, Workload
 from flushlab.workload.engine_options import drawing
 from flushlab.workload.sliced import Sliceable
@@ -152,7 +152,7 @@ class RemoteRunner(ArmRunner):
     def switching(self, server: Running, started: Mapping[str, Value]) -> Switching:
         """Whatever the server has of the settings that change, the first arm sets anew."""
         before = self.server.before
-        return Switching(self.server, {}, dict(before), dict.fromkeys(before))
+        return RemoteSwitching(self.server, {}, dict(before), dict.fromkeys(before))
 
     def is_lost(self) -> bool:
         return not self.server.alive()

@@ -59,6 +59,7 @@ DRAIN_LIMIT_S = 30.0
 """Longest wait for the nodes of a cluster to apply what a slice has left them."""
 CLUSTER_SLICE_S = 1.0
 """On a cluster, where a switch takes longer."""
+_DIED_BEFORE = Refused("discarded", "the server that it shares with other arms died before its slice")
 STARTS = 2
 """Servers that start at a time: they wait for the disk as long as for a processor."""
 LONGER = 1.25
@@ -184,7 +185,10 @@ class SlicedRunner:
             startup_s = time.monotonic() - began
             observed = is_observed(request.block) and self.runner_of(request.arm).has_telemetry
             for part in parts:
-                part.open(observed=observed)
+                if self._kept.get(self._place(part.draft.arm)) is part.kept:
+                    part.open(observed=observed)
+                else:  # it fell silent while another arm's load connected, and its loads were ended
+                    part.ended = part.draft.ended(*_DIED_BEFORE)
             self._take_rounds(request, parts, observed=observed)
             trials |= {part.draft.arm.name: part.concluded() for part in parts}
         except BaseException:
@@ -220,7 +224,9 @@ class SlicedRunner:
             server = runner.start(arm, variant=draft.variant)
             shared = self.place_of is not None
             switching = runner.switching(server, settings)
-            self._kept[place] = _KeptServer(server, draft.arm.name, switching, shared, self._suspects)
+            self._kept[place] = _KeptServer(
+                server, draft.arm.name, switching, shared, self._suspects, runner.is_lost
+            )
             draft.seconds.update(server.seconds)
 
         ended = SimpleQueue[tuple[str, BaseException | None]]()  # no futures: a Ctrl-C may leave them locked
@@ -258,7 +264,7 @@ class SlicedRunner:
         """The arm's server and its load, warmed up where it was not; or why it has none."""
         arm, runner, place = draft.arm, self.runner_of(draft.arm), self._place(draft.arm)
         if place not in self._kept:
-            return Refused("discarded", "the server that it shares with other arms died before its slice")
+            return _DIED_BEFORE
         kept = self._kept[place]
         try:
             load = kept.sliced.get((arm.name, draft.variant))
@@ -322,6 +328,7 @@ class _KeptServer:
         switching: its settings.
         shared: arms alternate in slices on it.
         suspects: arms that were driven when such a server died; it happens to an arm once by chance.
+        is_lost: as `ArmRunner.is_lost`.
         sliced: its loads, by arm and workload variant; all are paused but for the slice that is running.
         loads: how many it has had.
     """
@@ -331,6 +338,7 @@ class _KeptServer:
     switching: Switching
     shared: bool = False
     suspects: set[str] = field(default_factory=set)
+    is_lost: Callable[[], bool] = lambda: False
     sliced: dict[tuple[str, int], Sliceable] = field(default_factory=dict)
     loads: int = 0
     _fell: bool = False
@@ -363,8 +371,14 @@ class _KeptServer:
 
     def failed(self, draft: Draft, error: FlushlabError) -> Trial:
         """The trial that an error ended. That a shared server dies is the driven arm's fault the second time;
-        until then, and for the others, the block is run again on a new one."""
+        until then, and for the others, the block is run again on a new one.
+
+        Raises:
+            FlushlabError: the error itself; there is no new one where the user's own server is gone.
+        """
         trial = draft.failed(error)
+        if self.is_lost():
+            raise error
         if not self.shared or self.server.alive():
             return trial
         first, self._fell = not self._fell, True
@@ -465,6 +479,7 @@ class _Part:
         if self.ended is not None:
             return self.ended
         try:
+            self.kept.switching.require_kept()
             self.all_bytes += _written_bytes(self.kept.server)
             self.telemetry.close()
             kept = [n for n, one in enumerate(self.slices) if not one.dropped]

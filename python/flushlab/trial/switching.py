@@ -1,7 +1,8 @@
 """Switching: a running server takes the settings of the arm whose turn it is.
 
 Sits in `trial`, below the runners whose arms share a server. What one arm had set is put back before the next
-one runs. On a cluster every node is set, and read back.
+one runs. On a cluster every node is set, and read back. On the user's own server, a value that somebody else
+has set meanwhile is not overwritten.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from typing import NamedTuple
 
 from flushlab.record import Arm, Outcome, ServerIdentity, Value
 from flushlab.server import Server
+from flushlab.server.protocol import Refusal
+from flushlab.server.remote.group import RemoteGroup
+from flushlab.server.remote.put_back import require_kept
 from flushlab.server.sandbox.reconfigure import switch
 from flushlab.settings.configuration import Configuration
 from flushlab.trial.measurement import compare_settings, on_node
@@ -26,6 +30,13 @@ def restart_settings(settings: Mapping[str, Value], identity: ServerIdentity) ->
         if here is None or not here.dynamic or here.partly_dynamic:
             found[name] = value
     return found
+
+
+class _Switched(NamedTuple):
+    """What a server did not take of some settings, and all of them as they read back."""
+
+    refused: tuple[Refusal, ...]
+    settings: dict[str, Value]
 
 
 class Refused(NamedTuple):
@@ -57,7 +68,9 @@ class Switching:
 
         Raises:
             ServerError: it does not answer.
+            SettingsTouched: as `require_kept`.
         """
+        self.require_kept()
         if new := arm.settings.keys() - self.initial.keys():
             self.initial |= self.server.read_back(new)
         wanted = {name: self.initial[name] for name in self.now if name in self.initial}
@@ -69,10 +82,41 @@ class Switching:
         changed = {name: value for name, value in wanted.items() if self.now.get(name) != value}
         self.now |= changed
         for number, node in enumerate(self.server.nodes if changed else (), 1):
-            if refused := switch(node, changed):
+            refused, got = self._switched(node, changed)
+            if refused:
                 words = "; ".join(f"{one.name}={one.value}: {one.reason}" for one in refused)
                 return Refused("refused", on_node(self.server, number, words))
-            _, broken = compare_settings(changed, node.read_back(changed), node.identity)
+            _, broken = compare_settings(changed, got, node.identity)
             if broken:
                 return Refused("invalid", on_node(self.server, number, broken))
         return None
+
+    def require_kept(self) -> None:
+        """Makes sure that nobody else has set what was switched.
+
+        Raises:
+            SettingsTouched: somebody has.
+            ServerError: it does not answer.
+        """
+
+    def _switched(self, node: Server, changed: Mapping[str, Value]) -> _Switched:
+        return _Switched(switch(node, changed), node.read_back(changed))
+
+
+@dataclass
+class RemoteSwitching(Switching):
+    """The settings of the user's own server, which somebody else may set meanwhile."""
+
+    server: RemoteGroup
+
+    def require_kept(self) -> None:
+        """Makes sure that every node has what it was given; raises as `require_kept` of `put_back`."""
+        for node in self.server.nodes:
+            require_kept(node)
+
+    def _switched(self, node: Server, changed: Mapping[str, Value]) -> _Switched:
+        made = next(one for one in self.server.nodes if one is node).made
+        made |= dict.fromkeys(changed)
+        found = super()._switched(node, changed)
+        made |= found.settings
+        return found

@@ -71,13 +71,18 @@ def test_every_trial_is_saved_before_the_next_question(store: Store) -> None:
     assert (ending, saved_when_asked) == ("done", [0, 1, 2])
 
 
-def test_ctrl_c_keeps_what_was_measured(store: Store) -> None:
+@pytest.mark.parametrize(
+    ("error", "name"), [(KeyboardInterrupt(), "Ctrl-C"), (KeyboardInterrupt("SIGTERM"), "SIGTERM")]
+)
+def test_a_signal_keeps_what_was_measured_and_is_named(
+    store: Store, error: KeyboardInterrupt, name: str
+) -> None:
     def run_trial(request: Request) -> Trial:
         if request.arm.name == "b":
-            raise KeyboardInterrupt
+            raise error
         return answer(request)
 
-    experiment = Scripted("a", "b", "c")
+    experiment, said = Scripted("a", "b", "c"), list[str]()
     ending = run(
         experiment,
         run_trial,
@@ -85,9 +90,10 @@ def test_ctrl_c_keeps_what_was_measured(store: Store) -> None:
         store=store,
         campaign_id="c",
         budget=Budget(trials=9),
-        watcher=Watcher(),
+        watcher=Watcher(said.append),
     )
     assert (ending, experiment.told, store.campaign("c").trials) == ("interrupted", ["a"], 1)
+    assert said[-1] == f"ending: {name}"
 
 
 def test_a_resumed_campaign_repeats_only_the_trial_that_was_lost(store: Store) -> None:

@@ -118,13 +118,18 @@ def test_a_server_that_goes_leaves_what_was_seen(server: Server) -> None:
     assert "stopped answering" in seen_of().interrupted
 
 
-def test_ctrl_c_ends_the_window_early(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "name"), [(KeyboardInterrupt(), "Ctrl-C"), (KeyboardInterrupt("SIGTERM"), "SIGTERM")]
+)
+def test_a_signal_ends_the_window_early_and_is_named(
+    server: Server, monkeypatch: pytest.MonkeyPatch, error: KeyboardInterrupt, name: str
+) -> None:
     def pressed(_: float) -> None:
-        raise KeyboardInterrupt
+        raise error
 
     monkeypatch.setattr("flushlab.diagnosis.sampling.time.sleep", pressed)
     found = seen_of(600.0)
-    assert found.interrupted == "Ctrl-C"
+    assert found.interrupted == name
     assert found.seconds < 600.0
 
 

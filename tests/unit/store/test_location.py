@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import os
 import sqlite3
@@ -86,6 +87,20 @@ def test_campaign_is_held_by_one_process_and_let_go_by_sigkill(tmp_path: Path) -
             with store.hold("tune-1"):
                 pass
     assert [path.name for path in tmp_path.iterdir()] == ["store.sqlite"]
+
+
+def test_files_that_killed_processes_left_are_removed_and_those_of_others_stay(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.sqlite") as store:
+        for name in ("tune-1", "tune-2", "tune-3"):
+            store.create_campaign(name, "tune", b"{}")
+        for name in ("tune-1", "tune-2", "strange"):
+            (tmp_path / f".{name}.running").touch()
+        with (tmp_path / ".tune-2.running").open("rb") as of_another:
+            fcntl.flock(of_another, fcntl.LOCK_EX)
+            with store.hold("tune-3"):
+                pass
+    left = sorted(path.name for path in tmp_path.glob(".*.running"))
+    assert left == [".strange.running", ".tune-2.running"]
 
 
 @pytest.mark.parametrize("name", ["../x", "tune/1", "", ".", "Tune-1"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flushlab.errors import ServerError
+from flushlab.errors import ServerDied, ServerError
 from flushlab.experiment.protocol import Request
 from flushlab.record import Arm, LoadResult, Stage, Trial, Value
 from flushlab.server.fake import FakeServer
@@ -204,6 +204,50 @@ def test_a_load_that_cannot_connect_is_its_arms_fault_only_while_somebodys_serve
         first, second = map(run, arms)
     assert (first.outcome, second.outcome) == ("measured", "failed")
     assert second.hint == "raise max_connections"
+
+
+def test_loads_that_ended_with_a_server_that_was_silent_for_a_while_are_not_driven(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shared, group = Shared(monkeypatch), Theirs(now=1)
+    of_group = remote(shared, group)
+    loads: list[Any] = []
+
+    def connect(*_: object) -> Any:
+        loads.append(shared)
+        if len(loads) == 2:
+            answers = iter([False])
+            monkeypatch.setattr(group, "alive", lambda: next(answers, True))
+            raise ServerError("it does not answer")
+        return shared
+
+    monkeypatch.setattr(trial_runner, "SlicedLoad", connect)
+    arms = tuple(Arm(name=f"flush {value}", settings={FLUSH: value}) for value in (1, 2))
+    with SlicedRunner(lambda _: of_group, 1, lambda _: "one") as runner:
+        trials = [runner.run(Request(arm=arm, stage="arms", block=3, beside=arms)) for arm in arms]
+    assert [trial.outcome for trial in trials] == ["discarded", "failed"]
+    assert shared.seen == []
+
+
+def test_somebodys_server_that_dies_in_a_slice_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no new one to run the block again on; the other arms' slices would each wait for it."""
+    shared, group = Shared(monkeypatch), Theirs(now=1)
+    of_group = remote(shared, group)
+    slices: list[Any] = []
+
+    def dies(*_: object) -> Any:
+        slices.append(1)
+        group.others[0].die("it was stopped")
+        raise ServerDied("db2 does not answer")
+
+    monkeypatch.setattr(shared, "slice", dies)
+    arms = tuple(Arm(name=f"flush {value}", settings={FLUSH: value}) for value in (1, 2))
+    with (
+        SlicedRunner(lambda _: of_group, 1, lambda _: "one") as runner,
+        pytest.raises(ServerDied, match="db2 does not answer"),
+    ):
+        runner.run(Request(arm=arms[0], stage="arms", block=3, beside=arms))
+    assert len(slices) == 1
 
 
 def test_a_load_that_failed_on_a_shared_server_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from flushlab.server.identifier import quoted
 from flushlab.server.remote.group import RemoteGroup
 from flushlab.server.remote.rights import Needs, require_rights
 from flushlab.server.watched import watched_at
+from flushlab.settings.configuration import Configuration
 from flushlab.spec.parts import RemoteAccess
 from flushlab.trial import ArmRunner, RemoteRunner
 from flushlab.trial.runner import Running
@@ -45,6 +46,8 @@ _GROUP = "SHOW GLOBAL VARIABLES LIKE 'group\\_replication\\_%'"
 _OFF = {"OFF", "0"}
 CONNECTIONS = 2
 """Of flushlab: one that reads, one that changes settings."""
+_FIRST_S = 10.0
+"""Longest wait for the first answers of a connection: whoever pays for a change cannot wait longer."""
 TRIES = 3
 """At a slice whose counters somebody sets back: a monitor that does so each minute spoils one of many."""
 
@@ -77,10 +80,11 @@ def require_possible(server: RemoteGroup, arms: Sequence[Mapping[str, Value]]) -
     """Refuses a server or settings that cannot be compared so; changes nothing.
 
     Raises:
-        UsageError: the account lacks rights or connections, it is no server to change, a setting needs a
-            restart, or open connections would not notice it.
+        UsageError: the account lacks rights or connections, it is no server to change, a configuration would
+            change nothing, a setting needs a restart, or open connections would not notice it.
         ServerError: a node does not answer.
     """
+    _require_difference(server, arms)
     remote_use.require_connections(server, CONNECTIONS)
     changing = remote_use.changing(server, arms)
     require_rights(server.nodes, Needs(process=True, replication=True, settings=changing))
@@ -88,6 +92,26 @@ def require_possible(server: RemoteGroup, arms: Sequence[Mapping[str, Value]]) -
     _require_no_group(server)
     remote_use.require_changeable(server, arms, changing)
     _require_noticed(server, changing)
+
+
+def _require_difference(server: RemoteGroup, arms: Sequence[Mapping[str, Value]]) -> None:
+    """Refuses a configuration with the values of the first one.
+
+    Raises:
+        UsageError: there is one.
+    """
+    names, same = sorted({name for arm in arms for name in arm}), Configuration({}, server.identity).same
+    for node in server.nodes:
+        now = node.read_back(names)
+        first, *others = ({**now, **arm} for arm in arms)
+        for arm, values in zip(arms[1:], others, strict=True):
+            if all(same(name, first.get(name), values.get(name)) for name in names):
+                words = ", ".join(f"{name}={value}" for name, value in arm.items()) or "base"
+                raise UsageError(
+                    f"{words} changes nothing: {node.address.name} has these values in the first"
+                    " configuration, too",
+                    hint="give another value; base is what the server has now",
+                )
 
 
 def _require_no_group(server: RemoteGroup) -> None:
@@ -159,7 +183,7 @@ class ObservingRunner(RemoteRunner):
 
     def sliceable(self, workload: Workload, server: Running, number: int) -> Sliceable:
         """The load, observed in slices."""
-        return ObservedSlices(self.observer, self.seen)
+        return ObservedSlices(self.observer, self.seen, self.server.alive)
 
     def close(self) -> None:
         """Ends the sessions of the observer."""
@@ -170,7 +194,8 @@ def runner(
     workloads: tuple[Workload, ...], timing: Timing, progress: Progress, server: RemoteGroup
 ) -> ArmRunner:
     """A runner of a server, or of all nodes of a cluster, under its own load."""
-    observer = LoadObserver([watched_at(node.address) for node in server.nodes], one_source=True)
+    nodes = [watched_at(node.address) for node in server.nodes]
+    observer = LoadObserver(nodes, one_source=True, first_s=_FIRST_S)
     return ObservingRunner(workloads, timing, progress, server=server, observer=observer)
 
 
@@ -180,8 +205,8 @@ class ObservedSlices:
     least_slice_s = SLICE_S
     warm_up_s = 0.0
 
-    def __init__(self, observer: LoadObserver, seen: Seen) -> None:
-        self._observer, self._seen = observer, seen
+    def __init__(self, observer: LoadObserver, seen: Seen, lives: Callable[[], bool]) -> None:
+        self._observer, self._seen, self._lives = observer, seen, lives
         self._counted = seen.commits
 
     def slice(
@@ -194,7 +219,7 @@ class ObservedSlices:
 
         Raises:
             CountersReset: they were set back in each of `TRIES` slices.
-            ServerDied: no answer came in them.
+            ServerDied: no answer came in them, or the server gives no sign of life.
         """
         time.sleep(max(lead_s, LEAD_S))
         for left in reversed(range(TRIES)):
@@ -207,7 +232,7 @@ class ObservedSlices:
                         f"{error}, in each of {TRIES} slices of {seconds:g} s", hint=error.hint
                     ) from error
             except ServerDied:  # or one answer took too long
-                if not left:
+                if not left or not self._lives():
                     raise
             else:
                 window()

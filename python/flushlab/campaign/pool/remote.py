@@ -51,6 +51,7 @@ from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial
 from flushlab.server.remote.address import Address
 from flushlab.server.remote.group import RemoteGroup, open_group
 from flushlab.server.remote.login import addresses_of
+from flushlab.server.remote.put_back import require_kept
 from flushlab.server.variables import persisted
 from flushlab.settings.candidates import Candidate, propose
 from flushlab.settings.catalog import load_catalog
@@ -419,6 +420,9 @@ class RemotePool(ServerPool):
                 one.make()
             say(f"running the workload {load.name} on {self.identity.title} at {server.name}")
             trial = asked.measured(server, load, given, server.name)
+            for node in server.nodes:
+                if node.made and node.alive():
+                    require_kept(node)
         return msgspec.structs.replace(trial, warnings=(*self.warnings(), *trial.warnings))
 
     # -- a dry run

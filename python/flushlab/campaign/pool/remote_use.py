@@ -192,6 +192,7 @@ def changed(
     server.before = {name: value for one in every for name, value in one.before.items()}
     with Undo() as undo:
         for one in reversed(every):
+            one.report_silence(progress)
             undo.callback(one.put_back, progress)
         yield every
 

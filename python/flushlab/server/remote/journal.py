@@ -18,15 +18,22 @@ from flushlab.errors import NotWritable, ServerDied, ServerError
 from flushlab.machine import state_path
 from flushlab.process import ProcessIdentity
 from flushlab.process.identity import machine, myself, world
+from flushlab.undo import signals
 
 CONNECT_S = 5.0
 """Longest wait for a server on which a killed flushlab has left something."""
 
 ANSWER_S = 300.0
-"""Longest wait for an answer to what undoes something: a buffer pool may shrink, a large table be dropped."""
+"""Longest wait for an answer to what undoes something, from a server that gives signs of life: a buffer pool
+may shrink, a large table be dropped."""
 
 _SILENCE_S = 60.0
-"""Longest wait for a sign of life: a busy server gives it sooner, and a stopped one never."""
+"""Longest wait for a sign of life, unless Ctrl-C was pressed: a busy server gives it sooner, a stopped one
+never."""
+
+_RESTART_S = 20.0
+"""Longest wait for a server that is down: it may be restarting."""
+_POLL_S = 0.5
 
 Say = Callable[[str], None]
 
@@ -85,19 +92,32 @@ def await_answer(query: Callable[..., object], name: str, say: Say) -> None:
         say: told that it is waited for.
 
     Raises:
-        ServerDied: it is gone, or silent for too long.
+        ServerDied: it is down or silent for too long, or after Ctrl-C.
     """
     began = time.monotonic()
     try:
         _ask(query, CONNECT_S)
     except ServerDied:
-        if time.monotonic() - began < CONNECT_S:
-            raise  # it is not there
+        if signals:
+            raise
+        is_down = time.monotonic() - began < CONNECT_S
+        limit_s = _RESTART_S if is_down else _SILENCE_S
         say(
-            f"{name} does not answer: waiting a minute or two to undo what was changed on it. Ctrl-C leaves"
-            " that to the next flushlab command"
+            f"{name} does not answer: waiting for {limit_s:.0f} s to undo what was changed on it. Ctrl-C"
+            " leaves that to the next flushlab command"
         )
-        _ask(query, _SILENCE_S)
+        _ask_again(query, time.monotonic() + limit_s)
+
+
+def _ask_again(query: Callable[..., object], deadline: float) -> None:
+    """Asks until there is an answer: a new connection, which the server may greet at once when it goes on."""
+    while True:
+        try:
+            return _ask(query, max(1.0, deadline - time.monotonic()))
+        except ServerDied:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(_POLL_S)
 
 
 def _ask(query: Callable[..., object], limit_s: float) -> None:

@@ -2,9 +2,9 @@
 
 Server layer. Before the first change, a file in flushlab's state folder has the values to put back and the
 server's address. The file goes once the server reports the old values again. If its flushlab is gone, the
-next flushlab carries it out. A value that somebody else has set meanwhile stays. The exception: settings that
-change before each slice, since every change overwrites such a value. If a server does not answer, flushlab
-gives up after a minute or two.
+next flushlab carries it out. A value that somebody else has set meanwhile stays; settings that change in
+slices are read before each slice. If a server does not answer, flushlab gives up after a minute or two, and
+reports how to undo the changes.
 
 A restart of the server loses every SET GLOBAL. MySQL 8.0 and later could keep it by SET PERSIST, which
 flushlab does not use here; on MariaDB and MySQL 5.7 only the option file outlasts a restart.
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.errors import FlushlabError, ServerError, UsageError
+from flushlab.errors import FlushlabError, ServerError, SettingsTouched, UsageError
 from flushlab.machine import state
 from flushlab.record import ServerIdentity, Value
 from flushlab.server.control import StatementFailed
@@ -74,7 +74,7 @@ class _Written(journal.Entry, frozen=True, kw_only=True):
         changes: to be put back in this order.
         undo: the statements for that.
         started_s: when the server started, by its own clock. None if it does not tell, and for settings that
-            change before each slice: a slice sets them on a server that started anew, too.
+            change before each slice: a slice may set them on a server that started anew, too.
         whatever_it_is: also a value that is not among those of `changes`, where the server may have made it
             of one of them: it was not read back. Not any value: whoever found the server as a killed flushlab
             had left it may have set `sync_binlog` right.
@@ -154,6 +154,16 @@ class Changes:
         """The server, for people."""
         return self._server.address.name
 
+    def report_silence(self, say: Say) -> None:
+        """From now on, reports once how to undo the changes if the server gives no sign of life."""
+
+        def report() -> None:
+            self._server.when_silent = lambda: None
+            if self._path is not None:
+                say(f"warning: {self.where} does not answer. If it stays so, by hand: {self.by_hand}")
+
+        self._server.when_silent = report
+
     def make(self) -> None:
         """Writes down what is to be put back, and makes the changes.
 
@@ -175,6 +185,8 @@ class Changes:
             UsageError, NotWritable: as `make`.
         """
         self._write_down()
+        self._server.started_before_s = self._started_s = _started_s(self._query, latest=True)
+        self._server.made = dict(self.before)
 
     def _write_down(self) -> None:
         if not self._changes:
@@ -200,8 +212,9 @@ class Changes:
     def _note_what_came_of_it(self, path: Path) -> None:
         """What the server rounded, and what it changed along: from now on all else is somebody else's. A
         start after this loses all of it, and nothing sets it again."""
-        self._started_s = _started_s(self._query, latest=True)
+        self._server.started_before_s = self._started_s = _started_s(self._query, latest=True)
         now = self._read([one.name for one in self._all])
+        self._server.made = {one.name: now.get(one.name) for one in self._changes}
         self._came_of_it = tuple(
             msgspec.structs.replace(one, during=(*one.during, now.get(one.name, one.during[0])))
             for one in self._all
@@ -235,23 +248,35 @@ class Changes:
         """Puts all back, once; reports an obstacle, and leaves the rest to the next flushlab."""
         if self._path is None:
             return
+        found = set[str]()
         try:
             await_answer(self._server.query, self.where, say)
             self._await_own_statement(say)
-            if _is_restarted(self._query, self._started_s):
-                found = {one.name for one in self._changes}
-                say(f"{self.where}: the server has started anew meanwhile, and has what it starts with")
-            else:
-                found = _restore(self._server, self._all, say, lambda _: not self._came_of_it)
+            is_restarted = _is_restarted(self._query, self._started_s)
+            if not (is_restarted and self._came_of_it):
+                found = _restore(self._server, self._all, say, self._is_ours)
+            if is_restarted:
+                _report_restart(self._server, self._all, say)
         except ServerError as error:
             say(_not_yet(self._server.address, self.undo, error))
+        except BaseException:
+            say(_not_yet(self._server.address, self.undo, ServerError("interrupted")))
+            raise
         else:
             self._path.unlink(missing_ok=True)
             self._path = None
             _unlock(self._query)
-            for one in self._changes if self._alternates else ():
-                if one.name not in found:  # the last slice has put it back
+            for one in self._changes if self._alternates and not is_restarted else ():
+                if one.name not in found and self._is_ours(one, one.before):  # the last slice has put it back
                     say(f"put back: {_statement(self._server.identity, one.name, one.before)}")
+            self._server.made = {}
+
+    def _is_ours(self, change: Change, now: Value | None) -> bool:
+        """Whether a value is of flushlab's making; it is, whatever it is, where it was not read back."""
+        same = Configuration({}, self._server.identity).same
+        if (made := self._server.made.get(change.name)) is not None:
+            return same(change.name, now, made)
+        return not self._came_of_it or any(same(change.name, now, value) for value in change.during)
 
     def _await_own_statement(self, say: Say) -> None:
         """Waits until a statement that was interrupted has ended. Its connection had the lock, and is not
@@ -295,14 +320,36 @@ def put_back_left(say: Say) -> None:
                     say(f"{name}: another flushlab changes settings there; the next command tries again")
                     continue
                 if _is_restarted(query, written.started_s):
-                    say(f"{name}: the server has started anew since, and has what it starts with")
+                    _report_restart(server, written.changes, say)
                 else:
-                    inexact = partial(_is_inexact, server.identity, written.whatever_it_is)
-                    _restore(server, written.changes, say, inexact)
+                    _restore(server, written.changes, say, partial(_is_left, server.identity, written))
                 path.unlink(missing_ok=True)
                 _unlock(query)
         except FlushlabError as error:  # such as certificates that are gone
             say(f"{_not_yet(written.address, written.undo, error)} If that server is gone, remove {path}")
+
+
+def require_kept(server: RemoteServer) -> None:
+    """Makes sure that settings are as flushlab's last SET GLOBAL has left them.
+
+    Raises:
+        SettingsTouched: they are not; nothing is set any more.
+        ServerError: the server does not answer.
+    """
+    same, made = Configuration({}, server.identity).same, dict(server.made)
+    now = server.read_back(name for name, value in made.items() if value is not None)
+    touched = [name for name, value in now.items() if not same(name, made[name], value)]
+    if not touched:
+        return
+    words = "; ".join(f"{name} is {now[name]}, and flushlab had set {made[name]}" for name in touched)
+    if _is_restarted(server.query, server.started_before_s):
+        raise SettingsTouched(
+            f"{server.address.name} started anew: {words}", hint="run it again; nothing was set since"
+        )
+    raise SettingsTouched(
+        f"somebody else has changed settings of {server.address.name}: {words}",
+        hint="their value stays; run it again when nobody else changes these settings",
+    )
 
 
 def _started_s(query: Query, *, latest: bool) -> float | None:
@@ -354,15 +401,36 @@ def _bound_to(names: Iterable[str]) -> list[str]:
     return [other for one, other in pairs if one in given]
 
 
-def _is_inexact(identity: ServerIdentity, not_read_back: bool, name: str) -> bool:
-    """Whether a server may have made another value of what it was given: it rounds sizes, and cuts to
-    bounds."""
-    here = Configuration({}, identity).here(name)
-    return not_read_back and (bool(_bound_to([name])) or (here is not None and here.type == "size"))
+def _is_left(identity: ServerIdentity, written: _Written, change: Change, now: Value | None) -> bool:
+    """Whether a killed flushlab has left a value, or the server may have made it of one: it rounds sizes, and
+    cuts to bounds."""
+    configuration = Configuration({}, identity)
+    here = configuration.here(change.name)
+    is_inexact = bool(_bound_to([change.name])) or (here is not None and here.type == "size")
+    return (written.whatever_it_is and is_inexact) or any(
+        configuration.same(change.name, now, value) for value in change.during
+    )
+
+
+def _report_restart(server: RemoteServer, changes: tuple[Change, ...], say: Say) -> None:
+    """Reports the values of a server that has lost every SET GLOBAL."""
+    same = Configuration({}, server.identity).same
+    now = read_variables(
+        partial(server.query, answer_s=ANSWER_S), server.identity, [one.name for one in changes]
+    )
+    words = [
+        f"{one.name} is {now.get(one.name)}"
+        + (", as before" if same(one.name, now.get(one.name), one.before) else f", and was {one.before}")
+        for one in changes
+    ]
+    say(f"{server.address.name}: the server has started anew, and has its own settings: {'; '.join(words)}")
 
 
 def _restore(
-    server: RemoteServer, changes: tuple[Change, ...], say: Say, whatever_it_is: Callable[[str], bool]
+    server: RemoteServer,
+    changes: tuple[Change, ...],
+    say: Say,
+    is_ours: Callable[[Change, Value | None], bool],
 ) -> set[str]:
     """Puts back what can be, whatever is refused meanwhile.
 
@@ -370,7 +438,7 @@ def _restore(
         server: owner of the variables.
         changes: of them.
         say: told what is put back, and what is not.
-        whatever_it_is: of which names also a value that flushlab did not ask for.
+        is_ours: whether a value came of what flushlab set.
 
     Returns:
         Names of variables that had another value than before, each of which was reported.
@@ -384,7 +452,7 @@ def _restore(
     changed = [one for one in changes if not same(one.name, now.get(one.name), one.before)]
     ours = []
     for one in changed:
-        if whatever_it_is(one.name) or any(same(one.name, now.get(one.name), value) for value in one.during):
+        if is_ours(one, now.get(one.name)):
             ours.append(one)
         else:
             say(f"{one.name} is {now.get(one.name)} now: somebody else has set it, and it stays so")

@@ -1,11 +1,16 @@
 """Remote server: the user's running server, over one control connection. Its settings stay as they are.
 
 Server layer; implements the reading half of `Server`. `put_back.Changes` alone changes settings.
+
+Every wait for an answer ends. A statement may take long: a server that has not answered for a while is asked
+for a sign of life on another connection. Without one, the statement is given up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pymysql
@@ -18,8 +23,10 @@ from flushlab.server.protocol import Applied, SingleServer
 from flushlab.server.remote.address import Address
 from flushlab.settings.catalog import version_of
 
-_ANSWER_S = 5.0
-"""Longest wait for a sign of life."""
+SILENT_S = 5.0
+"""Longest wait for a sign of life, and for an answer until one is asked for."""
+_GIVEN_UP_S = 10.0
+"""Longest wait for the second sign of life, which is the last."""
 
 
 class RemoteServer(SingleServer):
@@ -27,8 +34,14 @@ class RemoteServer(SingleServer):
 
     Args:
         address: of the server.
-        connect_s: longest wait for a connection and the first answer; None waits as for a server that starts
-            up.
+        connect_s: longest wait for a connection and the first answer.
+
+    Attributes:
+        when_silent: called when the server has given no sign of life, perhaps by another thread.
+        made: global variables that change for a while, as the last SET GLOBAL has left them; None: not read
+            back.
+        started_before_s: when the server had started before the first of these, by its own clock; None if it
+            does not tell.
     """
 
     storage = Storage(visible=False)
@@ -36,16 +49,13 @@ class RemoteServer(SingleServer):
     pid: int | None = None
     """It may run anywhere."""
 
-    def __init__(self, address: Address, *, connect_s: float | None = None) -> None:
+    def __init__(self, address: Address, *, connect_s: float = 2 * SILENT_S) -> None:
         self.address = address
         self.endpoint = address.endpoint
-        self._control = Control(
-            address.endpoint,
-            address.transport,
-            ssl_mode=address.ssl_mode,
-            ssl_ca=address.ssl_ca,
-            connect_s=connect_s,
-        )
+        self.when_silent: Callable[[], object] = lambda: None
+        self.made: dict[str, Value | None] = {}
+        self.started_before_s: float | None = None
+        self._control = self._connection(connect_s)
         # Not SELECT: a node without a quorum answers SHOW alone.
         ((_, text),) = self.query("SHOW GLOBAL VARIABLES LIKE 'version'", answer_s=connect_s)
         self.identity = ServerIdentity(
@@ -57,8 +67,9 @@ class RemoteServer(SingleServer):
     def alive(self) -> bool:
         """Whether it answers, be it with an error."""
         try:
-            self.query("SELECT 1", answer_s=_ANSWER_S)
+            self.query("SELECT 1", answer_s=SILENT_S)
         except ServerDied:
+            self.when_silent()
             return False
         except ServerError:
             return True
@@ -67,20 +78,65 @@ class RemoteServer(SingleServer):
     def query(
         self, sql: str, args: Sequence[Any] = (), *, answer_s: float | None = None
     ) -> list[tuple[Any, ...]]:
-        """Runs one statement on the control connection; waits for the answer as long as it takes if None.
+        """Runs one statement on the control connection; without `answer_s`, waits for the answer as long as
+        the server gives signs of life.
 
         Raises:
             ServerDied: it does not answer.
             StatementFailed: it answered with an error.
         """
         try:
-            return self._control.query(sql, args, answer_s=answer_s)
+            with self._watched(answer_s):
+                return self._control.query(sql, args, answer_s=answer_s)
         except ConnectionGone as error:
             raise ServerDied(
                 f"the server at {self.address.name} does not answer: {error}", hint="is it running?"
             ) from error
         except pymysql.MySQLError as error:
             raise ServerError(f"the server at {self.address.name}: {explain(error)[1]}") from error
+
+    @contextmanager
+    def _watched(self, answer_s: float | None) -> Iterator[None]:
+        """Inside, an answer is waited for; cut short if the server gives no sign of life."""
+        answered = threading.Event()
+        if answer_s is None or answer_s > SILENT_S:
+            threading.Thread(target=self._watch, args=[answered], name="answer", daemon=True).start()
+        try:
+            yield
+        finally:
+            answered.set()
+
+    def _watch(self, answered: threading.Event) -> None:
+        while not answered.wait(SILENT_S):
+            if self._lives(SILENT_S) or answered.is_set():
+                continue
+            self.when_silent()
+            if not self._lives(_GIVEN_UP_S) and not answered.is_set():
+                self._control.cut()
+                return
+
+    def _lives(self, limit_s: float) -> bool:
+        """Whether the server answers on another connection, be it with an error."""
+        other = self._connection(limit_s)
+        try:
+            other.query("SELECT 1", answer_s=limit_s)
+        except ConnectionGone:
+            return False
+        except ServerError:
+            return True
+        finally:
+            other.close()
+        return True
+
+    def _connection(self, connect_s: float) -> Control:
+        address = self.address
+        return Control(
+            address.endpoint,
+            address.transport,
+            ssl_mode=address.ssl_mode,
+            ssl_ca=address.ssl_ca,
+            connect_s=connect_s,
+        )
 
     def read_back(self, names: Iterable[str]) -> dict[str, Value]:
         """Global variables as they are; unknown names are left out."""

@@ -7,10 +7,19 @@ from typing import Any
 import pytest
 
 from flushlab.campaign.pool import own_load
-from flushlab.campaign.pool.own_load import TRIES, ObservedSlices, Seen, _require_no_group, _require_noticed
+from flushlab.campaign.pool.own_load import (
+    TRIES,
+    ObservedSlices,
+    Seen,
+    _require_difference,
+    _require_no_group,
+    _require_noticed,
+)
 from flushlab.errors import CountersReset, FlushlabError, LoadPaused, MeasurementError, ServerDied, UsageError
-from flushlab.record import ObservedLoad
+from flushlab.record import ObservedLoad, Value
+from flushlab.server import FakeServer
 from flushlab.server.control import READ_ONLY_VARIABLE, StatementFailed
+from flushlab.server.remote.group import RemoteGroup
 
 ACCESS_DENIED = 1227
 
@@ -77,7 +86,7 @@ def test_a_slice_that_is_spoiled_is_observed_again_in_a_window_of_its_own(
 ) -> None:
     observer: Any = Observer(spoiled, error)
     windows: list[int] = []
-    found = ObservedSlices(observer, Seen()).slice(5.0, lambda: windows.append(observer.asked))
+    found = ObservedSlices(observer, Seen(), lambda: True).slice(5.0, lambda: windows.append(observer.asked))
     assert (found.seconds, observer.asked) == (5.0, spoiled + 1)
     assert windows[-2:] == [spoiled, spoiled + 1], "the last two are around the slice that counts"
 
@@ -85,14 +94,33 @@ def test_a_slice_that_is_spoiled_is_observed_again_in_a_window_of_its_own(
 def test_counters_that_are_set_back_again_and_again_end_the_trial_with_a_word(no_lead: None) -> None:
     observer: Any = Observer(TRIES)
     with pytest.raises(CountersReset, match="db1:3306 back, in each of 3 slices of 5 s") as raised:
-        ObservedSlices(observer, Seen()).slice(5.0)
+        ObservedSlices(observer, Seen(), lambda: True).slice(5.0)
     assert "find who runs it" in str(raised.value.hint)
+
+
+def test_a_server_without_a_sign_of_life_is_not_observed_again(no_lead: None) -> None:
+    observer: Any = Observer(TRIES, ServerDied("db1:3306 does not answer any more"))
+    with pytest.raises(ServerDied):
+        ObservedSlices(observer, Seen(), lambda: False).slice(5.0)
+    assert observer.asked == 1
+
+
+def test_a_configuration_that_changes_nothing_is_refused() -> None:
+    node: Any = FakeServer(values={"sync_binlog": 1, "innodb_flush_log_at_trx_commit": 2})
+    node.address = type("Address", (), {"name": "db1:3306"})
+    server = RemoteGroup([node])
+    base: dict[str, Value] = {"sync_binlog": 1}
+    _require_difference(server, [base, {"innodb_flush_log_at_trx_commit": 1}])
+    with pytest.raises(UsageError, match="innodb_flush_log_at_trx_commit=2 changes nothing: db1:3306"):
+        _require_difference(server, [base, {"innodb_flush_log_at_trx_commit": 2}])
+    with pytest.raises(UsageError, match="sync_binlog=0 changes nothing"):
+        _require_difference(server, [{"sync_binlog": 0}, {"sync_binlog": 1}, {"sync_binlog": 0}])
 
 
 def test_a_load_that_pauses_is_no_fault_of_the_arm_and_one_that_never_ran_is(no_lead: None) -> None:
     observer: Any = Observer(0)
     seen = Seen()
-    slices: Any = ObservedSlices(observer, seen)
+    slices: Any = ObservedSlices(observer, seen, lambda: True)
     with pytest.raises(MeasurementError, match="has no load to measure") as raised:
         slices.measured([load(0)])
     assert not isinstance(raised.value, LoadPaused)

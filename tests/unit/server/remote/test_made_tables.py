@@ -233,7 +233,8 @@ def test_nothing_is_dropped_twice() -> None:
     assert server.said == said
 
 
-def test_a_server_that_is_gone_leaves_the_file_for_the_next_flushlab() -> None:
+def test_a_server_that_is_gone_leaves_the_file_for_the_next_flushlab(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "_RESTART_S", 0.0)
     server, said = Theirs(), list[str]()
     made = begun(server)
     mark, server.silent = server.mark, True
