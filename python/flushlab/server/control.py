@@ -20,7 +20,14 @@ from pymysql.constants import CR, ER
 
 from flushlab.errors import ServerError, UsageError
 from flushlab.record import Endpoint, SslMode
-from flushlab.server.refusals import ACCESS_DENIED, NOT_IN_THE_CLEAR, OTHER_PROTOCOL, is_final, way_out
+from flushlab.server.refusals import (
+    ACCESS_DENIED,
+    NOT_IN_THE_CLEAR,
+    OTHER_PROTOCOL,
+    PASSWORD_EXPIRED,
+    is_final,
+    way_out,
+)
 
 NOT_ALLOWED = {*ACCESS_DENIED, 1227}  # ER_SPECIFIC_ACCESS_DENIED_ERROR: a privilege is missing
 WRONG_ARGUMENTS = 1210  # ER_WRONG_ARGUMENTS
@@ -148,6 +155,8 @@ class Control:
             if errno in _GONE:
                 self._drop()
                 raise ConnectionGone(text) from error
+            if errno == PASSWORD_EXPIRED:
+                raise ConnectionRefused(errno, text) from error
             raise StatementFailed(errno, text, sql) from error
         except BaseException:
             self._drop()  # interrupted in the middle of an answer: the connection is out of step

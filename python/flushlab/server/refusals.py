@@ -12,13 +12,16 @@ from collections.abc import Mapping
 from pymysql.constants import CR
 
 OTHER_PROTOCOL = CR.CR_VERSION_ERROR
+PASSWORD_EXPIRED = 1820
+"""ER_MUST_CHANGE_PASSWORD: the login succeeds, and no statement but a change of the password."""
 NOT_IN_THE_CLEAR = CR.CR_AUTH_PLUGIN_ERR
 """As MySQL's clients refuse to send a password in the clear."""
 ACCESS_DENIED = {1044, 1045, 1130, 1698}
 """ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR, ER_HOST_NOT_PRIVILEGED, ER_ACCESS_DENIED_NO_PASSWORD_ERROR."""
 
 _LOGIN = (
-    "check user and password, from which hosts the account may log in, and whether it requires TLS (ssl-mode)"
+    "check user and password, from which hosts the account may log in, and whether it or the server requires TLS"
+    " (ssl-mode)"
 )
 _TLS = "set ssl-mode in the group [flushlab] of the option file, or in the DSN, to the server's demand"
 _PLUGIN = (
@@ -37,14 +40,14 @@ _FINAL: Mapping[int, str] = {
     1251: _PLUGIN,
     1524: "load the account's plugin on the server, or give the account another one",
     1698: _LOGIN,
-    1820: _EXPIRED,
+    PASSWORD_EXPIRED: _EXPIRED,
     1862: _EXPIRED,
     CR.CR_SSL_CONNECTION_ERROR: _TLS,
     OTHER_PROTOCOL: "give the address and port of a MySQL or MariaDB server",
     CR.CR_AUTH_PLUGIN_CANNOT_LOAD: _PLUGIN,
     NOT_IN_THE_CLEAR: "use ssl-mode=required",
     3118: _UNLOCK,
-    3159: _TLS,
+    3159: "set ssl-mode=required in the group [flushlab] of the option file, or in the DSN",
     3955: f"correct the password, then wait until the lock ends or {_UNLOCK}",
     4150: "correct the password, then let the server forget the failed logins: FLUSH PRIVILEGES",
     4151: _UNLOCK,
@@ -54,7 +57,7 @@ _PASSING: Mapping[int, str] = {
     1040: "close connections or raise max_connections; one more is kept for accounts with SUPER (from MySQL 8.0 on"
     " CONNECTION_ADMIN, from MariaDB 10.5 on CONNECTION ADMIN)",
     1203: "close connections of this account, or raise max_user_connections",
-    1226: "close connections of this account, or raise its limits: ALTER USER … WITH MAX_USER_CONNECTIONS …",
+    1226: "raise the limit of this account: ALTER USER … WITH …",
     3032: "end the server's offline_mode, or use an account with SUPER (MySQL: CONNECTION_ADMIN)",
 }
 _ANSWERS = "does it answer other clients? Watch it from its own machine, by its socket"

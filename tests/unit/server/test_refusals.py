@@ -79,7 +79,7 @@ def failed(endpoint: Endpoint, answer_s: float = 10.0) -> tuple[int, str]:
         (2061, "the account's plugin takes its password encrypted", "ssl-mode=required", True),
         (3118, "Access denied for user 'me'@'db'. Account is locked.", "ACCOUNT UNLOCK", True),
         (4151, "Access denied, this account is locked", "ACCOUNT UNLOCK", True),
-        (3159, "Connections using insecure transport are prohibited", "set ssl-mode", True),
+        (3159, "Connections using insecure transport are prohibited", "ssl-mode=required", True),
         (3955, "Account is blocked for 1 day(s) due to 3 consecutive failed logins", "correct the password", True),
         (4150, "User is blocked because of too many credential errors", "FLUSH PRIVILEGES", True),
         (1040, "Too many connections", "max_connections", False),

@@ -26,7 +26,7 @@ from flushlab.machine.peer import is_server, peer_pid
 from flushlab.record import ServerIdentity
 from flushlab.record.running import WatchedServer
 from flushlab.server.control import answer_within, connect, explain, tls_context
-from flushlab.server.refusals import is_final, way_out
+from flushlab.server.refusals import PASSWORD_EXPIRED, is_final, way_out
 from flushlab.settings.catalog import version_of
 from flushlab.telemetry.live import questions, write_statements
 from flushlab.telemetry.live.answerer import Answerer
@@ -48,7 +48,7 @@ REFUSED_S = 60.0
 _DENIED = {1044, 1142, 1143, 1227, 1370}
 _CUT = {1205, 1317, 1969, 3024}
 """A lock that did not come in time, KILL QUERY, and the limits of time of MariaDB and MySQL."""
-_CONNECTION_LOST = {2006, 2013, 1053, 1927, 0}
+_CONNECTION_LOST = {2006, 2013, 1053, 1927, PASSWORD_EXPIRED, 0}
 _PARSERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     questions.STATUS: ("status", questions.parse_pairs),
     questions.VARIABLES: ("variables", questions.parse_pairs),
