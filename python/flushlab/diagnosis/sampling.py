@@ -64,9 +64,7 @@ def opened(reach: WatchedServer, progress: Callable[[str], None]) -> Iterator[Se
         _require_server(reach, session.answerer())
         yield session
     except Gone as error:
-        raise ServerError(
-            f"the server at {reach.key} cannot be watched: {error}", hint=error.hint
-        ) from error
+        raise ServerError(f"the server at {reach.key} cannot be watched: {error}", hint=error.hint) from error
     finally:
         if session is not None:
             session.close()

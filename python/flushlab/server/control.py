@@ -247,7 +247,11 @@ def connect(
         errno, text = explain(error)
         if errno != CR.CR_SERVER_LOST or vars(connection).get("server_version"):
             raise
-        silent = f"within {answer_s:g} s" if answer_s and "timed out" in text else "before it closed the connection"
+        silent = (
+            f"within {answer_s:g} s"
+            if answer_s and "timed out" in text
+            else "before it closed the connection"
+        )
         raise pymysql.OperationalError(errno, f"it sent no greeting {silent}") from error
     return connection
 

@@ -1,7 +1,8 @@
 """Refusals: the way out where a server, or a stranger in its place, lets nobody in. Pure.
 
-Sits in `server`, beside `control`. Numbers: "Server Error Message Reference" and "Client Error Message Reference" of
-the MySQL manual; MariaDB has the same ones, but for 4150 and 4151 (sql/share/errmsg-utf8.txt).
+Sits in `server`, beside `control`. Numbers: "Server Error Message Reference" and "Client Error Message
+Reference" of the MySQL manual; MariaDB has the same ones, but for 4150 and 4151
+(sql/share/errmsg-utf8.txt).
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ PASSWORD_EXPIRED = 1820
 NOT_IN_THE_CLEAR = CR.CR_AUTH_PLUGIN_ERR
 """As MySQL's clients refuse to send a password in the clear."""
 ACCESS_DENIED = {1044, 1045, 1130, 1698}
-"""ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR, ER_HOST_NOT_PRIVILEGED, ER_ACCESS_DENIED_NO_PASSWORD_ERROR."""
+"""ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR, ER_HOST_NOT_PRIVILEGED,
+ER_ACCESS_DENIED_NO_PASSWORD_ERROR."""
 
 _LOGIN = (
-    "check user and password, from which hosts the account may log in, and whether it or the server requires TLS"
-    " (ssl-mode)"
+    "check user and password, from which hosts the account may log in, and whether it or the server requires"
+    " TLS (ssl-mode)"
 )
 _TLS = "set ssl-mode in the group [flushlab] of the option file, or in the DSN, to the server's demand"
 _PLUGIN = (
@@ -33,10 +35,11 @@ _UNLOCK = "unlock the account: ALTER USER … ACCOUNT UNLOCK"
 _FINAL: Mapping[int, str] = {
     1044: _LOGIN,
     1045: _LOGIN,
-    1129: "find the client on this host that fails to connect, then unblock the host on the server: FLUSH HOSTS, or"
-    " from MySQL 8.4 on TRUNCATE TABLE performance_schema.host_cache",
+    1129: "find the client on this host that fails to connect, then unblock the host on the server: FLUSH"
+    " HOSTS, or from MySQL 8.4 on TRUNCATE TABLE performance_schema.host_cache",
     1130: "use an account that may log in from this host, or the server's socket",
-    1184: "correct init_connect on the server, or use an account for which it is not run (SUPER; MySQL: CONNECTION_ADMIN)",
+    1184: "correct init_connect on the server, or use an account for which it is not run (SUPER; MySQL:"
+    " CONNECTION_ADMIN)",
     1251: _PLUGIN,
     1524: "load the account's plugin on the server, or give the account another one",
     1698: _LOGIN,
@@ -52,10 +55,11 @@ _FINAL: Mapping[int, str] = {
     4150: "correct the password, then let the server forget the failed logins: FLUSH PRIVILEGES",
     4151: _UNLOCK,
 }
-"""Errors that another try meets again, or makes worse: servers lock accounts and hosts after failed logins."""
+"""Errors that another try meets again, or makes worse: servers lock accounts and hosts after failed
+logins."""
 _PASSING: Mapping[int, str] = {
-    1040: "close connections or raise max_connections; one more is kept for accounts with SUPER (from MySQL 8.0 on"
-    " CONNECTION_ADMIN, from MariaDB 10.5 on CONNECTION ADMIN)",
+    1040: "close connections or raise max_connections; one more is kept for accounts with SUPER (from MySQL"
+    " 8.0 on CONNECTION_ADMIN, from MariaDB 10.5 on CONNECTION ADMIN)",
     1203: "close connections of this account, or raise max_user_connections",
     1226: "raise the limit of this account: ALTER USER … WITH …",
     3032: "end the server's offline_mode, or use an account with SUPER (MySQL: CONNECTION_ADMIN)",
@@ -63,13 +67,13 @@ _PASSING: Mapping[int, str] = {
 _ANSWERS = "does it answer other clients? Watch it from its own machine, by its socket"
 _WORDS: Mapping[str, str] = {
     r"\[ssl|certificate": _TLS,
-    "greeting": "is it the port of a MySQL or MariaDB server? Web servers and PostgreSQL, for example, send no greeting,"
-    " nor does a server that stalls",
+    "greeting": "is it the port of a MySQL or MariaDB server? Web servers and PostgreSQL, for example, send no"
+    " greeting, nor does a server that stalls",
     "refused": "does a server listen at this address and port?",
     "name or service|name resolution|no address": "check the name of the host",
     "no such file": "check the path of the socket; it exists only while its server runs",
     "permission denied": "let this user enter the folder of the socket, or connect by TCP",
-    r"can't connect.*timed out|unreachable|no route": "check the address, and whether a firewall is in between",
+    r"can't connect.*timed out|unreachable|no route": "check the address and the firewalls",
     "timed out": _ANSWERS,
 }
 

@@ -4,8 +4,8 @@ Promises:
 
 - The server is only read, with deadlines and less often if it is slow: `telemetry.live.session`.
 - If the server is gone, the poller looks for it again, at growing intervals.
-- A login that the server refuses is not tried again if it is the first, else once: servers lock accounts and hosts
-  after a few.
+- A login that the server refuses is not tried again if it is the first, else once: servers lock accounts and
+  hosts after a few.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from flushlab.watch.threads import Meter, Repeating
 NOBODY = "no server runs now"
 PATIENCE_S = (1.0, 1.0, 2.0, 5.0)
 REFUSED_S = 30.0
-"""Until the one more try of a login that was let in before: accounts of a new primary may come a little later."""
+"""Until the one more try of a login that was let in before: a new primary may get its accounts later."""
 
 
 class PollResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -82,7 +82,9 @@ class RemoteServer(SingleServer):
             ) from error
         except pymysql.MySQLError as error:
             errno, text = explain(error)
-            raise ServerError(f"the server at {self.address.name}: {text}", hint=way_out(errno, text)) from error
+            raise ServerError(
+                f"the server at {self.address.name}: {text}", hint=way_out(errno, text)
+            ) from error
 
     def read_back(self, names: Iterable[str]) -> dict[str, Value]:
         """Global variables as they are; unknown names are left out."""
