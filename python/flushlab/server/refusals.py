@@ -67,8 +67,8 @@ _PASSING: Mapping[int, str] = {
 _ANSWERS = "does it answer other clients? Watch it from its own machine, by its socket"
 _WORDS: Mapping[str, str] = {
     r"\[ssl|certificate": _TLS,
-    "greeting": "is it the port of a MySQL or MariaDB server? Web servers and PostgreSQL, for example, send no"
-    " greeting, nor does a server that stalls",
+    "greeting": "is it the port of a MySQL or MariaDB server? Web servers and PostgreSQL, for example, send"
+    " none, nor does a server that stalls",
     "refused": "does a server listen at this address and port?",
     "name or service|name resolution|no address": "check the name of the host",
     "no such file": "check the path of the socket; it exists only while its server runs",
