@@ -116,6 +116,6 @@ def _try_as(user: ServerUser, script: str, path: Path) -> bool:
 
 
 def is_open_to_all(file: Path) -> bool:
-    """Whether anybody may write to a file: servers and clients ignore such an option file (`my_default.c`)."""
+    """Whether anybody may write to a file: servers and clients ignore such option files (`my_default.c`)."""
     mode = file.stat().st_mode
     return stat.S_ISREG(mode) and bool(mode & stat.S_IWOTH)

@@ -32,6 +32,7 @@ _PLUGIN = (
 )
 _EXPIRED = "log in with the server's own client and change the password: ALTER USER USER() IDENTIFIED BY '…'"
 _UNLOCK = "unlock the account: ALTER USER … ACCOUNT UNLOCK"
+_STRANGER = "is it the address and port of a MySQL or MariaDB server?"
 _FINAL: Mapping[int, str] = {
     1044: _LOGIN,
     1045: _LOGIN,
@@ -46,7 +47,7 @@ _FINAL: Mapping[int, str] = {
     PASSWORD_EXPIRED: _EXPIRED,
     1862: _EXPIRED,
     CR.CR_SSL_CONNECTION_ERROR: _TLS,
-    OTHER_PROTOCOL: "give the address and port of a MySQL or MariaDB server",
+    OTHER_PROTOCOL: _STRANGER,
     CR.CR_AUTH_PLUGIN_CANNOT_LOAD: _PLUGIN,
     NOT_IN_THE_CLEAR: "use ssl-mode=required",
     3118: _UNLOCK,
@@ -67,8 +68,9 @@ _PASSING: Mapping[int, str] = {
 _ANSWERS = "does it answer other clients? Watch it from its own machine, by its socket"
 _WORDS: Mapping[str, str] = {
     r"\[ssl|certificate": _TLS,
-    "greeting": "is it the port of a MySQL or MariaDB server? Web servers and PostgreSQL, for example, send"
-    " none, nor does a server that stalls",
+    "greeting": "does it answer other clients, and is it the port of a MySQL or MariaDB server? One that stalls"
+    " sends no greeting, nor do web servers and PostgreSQL",
+    "its version": _STRANGER,
     "refused": "does a server listen at this address and port?",
     "name or service|name resolution|no address": "check the name of the host",
     "no such file": "check the path of the socket; it exists only while its server runs",

@@ -152,7 +152,7 @@ def test_a_web_server_waits_for_its_client() -> None:
         assert text == "it sent no greeting within 0.2 s"
         with pytest.raises(ServerDied, match="sent no greeting") as silent:
             RemoteServer(Address(endpoint=endpoint), connect_s=0.2)
-    assert "Web servers" in (silent.value.hint or "")
+    assert "web servers" in (silent.value.hint or "")
 
 
 def test_a_connection_that_is_closed_at_once_sent_no_greeting() -> None:
