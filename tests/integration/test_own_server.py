@@ -176,7 +176,7 @@ def test_a_tuning_with_nothing_left_to_try_says_so_and_runs_nothing(owned: Owned
     asked: dict[str, Any] = {"floor": "strict", **UPSERT}
     foreseen = tune.tune(**asked, dsn=owned.dsn("owner"), dry_run=True).forecast
     assert foreseen is not None
-    with pytest.raises(UsageError, match="the account .* lacks"):
+    with pytest.raises(UsageError, match=r"the account .* lacks"):
         tune.tune(**asked, dsn=owned.dsn("guest"), dry_run=True)
     names = {name for one in foreseen.arms for name in re.findall(r"(\w+)=", one.name)}
     done = tune.tune(**asked, dsn=owned.dsn("guest"), fixed=sorted(names))  # which needs no permission

@@ -68,8 +68,8 @@ _PASSING: Mapping[int, str] = {
 _ANSWERS = "does it answer other clients? Watch it from its own machine, by its socket"
 _WORDS: Mapping[str, str] = {
     r"\[ssl|certificate": _TLS,
-    "greeting": "does it answer other clients, and is it the port of a MySQL or MariaDB server? One that stalls"
-    " sends no greeting, nor do web servers and PostgreSQL",
+    "greeting": "does it answer other clients, and is it the port of a MySQL or MariaDB server? One that"
+    " stalls sends no greeting, nor do web servers and PostgreSQL",
     "its version": _STRANGER,
     "refused": "does a server listen at this address and port?",
     "name or service|name resolution|no address": "check the name of the host",
