@@ -173,11 +173,13 @@ def test_a_tuning_of_your_server_sets_nothing_below_the_floor_to_offer_it(owned:
 
 
 def test_a_tuning_with_nothing_left_to_try_says_so_and_runs_nothing(owned: Owned) -> None:
-    asked: dict[str, Any] = {"dsn": owned.dsn("guest"), "floor": "strict", **UPSERT}
-    foreseen = tune.tune(**asked, dry_run=True).forecast
+    asked: dict[str, Any] = {"floor": "strict", **UPSERT}
+    foreseen = tune.tune(**asked, dsn=owned.dsn("owner"), dry_run=True).forecast
     assert foreseen is not None
+    with pytest.raises(UsageError, match=r"the account .* lacks"):
+        tune.tune(**asked, dsn=owned.dsn("guest"), dry_run=True)
     names = {name for one in foreseen.arms for name in re.findall(r"(\w+)=", one.name)}
-    done = tune.tune(**asked, fixed=sorted(names))  # which needs no permission
+    done = tune.tune(**asked, dsn=owned.dsn("guest"), fixed=sorted(names))  # which needs no permission
     assert (done.ending, done.trials) == ("done", 0)
     assert done.tuning is not None and done.tuning.tried == 0
     assert any("innodb_flush_method=" in one.text for one in done.warnings if one.slug == "not-tried")

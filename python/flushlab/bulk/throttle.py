@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 
 from flushlab.bulk.bound import Bound
 from flushlab.errors import ServerError, UsageError
-from flushlab.server.control import NOT_ALLOWED, StatementFailed
+from flushlab.server.control import NOT_ALLOWED, ConnectionRefused, StatementFailed
 from flushlab.server.protocol import Server
 from flushlab.server.remote.address import Address
 from flushlab.server.remote.server import RemoteServer
@@ -125,6 +125,8 @@ class Throttle:
         try:
             found = replica_lag_s(replica)
         except ServerError as error:
+            if isinstance(error, ConnectionRefused) and error.is_final:
+                raise  # each try counts as a failed login there
             return error.message
         seconds = [one for one in found if one is not None]
         if len(seconds) < len(found) or not found:

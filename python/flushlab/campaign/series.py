@@ -400,6 +400,8 @@ def _foresee(
 ) -> CampaignFacts:
     with pool.volumes(watcher.say) as volumes:
         request = _decided(load, asked, pool, volumes, watcher)
+    if request.running:
+        pool.require_usable(_use(request), watcher.say)
     bound = BoundSeries(request, pool.identity, pool.storage)
     run = CampaignRun(campaign_id="", ending="dry run", machine=pool.machine())
     found = bound.retold((), run)
@@ -584,15 +586,17 @@ def on_machine(plan: bytes, composed: Composed, progress: Progress) -> Iterator[
 
 def _used(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> AbstractContextManager[None]:
     """What the campaign does on its servers; undone behind it."""
-    if not request.running:
-        return nullcontext()
+    return pool.used(_use(request), watcher.say) if request.running else nullcontext()
+
+
+def _use(request: SeriesRequest) -> Use:
     workloads = {arm.name: workload_of(request, arm) for arm in (request.base, *request.running)}
     threads = {
         name: workload.threads if isinstance(workload, EngineOptions) else 1
         for name, workload in workloads.items()
     }
     distinct = {(one.name, *sorted(one.data_key.items())): one for one in workloads.values()}
-    use = Use(
+    return Use(
         workloads=list(distinct.values()),
         database=request.spec.data.database,
         arms=[arm.settings for arm in (request.base, *request.running)],
@@ -600,7 +604,6 @@ def _used(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> Abstrac
         + max((sum(threads[name] for name in group.arms) for group in request.groups), default=0),
         lasts_s=most_s(request),
     )
-    return pool.used(use, watcher.say)
 
 
 def _require_taken(plan: Plan, pool: ServerPool) -> None:

@@ -322,9 +322,21 @@ def _tuning(request: TuneRequest, pool: ServerPool) -> TuneAnalysis:
 def _foresee(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> CampaignFacts:
     request = decide(asked, pool, watcher)
     tuning = _tuning(request, pool)
+    if tuning.experiment().ask() is not None:
+        pool.require_usable(_use(request), watcher.say)
     run = CampaignRun(campaign_id="", ending="dry run", machine=pool.machine())
     found = tuning.retold((), run)
     return msgspec.structs.replace(found, forecast=of_tune(tuning, pool))
+
+
+def _use(request: TuneRequest) -> Use:
+    return Use(
+        workloads=_workloads(request)[:1],
+        database=request.spec.data.database,
+        arms=request.run,
+        connections=request.side_by_side * sum(request.spec.threads),
+        lasts_s=request.budget_s,
+    )
 
 
 def carry_out(request: TuneRequest, pool: ServerPool, session: Session) -> CampaignFacts:
@@ -438,14 +450,7 @@ class _Here:
         """Makes the data and opens the servers, once."""
         if self._sliced is None:
             request, pool, watcher = self._request, self._pool, self._watcher
-            use = Use(
-                workloads=_workloads(request)[:1],
-                database=request.spec.data.database,
-                arms=request.run,
-                connections=request.side_by_side * sum(request.spec.threads),
-                lasts_s=request.budget_s,
-            )
-            self._stack.enter_context(pool.used(use, watcher.say))
+            self._stack.enter_context(pool.used(_use(request), watcher.say))
             runner = self._stack.enter_context(_runner(request, pool, watcher))
             sliced = pool.sliced(lambda _: runner, request.seed, self._place)
             self._sliced = self._stack.enter_context(sliced)

@@ -170,6 +170,8 @@ def _samples(watch: Watch) -> Iterator[Sample]:
         if watch.ring.wait(last, _WAIT_S) and watch.latest is not None:
             last = watch.ring.last
             yield watch.latest
+            if watch.known.refused is not None and watch.latest.running is None:
+                raise watch.known.refused
 
 
 def table(sample: Sample) -> RenderableType:

@@ -51,7 +51,6 @@ _FEW = 20
 """Commits below which these are a large part, so that a stretch may lack sums by chance."""
 _SAME_START_S = 5.0
 """By so much a server's uptime may lag behind the clock."""
-_LOGIN = "check address, user and password"
 _MOST_AMISS = 0.1
 """Part of the write statements that may be missing in the histogram, or too many in it."""
 
@@ -114,7 +113,9 @@ class LoadObserver:
         except Gone as error:
             self.close()
             names = ", ".join(one.key for one in self._nodes)
-            raise ServerDied(f"{names} does not answer any more: {error}", hint="is it running?") from error
+            if error.refused:  # whoever is asked again is not asked to count failed logins
+                raise ServerError(f"{names} refuses the login: {error}", hint=error.hint) from error
+            raise ServerDied(f"{names} does not answer any more: {error}", hint=error.hint) from error
 
     def _until_cut(self, before: Sequence[ServerStatus], looks: Sequence[_Looks]) -> ObservedLoad | None:
         """The load until Ctrl-C, which may have cut an answer short; None if it cannot be told."""
@@ -145,7 +146,7 @@ class LoadObserver:
         except Gone as error:
             self.close()
             key = self._nodes[0].key
-            raise ServerError(f"the server at {key} cannot be watched: {error}", hint=_LOGIN) from error
+            raise ServerError(f"the server at {key} cannot be watched: {error}", hint=error.hint) from error
         seen = self._sessions[0].seen
         assert seen is not None
         return seen.identity, settings_of(seen, self._nodes[0].key)

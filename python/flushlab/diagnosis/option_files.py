@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from flushlab.machine import is_open_to_all
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import canonical
 from flushlab.settings.check import Checked, check
@@ -61,7 +62,7 @@ def read_start(
 
     def read(path: Path) -> str | None:
         try:
-            return path.read_text(encoding="utf-8", errors="replace")
+            return None if is_open_to_all(path) else path.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return None
         except OSError:

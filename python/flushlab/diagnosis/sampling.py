@@ -65,27 +65,10 @@ def opened(reach: WatchedServer, progress: Callable[[str], None]) -> Iterator[Se
         _require_server(reach, session.answerer())
         yield session
     except Gone as error:
-        raise ServerError(
-            f"the server at {reach.key} cannot be watched: {error}", hint=_hint(str(error))
-        ) from error
+        raise ServerError(f"the server at {reach.key} cannot be watched: {error}", hint=error.hint) from error
     finally:
         if session is not None:
             session.close()
-
-
-def _hint(text: str) -> str:
-    """The way out of a connection that failed, from the words of the error."""
-    if "SSL" in text or "secure transport" in text or "certificate" in text:
-        return (
-            "set ssl-mode in the group [flushlab] of the option file, or in the DSN, to what the server wants"
-        )
-    if "protocol" in text or "version" in text:
-        return "is it the address and port of a MySQL or MariaDB server?"
-    if "refused" in text:
-        return "does a server listen at this address and port?"
-    if "timed out" in text:
-        return "does it answer other clients? Watch it from its own machine, by its socket"
-    return "check address, user and password"
 
 
 def _require_server(reach: WatchedServer, answerer: Answerer) -> None:

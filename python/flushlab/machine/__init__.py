@@ -5,7 +5,7 @@ from flushlab.machine.describe import cpu_count, describe, describe_client, thre
 from flushlab.machine.home import home, home_part, home_path, make_open, state, state_path
 from flushlab.machine.mounts import BlockDevice, FileSystem, file_system_of
 from flushlab.machine.pressure import MachineSample, Pressure, between, sample
-from flushlab.machine.user import ServerUser, may_enter, may_write, server_user
+from flushlab.machine.user import ServerUser, is_open_to_all, may_enter, may_write, server_user
 
 __all__ = [
     "BlockDevice",
@@ -22,6 +22,7 @@ __all__ = [
     "home",
     "home_part",
     "home_path",
+    "is_open_to_all",
     "make_open",
     "may_enter",
     "may_write",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import stat
 import subprocess
 import time
 from functools import cache
@@ -112,3 +113,9 @@ def _try_as(user: ServerUser, script: str, path: Path) -> bool:
     else:
         done = subprocess.run(command, check=False, stderr=subprocess.DEVNULL)
     return done.returncode == 0
+
+
+def is_open_to_all(file: Path) -> bool:
+    """Whether anybody may write to a file: servers and clients ignore such option files (`my_default.c`)."""
+    mode = file.stat().st_mode
+    return stat.S_ISREG(mode) and bool(mode & stat.S_IWOTH)

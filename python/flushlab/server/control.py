@@ -21,13 +21,15 @@ from pymysql.constants import CR, ER
 
 from flushlab.errors import ServerError, UsageError
 from flushlab.record import Endpoint, SslMode
+from flushlab.server.refusals import (
+    ACCESS_DENIED,
+    NOT_IN_THE_CLEAR,
+    OTHER_PROTOCOL,
+    PASSWORD_EXPIRED,
+    is_final,
+    way_out,
+)
 
-ACCESS_DENIED = {
-    1044,
-    1045,
-    1130,
-    1698,
-}  # ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR, ER_HOST_NOT_PRIVILEGED, …
 NOT_ALLOWED = {*ACCESS_DENIED, 1227}  # ER_SPECIFIC_ACCESS_DENIED_ERROR: a privilege is missing
 WRONG_ARGUMENTS = 1210  # ER_WRONG_ARGUMENTS
 READ_ONLY_VARIABLE = 1238  # ER_INCORRECT_GLOBAL_LOCAL_VAR
@@ -41,7 +43,13 @@ _GONE = {
     0,
 }
 _CONNECT_S = 600.0
-_NOT_IN_THE_CLEAR = 2061  # CR_AUTH_PLUGIN_ERROR, as MySQL's clients refuse it
+_BANNER_S = 1.0
+_BANNERS = {
+    b"SSH-": "SSH",
+    b"HTTP/": "HTTP",
+    b"220": "SMTP or FTP",
+    b"\x05\0\0\0\x0b": "the X Protocol of MySQL",
+}
 _NO_KEY = b"none"
 """In the place of a server's RSA key, so that PyMySQL takes none from whoever answers."""
 
@@ -56,20 +64,28 @@ class StatementFailed(ServerError):
 
 
 class ConnectionRefused(StatementFailed):
-    """A connection that the server answered with an error."""
+    """A connection that the server answered with an error.
+
+    Attributes:
+        is_final: another try is refused again.
+    """
 
     def __init__(self, errno: int, text: str) -> None:
-        hint = "check user and password, and from where that account may log in"
-        hints = {**dict.fromkeys(ACCESS_DENIED, hint), _NOT_IN_THE_CLEAR: "use ssl-mode=required"}
         ServerError.__init__(
-            self, f"the server refused the connection: {text} (error {errno})", hint=hints.get(errno)
+            self, f"the server refused the connection: {text} (error {errno})", hint=way_out(errno, text)
         )
         self.errno = errno
         self.text = text
+        self.is_final = is_final(errno, text)
 
 
 class ConnectionGone(Exception):
     """No answer: the connection or the server is gone."""
+
+    @property
+    def hint(self) -> str:
+        """The way out."""
+        return way_out(0, str(self))
 
 
 class Control:
@@ -146,6 +162,8 @@ class Control:
             if errno in _GONE:
                 self._drop()
                 raise ConnectionGone(text) from error
+            if errno == PASSWORD_EXPIRED:
+                raise ConnectionRefused(errno, text) from error
             raise StatementFailed(errno, text, sql) from error
         except BaseException:
             self._drop()  # interrupted in the middle of an answer: the connection is out of step
@@ -216,29 +234,54 @@ def connect(
         if transport == "socket"
         else {"host": endpoint.host, "port": endpoint.port, **_encryption(tls)}
     )
+    connection = pymysql.connect(
+        user=endpoint.user,
+        password=endpoint.password.encode(),  # as clients send it; PyMySQL would encode it in latin1
+        charset="utf8mb4",
+        autocommit=True,
+        connect_timeout=connect_s,
+        read_timeout=answer_s,
+        local_infile=local_infile,
+        server_public_key=None if endpoint.get_server_public_key else _NO_KEY,
+        defer_connect=True,
+        **where,
+    )
     try:
-        return pymysql.connect(
-            user=endpoint.user,
-            password=endpoint.password.encode(),  # as clients send it; PyMySQL would encode it in latin1
-            charset="utf8mb4",
-            autocommit=True,
-            connect_timeout=connect_s,
-            read_timeout=answer_s,
-            local_infile=local_infile,
-            server_public_key=None if endpoint.get_server_public_key else _NO_KEY,
-            **where,
-        )
-    except (ValueError, IndexError, struct.error, AssertionError) as error:
-        if not isinstance(error, ValueError) or "int()" in str(error) or isinstance(error, UnicodeError):
-            # PyMySQL reads what it gets as a greeting, and the greeting's version as a number.
-            text = "it does not speak the protocol of MySQL and MariaDB"
-            raise pymysql.OperationalError(CR.CR_CONN_HOST_ERROR, text) from error
-        # Otherwise the error is of the key that is none.
-        if endpoint.get_server_public_key:
+        connection.connect()
+    except (ValueError, IndexError, struct.error, AssertionError, pymysql.InternalError) as error:
+        is_of_key = type(error) is ValueError and "int()" not in str(error)
+        if is_of_key and endpoint.get_server_public_key:
             raise
-        raise pymysql.OperationalError(
-            _NOT_IN_THE_CLEAR, "the account's plugin takes its password over an encrypted connection only"
-        ) from error
+        if is_of_key:
+            text = "the account's plugin takes its password over an encrypted connection only"
+            raise pymysql.OperationalError(NOT_IN_THE_CLEAR, text) from error
+        # PyMySQL reads the first bytes as a greeting, and the greeting's version as a number.
+        raise pymysql.OperationalError(OTHER_PROTOCOL, _stranger(endpoint, transport)) from error
+    except pymysql.OperationalError as error:
+        errno, text = explain(error)
+        if errno != CR.CR_SERVER_LOST or vars(connection).get("server_version"):
+            raise
+        silent = (
+            f"within {answer_s:g} s"
+            if answer_s and "timed out" in text
+            else "before it closed the connection"
+        )
+        raise pymysql.OperationalError(errno, f"it sent no greeting {silent}") from error
+    return connection
+
+
+def _stranger(endpoint: Endpoint, transport: str) -> str:
+    """What answers in the place of a server, by its first bytes on one more connection."""
+    first = b""
+    if transport != "socket":
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection((endpoint.host, endpoint.port), _BANNER_S) as opened,
+        ):
+            first = opened.recv(16)
+    speaks = next((name for begins, name in _BANNERS.items() if first.startswith(begins)), "")
+    also = f": it speaks {speaks}" if speaks else ""
+    return f"it does not speak the protocol of MySQL and MariaDB{also}"
 
 
 def answer_within(connection: pymysql.connections.Connection[Any], seconds: float | None) -> None:

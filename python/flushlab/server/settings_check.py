@@ -9,7 +9,6 @@ the settings.
 from __future__ import annotations
 
 import re
-import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +20,7 @@ from flushlab.build.choice import SERVERS, Choice, choose
 from flushlab.build.find import parse_name, resolved
 from flushlab.datadir import DataRoot, storage_of
 from flushlab.errors import BuildNotFound, StartFailed, UsageError
-from flushlab.machine import memory_bytes
+from flushlab.machine import is_open_to_all, memory_bytes
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.record.server import Flavor
 from flushlab.server import DataDirectory, Sandbox
@@ -37,6 +36,7 @@ from flushlab.server.sandbox.base_file import (
     require_option_file,
     signs,
     text_of,
+    whole,
 )
 from flushlab.server.variables import all_variables, redo_enabled
 from flushlab.settings.admission import LeftOut, admit
@@ -395,8 +395,17 @@ def _in_memory(checked: Checked) -> tuple[str, ...]:
 
 
 def _ignored(file: Path) -> tuple[Finding, ...]:
-    """A file that anybody may write to is not read by the servers."""
-    if not stat.S_IMODE(file.stat().st_mode) & stat.S_IWOTH:
-        return ()
-    says, hint = "the file is world-writable: the server does not read it", f"chmod o-w {file}"
-    return (Finding("ignored-file", "error", "", str(file), 0, says, hint),)
+    """Files that anybody may write to, included ones among them, are not read by the servers."""
+    return tuple(
+        Finding(
+            "ignored-file",
+            "error",
+            "",
+            path,
+            0,
+            "the file is world-writable: the server ignores it",
+            f"chmod o-w {path}",
+        )
+        for path in (whole(file) if file.is_file() else ())
+        if is_open_to_all(Path(path))
+    )

@@ -158,6 +158,16 @@ def _statements(given: Given) -> Iterator[Contradiction]:
         yield Contradiction("binlog_format", why, "use ROW, or innodb_autoinc_lock_mode = 1")
 
 
+def _without_binlog(given: Given) -> Iterator[Contradiction]:
+    """MySQL warns: "You need to use --log-bin to make --binlog-format work." (`mysqld.cc`). Galera needs the
+    format without a log."""
+    if given.identity.flavor != "mysql" or given.value("log_bin") != "OFF":
+        return
+    for name in ("binlog_format", "log_replica_updates", "log_slave_updates"):
+        if given.settings.get(name, "OFF") != "OFF":
+            yield Contradiction(name, "has no effect without a binary log", "set log_bin, or remove the line")
+
+
 def _group_commit(given: Given) -> Iterator[Contradiction]:
     pairs = (
         ("binlog_group_commit_sync_no_delay_count", "binlog_group_commit_sync_delay"),
@@ -244,6 +254,7 @@ RULES: tuple[Callable[[Given], Iterator[Contradiction]], ...] = (
     _write_sets,
     _old_accounts,
     _statements,
+    _without_binlog,
     _group_commit,
     _instances,
     _undo_tablespaces,

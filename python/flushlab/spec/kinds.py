@@ -16,6 +16,7 @@ from flushlab.spec.parts import (
     CrashWorkloadSpec,
     DataSpec,
     FileSpec,
+    FilledServerSpec,
     RemoteAccess,
     RunSpec,
     ServerOrKeptSpec,
@@ -384,7 +385,7 @@ class FillSpec(Spec, frozen=True, kw_only=True):
     rows: Annotated[
         int | None, Option("Rows of the largest table; default: the plan's.", least=1, most=_MOST_ROWS)
     ] = None
-    server: Annotated[ServerOrKeptSpec, Without(("network_latency",))] = ServerOrKeptSpec()
+    server: Annotated[FilledServerSpec, Without(("network_latency",))] = FilledServerSpec()
     remote: Annotated[RemoteAccess, Without(("allow_writes",))] = RemoteAccess()
     database: Annotated[
         str | None, Option("Database of the tables; default: app, or the DSN's.", panel=SERVER)

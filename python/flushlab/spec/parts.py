@@ -85,18 +85,22 @@ class ServerSpec(_Nodes, frozen=True, kw_only=True):
         return structs.replace(self, server=build)
 
 
+_BUILD_OR_KEPT = (
+    "A build (mariadb, mariadb@10.11, mysql@5.7), a tarball (path or URL, optionally with #sha256=…), or what"
+    " is kept (sandbox:NAME, cluster:NAME); default: "
+)
+
+
 class ServerOrKeptSpec(ServerSpec, frozen=True, kw_only=True):
     """The server that flushlab starts, or one that it keeps."""
 
-    server: Annotated[
-        str | None,
-        Option(
-            "A build (mariadb, mariadb@10.11, mysql@5.7), a tarball (path or URL, optionally with"
-            " #sha256=…), or what is kept (sandbox:NAME, cluster:NAME); default: by your files, or"
-            " mariadb.",
-            started=True,
-        ),
-    ] = None
+    server: Annotated[str | None, Option(f"{_BUILD_OR_KEPT}by your files, or mariadb.", started=True)] = None
+
+
+class FilledServerSpec(ServerOrKeptSpec, frozen=True, kw_only=True):
+    """The same for a fill, which has no files of the user that choose a server."""
+
+    server: Annotated[str | None, Option(f"{_BUILD_OR_KEPT}mariadb.", started=True)] = None
 
 
 class ServersSpec(_Nodes, frozen=True, kw_only=True):

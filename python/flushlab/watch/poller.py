@@ -4,6 +4,8 @@ Promises:
 
 - The server is only read, with deadlines and less often if it is slow: `telemetry.live.session`.
 - If the server is gone, the poller looks for it again, at growing intervals.
+- A login that the server refuses is not tried again if it is the first, else once: servers lock accounts and
+  hosts after a few.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from flushlab.errors import FlushlabError
+from flushlab.errors import FlushlabError, ServerError
 from flushlab.record.running import WatchedServer
 from flushlab.telemetry.live.questions import LIVE_STATES_S, live_questions, questions
 from flushlab.telemetry.live.session import DEADLINE_S, Gone, Session
@@ -24,6 +26,8 @@ from flushlab.watch.threads import Meter, Repeating
 
 NOBODY = "no server runs now"
 PATIENCE_S = (1.0, 1.0, 2.0, 5.0)
+REFUSED_S = 30.0
+"""Until the one more try of a login that was let in before: a new primary may get its accounts later."""
 
 
 class PollResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +37,7 @@ class PollResult(msgspec.Struct, frozen=True, kw_only=True):
         up: the server answers.
         since: Unix time since which `up` is what it is; None before the first try, or without a server.
         why: why it is down.
+        refused: the login was refused, and is not tried again.
         failed: error inside flushlab that kept it from polling; empty if none.
         seen: the latest answers; of an earlier moment while the server is down.
         before: the answers at the status query before.
@@ -42,6 +47,7 @@ class PollResult(msgspec.Struct, frozen=True, kw_only=True):
     up: bool = False
     since: float | None = None
     why: str = ""
+    refused: ServerError | None = None
     failed: str = ""
     seen: ServerStatus | None = None
     before: ServerStatus | None = None
@@ -69,6 +75,8 @@ class Poller(Repeating):
         self._session: Session | None = None
         self._key = ""
         self._failures = 0
+        self._logins = 0
+        """That may be refused."""
 
     def _run(self) -> None:
         super()._run()
@@ -91,9 +99,9 @@ class Poller(Repeating):
         if reach is None or reach.key != self._key:
             self._drop()
             self._key = reach.key if reach else ""
-            self._failures = 0
+            self._failures, self._logins = 0, 1
             self.known = PollResult(why="" if reach else NOBODY)
-        if reach is None:
+        if reach is None or self.known.refused is not None:
             return 0.25
         try:
             if self._session is None:
@@ -103,10 +111,20 @@ class Poller(Repeating):
             self._drop()
             self._failures += 1
             self._note(up=False, why=str(error))
+            if isinstance(error, Gone) and error.refused:
+                return self._refused(reach, error)
             return PATIENCE_S[min(self._failures, len(PATIENCE_S)) - 1]
-        self._failures = 0
+        self._failures, self._logins = 0, 2
         self._note(up=True, why="")
         return self._every_s if self._session.is_known else 0.0
+
+    def _refused(self, reach: WatchedServer, error: Gone) -> float:
+        """A login was refused; the seconds until the next try, if there is one."""
+        self._logins -= 1
+        if not self._logins:
+            refused = ServerError(f"the server at {reach.key} cannot be watched: {error}", hint=error.hint)
+            self.known = msgspec.structs.replace(self.known, refused=refused)
+        return REFUSED_S
 
     def _note(self, *, up: bool, why: str) -> None:
         known = self.known

@@ -10,6 +10,7 @@ import pytest
 from flushlab.bulk.throttle import GALERA, Throttle
 from flushlab.errors import UsageError
 from flushlab.record import ServerIdentity
+from flushlab.server.control import ConnectionRefused
 from flushlab.server.fake import FakeServer
 
 MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
@@ -86,6 +87,23 @@ def test_a_replica_that_stopped_or_is_gone_is_waited_for_too() -> None:
     replica.server.die("out of memory")
     assert case.after(1) == "replica lag"
     assert "is gone" in case.said[-1]
+
+
+def test_a_replica_that_refuses_the_login_ends_the_load() -> None:
+    refusals: list[int] = []
+
+    def refused() -> list[tuple[Any, ...]]:
+        for errno in refusals:
+            raise ConnectionRefused(errno, "refused")
+        return [(*["x"] * 34, 0, "x")]
+
+    replica = FakeServer(identity=MARIADB, answers={"SHOW ALL SLAVES STATUS": refused})
+    case = Case({"db2": replica})
+    refusals[:] = [1040]
+    assert case.after(2.0) == "replica lag", "it is full, and is asked again"
+    refusals[:] = [1045]
+    with pytest.raises(ConnectionRefused, match="1045"):
+        case.after(2.0)
 
 
 def test_a_server_that_replicates_nothing_is_refused_before_the_load() -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pymysql
 import pytest
 
 from flushlab.diagnosis import load as load_module
 from flushlab.diagnosis.load import LoadObserver, _Looks, between, commits_counter
-from flushlab.errors import CountersReset, ServerError
-from flushlab.record import WrittenStatements
+from flushlab.errors import CountersReset, ServerDied, ServerError
+from flushlab.record import Endpoint, WrittenStatements
+from flushlab.record.running import WatchedServer
 from flushlab.report.observed import source_words
 from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.questions import ThreadState
+from flushlab.telemetry.live.session import Gone
 from flushlab.telemetry.live.status import ServerStatus
 from flushlab.telemetry.live.write_statements import (
     HISTOGRAM,
@@ -336,3 +339,16 @@ def test_another_server_at_the_address_is_no_stretch(monkeypatch: pytest.MonkeyP
     for _ in range(2):
         with pytest.raises(ServerError, match="another server answers"):
             observer.observe(0.0)
+
+
+@pytest.mark.parametrize(("errno", "kind"), [(1045, ServerError), (2013, ServerDied)])
+def test_a_login_that_is_refused_is_no_server_to_be_asked_again(
+    errno: int, kind: type[ServerError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise Gone(pymysql.OperationalError(errno, "refused"))
+
+    monkeypatch.setattr(load_module, "Session", refuse)
+    with pytest.raises(ServerError, match=f"error {errno}") as raised:
+        LoadObserver([WatchedServer(key="db1", endpoint=Endpoint(user="me", password=""))]).observe(0)
+    assert type(raised.value) is kind and raised.value.hint

@@ -107,3 +107,12 @@ def test_a_file_that_cannot_be_read_is_named(root: Path) -> None:
     (root / "etc/mysql/conf.d/b.cnf").unlink()
     (root / "etc/mysql/conf.d/b.cnf").mkdir()
     assert started(root).unread == ("/etc/mysql/conf.d/b.cnf",)
+
+
+def test_a_file_that_anybody_may_write_to_was_not_read_by_the_server(root: Path) -> None:
+    (root / "etc/mysql/my.cnf").unlink()
+    (root / "etc/my.cnf").write_text("[mysqld]\nsync_binlog=7\n")
+    assert read_start(("/usr/sbin/mysqld",), MYSQL97, (), root).checked.settings == {"sync_binlog": 7}
+    (root / "etc/my.cnf").chmod(0o666)
+    found = read_start(("/usr/sbin/mysqld",), MYSQL97, (), root)
+    assert (found.checked.settings, found.unread) == ({}, ())

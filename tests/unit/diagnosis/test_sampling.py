@@ -164,24 +164,14 @@ def test_a_server_that_is_not_reached_is_a_clear_error(
     assert "secret" not in str(raised.value) and raised.value.hint
 
 
-@pytest.mark.parametrize(
-    ("errno", "text", "hint"),
-    [
-        (2026, "SSL connection error: certificate verify failed", "set ssl-mode"),
-        (3159, "Connections using insecure transport are prohibited while", "set ssl-mode"),
-        (1045, "Access denied for user 'me'@'db'", "check address, user and password"),
-    ],
-)
-def test_a_failed_connection_has_a_way_out(
-    errno: int, text: str, hint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_connection_has_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
-        raise pymysql.err.OperationalError(errno, text)
+        raise pymysql.err.OperationalError(1040, "Too many connections")
 
     monkeypatch.setattr(session, "connect", refuse)
-    with pytest.raises(ServerError) as raised:
+    with pytest.raises(ServerError, match="Too many connections") as raised:
         seen_of()
-    assert hint in str(raised.value.hint)
+    assert "max_connections" in str(raised.value.hint)
 
 
 def test_too_few_answers_are_no_measurement(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,18 @@ def test_a_pipe_is_read_though_it_gives_its_text_only_once(tmp_path: Path) -> No
     assert [one.name for one in found.findings] == ["innodb_flush_log_at_trx_commit"]
 
 
+def test_a_file_that_anybody_may_write_to_is_ignored_by_the_server(tmp_path: Path) -> None:
+    (tmp_path / "more.cnf").write_text("[mysqld]\nsync_binlog = 1\n")
+    (tmp_path / "my.cnf").write_text(f"[mysqld]\n!include {tmp_path}/more.cnf\n")
+    for name in ("more.cnf", "my.cnf"):
+        (tmp_path / name).chmod(0o666)
+        found = judge_file(tmp_path / "my.cnf", CheckRequest(server="mysql@8.0.46"))
+        ignored = [one for one in found.findings if one.kind == "ignored-file"]
+        assert [(one.path, one.severity) for one in ignored] == [(str(tmp_path / name), "error")]
+        assert ignored[0].hint == f"chmod o-w {tmp_path / name}"
+        (tmp_path / name).chmod(0o644)
+
+
 def test_a_second_that_may_be_lost_is_only_noted(tmp_path: Path) -> None:
     found = judged("[mysqld]\ninnodb_flush_log_at_trx_commit = 2\n", tmp_path)
     assert told(found) == [("at-risk", "note", 2, "innodb_flush_log_at_trx_commit")]

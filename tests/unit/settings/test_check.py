@@ -232,6 +232,17 @@ def test_settings_that_cannot_both_hold_are_named(
     assert (finding.kind, finding.name, finding.fatal) == ("contradiction", name, fatal)
 
 
+@pytest.mark.parametrize("server", [MYSQL57, MYSQL80, MYSQL97], ids=lambda one: one.name)
+def test_what_needs_a_binary_log_has_no_effect_without_one(server: ServerIdentity) -> None:
+    text = "[mysqld]\nskip_log_bin\nbinlog_format = ROW\nlog_slave_updates = ON\n"
+    found = [one.name for one in of(text, server).findings if one.kind == "contradiction"]
+    assert found == ["binlog_format", "log_slave_updates"]
+
+
+def test_galera_needs_a_binlog_format_without_a_binary_log() -> None:
+    assert of("[mysqld]\nskip_log_bin\nbinlog_format = ROW\n", MARIADB1011).findings == ()
+
+
 def test_what_the_server_puts_in_place_of_a_contradiction_counts() -> None:
     text = "[mysqld]\ninnodb_io_capacity=4000\ninnodb_io_capacity_max=2000\ninnodb_buffer_pool_instances=4\n"
     assert of(text, MYSQL57).settings == {

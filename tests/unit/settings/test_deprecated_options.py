@@ -49,6 +49,12 @@ MYSQL8046 = server("mysql", 8, 0, 46)
             "write rpl_semi_sync_source_timeout: the option of the plugin semisync_source, which replaces"
             " semisync_master",
         ),
+        (
+            "loose_audit_log_format = JSON",
+            MYSQL97,
+            "is deprecated since mysql 9.6.0; a later version will remove it",
+            "remove the line; the audit_log component replaces the plugin",
+        ),
         ("query_cache_size = 0", MYSQL57, "is deprecated since mysql 5.7.20; mysql 8.0.3 removed it", None),
         (
             "table_cache = 2000",

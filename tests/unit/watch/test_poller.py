@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pymysql
 import pytest
 
@@ -36,11 +37,16 @@ class Server:
         self.connections = 0
         self.refuses: dict[str, int] = {}
         self.gone = False
+        self.logins = 0
+        self.lets_in: Callable[[int], int | None] = lambda _: None
 
     def connect(self, *_: object, **how: Any) -> Any:
         assert how["answer_s"] and how["connect_s"]
         if self.gone:
             raise pymysql.err.OperationalError(2003, "Can't connect to MySQL server on 'db'")
+        self.logins += 1
+        if errno := self.lets_in(self.logins):
+            raise pymysql.err.OperationalError(errno, "refused")
         self.connections += 1
         return _Connection(self)
 
@@ -100,8 +106,15 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 def asking(server: Server) -> Iterator[Callable[[Callable[[], WatchedServer | None]], Poller]]:
     started: list[Poller] = []
 
+    class Counted(Poller):
+        turns = 0
+
+        def _turn(self) -> float:
+            self.turns += 1
+            return min(super()._turn(), 0.05)
+
     def start(reach: Callable[[], WatchedServer | None]) -> Poller:
-        found = Poller(reach, Meter())
+        found = Counted(reach, Meter())
         started.append(found)
         found.start()
         return found
@@ -175,6 +188,51 @@ def test_a_server_that_is_gone_is_found_again_by_itself(server: Server, asking: 
     server.gone = False
     wait_until(lambda: one.known.up, "it is back")
     assert one.known.why == ""
+
+
+@pytest.mark.parametrize("errno", [1045, 1129, 1184, 1698, 1862, 3118, 3159, 3955, 4151])
+def test_a_first_login_that_is_refused_is_not_tried_again(server: Server, asking: Any, errno: int) -> None:
+    server.lets_in = lambda _: errno
+    one = asking(lambda: REACH)
+    wait_until(lambda: one.known.refused, "it gives up")
+    turns = one.turns
+    wait_until(lambda: one.turns > turns + 2, "it goes on without another try")
+    assert (server.logins, one.known.up) == (1, False)
+    assert f"(error {errno})" in one.known.refused.message and one.known.refused.hint
+
+
+def test_a_login_that_is_refused_later_is_tried_once_more(
+    server: Server, asking: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(poller, "REFUSED_S", 0.01)
+    server.lets_in = lambda number: 1045 if number in (2, 4, 5) else None
+    one = asking(lambda: REACH)
+    known_of(one)
+    server.gone = True
+    wait_until(lambda: not one.known.up, "it is seen to be gone")
+    server.gone = False
+    wait_until(lambda: server.logins == 3 and one.known.up, "the other try is let in")
+    server.gone = True
+    wait_until(lambda: not one.known.up, "it is seen to be gone")
+    server.gone = False
+    wait_until(lambda: one.known.refused, "it gives up")
+    assert server.logins == 5
+
+
+def test_a_server_that_is_full_is_tried_until_it_lets_in(server: Server, asking: Any) -> None:
+    server.lets_in = lambda number: 1040 if number < 5 else None
+    one = asking(lambda: REACH)
+    assert known_of(one).refused is None
+    assert server.logins == 5
+
+
+def test_another_server_is_asked_after_one_that_refused_the_login(server: Server, asking: Any) -> None:
+    there = [REACH]
+    server.lets_in = lambda number: 1045 if number == 1 else None
+    one = asking(lambda: there[0])
+    wait_until(lambda: one.known.refused, "it gives up")
+    there[0] = msgspec.structs.replace(REACH, key="another")
+    assert known_of(one).refused is None
 
 
 def test_without_a_server_nothing_is_asked_until_there_is_one(server: Server, asking: Any) -> None:

@@ -557,6 +557,14 @@ class ServerPool(ABC):
 
     # -- a dry run
 
+    def require_usable(self, use: Use, progress: Progress) -> None:
+        """Refuses what `used` would, but for lack of a permission; changes nothing.
+
+        Raises:
+            UsageError, ServerError: as `used`.
+        """
+        return
+
     @abstractmethod
     def resources(
         self, arms: Sequence[Mapping[str, Value]], data_bytes: int | None, at_once: int

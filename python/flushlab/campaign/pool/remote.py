@@ -409,8 +409,9 @@ class RemotePool(ServerPool):
         given = self.parse(spec.base.settings)
         load = driving(asked.workload, server, self.database, spec.seed)
         access, say = self.target.access, watcher.say
-        remote_use.require_connections(server, load.threads)
-        remote_use.require_permitted(server, access, [load], [given], say)
+        remote_use.require_permitted(server, access, [load], [given])
+        use = Use([load], self.database, [given], load.threads, spec.duration)
+        remote_use.require_usable(server, [load], use, writes=access.allow_writes, progress=say)
         remote_use.warn_of_load(server, spec.duration, say)
         with (
             remote_use.changed(server, [given], say) as changes,
@@ -433,16 +434,21 @@ class RemotePool(ServerPool):
         """Nothing: the server is elsewhere, or runs already."""
         return NOTHING
 
+    def require_usable(self, use: Use, progress: Progress) -> None:
+        """Refuses a server that cannot be used so; what is not permitted yet counts as permitted."""
+        if any(isinstance(workload, OwnLoad) for workload in use.workloads):
+            own_load.require_possible(self.server, use.arms)
+            return
+        loads = [driving(workload, self.server, use.database) for workload in use.workloads]
+        writes = self.target.access.allow_writes or any(
+            remote_use.lacks_writes(load, self.server) for load in loads
+        )
+        remote_use.require_usable(self.server, loads, use, writes=writes, progress=progress)
+
     def writes(
         self, arms: Sequence[Mapping[str, Value]], data_root: str | None, *, adds_load: bool = True
     ) -> dict[str, str]:
-        """What a campaign changes on every node.
-
-        Raises:
-            UsageError: the server's own load cannot show it; see `own_load.require_possible`.
-        """
-        if not adds_load:
-            own_load.require_possible(self.server, arms)
+        """What a campaign changes on every node."""
         return remote_use.foreseen(self.server, arms, adds_load=adds_load)
 
 

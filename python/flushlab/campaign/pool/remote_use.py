@@ -54,10 +54,10 @@ def used(
         progress: told what changes, and how to undo it.
 
     Raises:
-        UsageError, ServerError: as `require_connections`, `require_permitted`, `changed` and `tables`.
+        UsageError, ServerError: as `require_permitted`, `require_usable`, `changed` and `tables`.
     """
-    require_connections(server, use.connections)
-    require_permitted(server, access, loads, use.arms, progress)
+    require_permitted(server, access, loads, use.arms)
+    require_usable(server, loads, use, writes=access.allow_writes, progress=progress)
     warn_of_load(server, use.lasts_s, progress)
     with changed(server, use.arms, progress, use.lasts_s) as changes, ExitStack() as stack:
         for load in loads:
@@ -74,35 +74,50 @@ def warn_of_load(server: RemoteGroup, lasts_s: float | None, progress: Progress)
 
 
 def require_permitted(
-    server: RemoteGroup,
-    access: RemoteAccess,
-    loads: Sequence[Load],
-    wanted: Sequence[Mapping[str, Value]],
-    progress: Progress,
+    server: RemoteGroup, access: RemoteAccess, loads: Sequence[Load], wanted: Sequence[Mapping[str, Value]]
 ) -> None:
-    """Makes sure that all that is to be done may be done, before any of it is announced.
+    """Makes sure that all that is to be done is permitted, before any of it is announced.
 
     Args:
         server: the user's own.
         access: what is permitted.
         loads: whose tables are needed.
         wanted: settings that it is to have, one after the other.
-        progress: told who else gets what the load writes.
 
     Raises:
-        UsageError: the load writes, or lacks tables, or settings change, and that is not permitted; or the
-            account lacks rights for it; or it is no server to write to.
+        UsageError: the load writes, or lacks tables, or settings change, and that is not permitted.
     """
-    lacking = [] if access.allow_writes else [one for load in loads for one in _lacks_writes(load, server)]
+    lacking = [] if access.allow_writes else [one for load in loads for one in lacks_writes(load, server)]
     missing = list(dict.fromkeys(lacking))
     if (names := changing(server, wanted)) and not access.allow_set_global:
         text = f"{', '.join(names)}: settings of your own server are left alone"
         missing.append((text, "--allow-set-global lets flushlab change them, and puts everything back"))
     if missing:
         raise UsageError("; ".join(text for text, _ in missing), hint="; ".join(hint for _, hint in missing))
+
+
+def require_usable(
+    server: RemoteGroup, loads: Sequence[Load], use: Use, *, writes: bool, progress: Progress
+) -> None:
+    """Refuses a server that cannot be used so, whatever is permitted; changes nothing.
+
+    Args:
+        server: the user's own.
+        loads: whose tables are needed.
+        use: settings of the arms, and their connections.
+        writes: the load writes.
+        progress: told who else gets what the load writes.
+
+    Raises:
+        UsageError: it has too few connections, the account lacks rights, it is no server to write to, or a
+            setting needs a restart.
+        ServerError: nodes have different values of a setting.
+    """
+    require_connections(server, use.connections)
+    names = changing(server, use.arms)
     for load in loads:
-        require_rights(server.nodes, _needs(load, server, names, writes=access.allow_writes))
-    if access.allow_writes:
+        require_rights(server.nodes, _needs(load, server, names, writes=writes))
+    if writes:
         require_source(server)
         for node in server.nodes:
             if replicas := replicas_of(node):
@@ -110,6 +125,7 @@ def require_permitted(
                     f"{counted(replicas, 'replica')} of {node.address.name} will get everything that the load"
                     " writes, as well"
                 )
+    require_changeable(server, use.arms, names)
 
 
 def _needs(load: Load, server: RemoteGroup, settings: Sequence[str], *, writes: bool) -> Needs:
@@ -293,7 +309,7 @@ def require_source(server: RemoteGroup) -> None:
             )
 
 
-def _lacks_writes(workload: Load, server: RemoteGroup) -> list[tuple[str, str]]:
+def lacks_writes(workload: Load, server: RemoteGroup) -> list[tuple[str, str]]:
     """Why a load cannot go without writing, and the way out; empty if it can."""
     if not (isinstance(workload, OltpWorkload) and workload.name in READ_ONLY):
         hint = "--allow-writes lets it write; tables that are made are dropped at the end"

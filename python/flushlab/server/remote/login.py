@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from flushlab.errors import StorageError, UsageError
+from flushlab.machine import is_open_to_all
 from flushlab.server.remote.address import Address, address_of, from_nodes
 from flushlab.server.remote.prompt import ask_password
 from flushlab.settings.optionfile import INCLUDES_AT_MOST, Line, lines
@@ -186,7 +187,7 @@ def _lines(file: Path, depth: int = 0) -> Iterator[Line]:
         StorageError: the file cannot be read, or everybody may write to it.
     """
     try:
-        if file.stat().st_mode & stat.S_IWOTH and file.is_file():
+        if is_open_to_all(file):
             raise StorageError(f"{file} is world-writable: MySQL clients ignore it", hint=f"chmod o-w {file}")
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:

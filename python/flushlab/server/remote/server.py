@@ -20,6 +20,7 @@ from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.server import variables
 from flushlab.server.control import ConnectionGone, Control, explain
 from flushlab.server.protocol import Applied, SingleServer
+from flushlab.server.refusals import way_out
 from flushlab.server.remote.address import Address
 from flushlab.settings.catalog import version_of
 
@@ -90,10 +91,13 @@ class RemoteServer(SingleServer):
                 return self._control.query(sql, args, answer_s=answer_s)
         except ConnectionGone as error:
             raise ServerDied(
-                f"the server at {self.address.name} does not answer: {error}", hint="is it running?"
+                f"the server at {self.address.name} does not answer: {error}", hint=error.hint
             ) from error
         except pymysql.MySQLError as error:
-            raise ServerError(f"the server at {self.address.name}: {explain(error)[1]}") from error
+            errno, text = explain(error)
+            raise ServerError(
+                f"the server at {self.address.name}: {text}", hint=way_out(errno, text)
+            ) from error
 
     @contextmanager
     def _watched(self, answer_s: float | None) -> Iterator[None]:

@@ -18,13 +18,13 @@ from flushlab.machine import server_user
 from flushlab.process import Guard, Network
 from flushlab.record import Endpoint
 from flushlab.server.control import (
-    ACCESS_DENIED,
     ConnectionGone,
     StatementFailed,
     connect,
     explain,
     tls_context,
 )
+from flushlab.server.refusals import ACCESS_DENIED
 from flushlab.server.sandbox import account, failures, log, option_files
 from flushlab.server.sandbox.activity import Activity, ServerProcess, end, of_process
 from flushlab.server.sandbox.membership import Membership

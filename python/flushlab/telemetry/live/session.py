@@ -26,6 +26,7 @@ from flushlab.machine.peer import is_server, peer_pid
 from flushlab.record import ServerIdentity
 from flushlab.record.running import WatchedServer
 from flushlab.server.control import answer_within, connect, explain, tls_context
+from flushlab.server.refusals import PASSWORD_EXPIRED, is_final, way_out
 from flushlab.settings.catalog import version_of
 from flushlab.telemetry.live import questions, write_statements
 from flushlab.telemetry.live.answerer import Answerer
@@ -47,7 +48,7 @@ REFUSED_S = 60.0
 _DENIED = {1044, 1142, 1143, 1227, 1370}
 _CUT = {1205, 1317, 1969, 3024}
 """A lock that did not come in time, KILL QUERY, and the limits of time of MariaDB and MySQL."""
-_CONNECTION_LOST = {2006, 2013, 1053, 1927, 0}
+_CONNECTION_LOST = {2006, 2013, 1053, 1927, PASSWORD_EXPIRED, 0}
 _PARSERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     questions.STATUS: ("status", questions.parse_pairs),
     questions.VARIABLES: ("variables", questions.parse_pairs),
@@ -68,7 +69,17 @@ _PARSERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 class Gone(Exception):
-    """The server does not answer, or does not let us in."""
+    """The server does not answer, or does not let us in.
+
+    Attributes:
+        hint: the way out.
+        refused: it refuses the login, and would again.
+    """
+
+    def __init__(self, error: Exception | str) -> None:
+        super().__init__(error if isinstance(error, str) else error_text(error))
+        errno = explain(error)[0] if isinstance(error, pymysql.MySQLError) else 0
+        self.hint, self.refused = way_out(errno, str(self)), is_final(errno, str(self))
 
 
 class Due:
@@ -127,7 +138,7 @@ class Session:
                 tls=tls_context(reach.ssl_mode, reach.ssl_ca),
             )
         except (pymysql.MySQLError, OSError) as error:
-            raise Gone(error_text(error)) from error
+            raise Gone(error) from error
         self.seen = seen
         self._due: list[Due] = []
         self._missing: dict[str, str] = {}
@@ -326,11 +337,11 @@ class Session:
                 cursor.execute(sql)
                 return list(cursor.fetchall())
         except (pymysql.err.InterfaceError, OSError) as error:
-            raise Gone(error_text(error)) from error
+            raise Gone(error) from error
         except pymysql.MySQLError as error:
             errno, text = explain(error)
             if errno in _CONNECTION_LOST:
-                raise Gone(error_text(error)) from error
+                raise Gone(error) from error
             raise Refused(text, denied=errno in _DENIED, cut=errno in _CUT) from error
 
 

@@ -11,15 +11,21 @@ import pytest
 
 from flushlab.campaign.bench import bench
 from flushlab.campaign.compare import compare
-from flushlab.campaign.pool.remote import RemoteTarget, driving
+from flushlab.campaign.pool import remote_use
+from flushlab.campaign.pool.protocol import Use
+from flushlab.campaign.pool.remote import RemotePool, RemoteTarget, driving
 from flushlab.campaign.pool.target import target_of
 from flushlab.campaign.series import series
 from flushlab.campaign.tune import require_sensible, tune
 from flushlab.errors import UsageError
+from flushlab.record import Endpoint
+from flushlab.server.remote.address import Address
+from flushlab.server.remote.rights import Needs
 from flushlab.spec.kinds import TuneSpec
 from flushlab.spec.parts import RemoteAccess, ServerSpec, WorkloadSpec
 from flushlab.workload import build_workload
 from tests.unit.records import trial
+from tests.unit.settings.servers import MYSQL84
 
 DSN = "mysql://me@127.0.0.1:1"
 TWO = ["base", "sync_binlog=0"]
@@ -107,3 +113,48 @@ def test_a_single_run_says_which_of_its_settings_have_no_effect(
     warnings = bench(dsn=DSN, allow_writes=True, allow_set_global=True, settings={"sync_binlog": 1}).warnings
     expected = ["sync_binlog: no effect without a binary log"] if said else []
     assert [one.text for one in warnings] == expected
+
+
+class Node:
+    """A server that answers these statements, by a part of them; it is full, or none that takes writes."""
+
+    identity = MYSQL84
+    address = SimpleNamespace(name="db1:3306")
+
+    def __init__(self, answers: dict[str, list[tuple[Any, ...]]], most: int = 151) -> None:
+        self._answers, self._most = answers, most
+
+    def query(self, sql: str, *_: object, **__: object) -> list[tuple[Any, ...]]:
+        known = {"Threads_connected": [("Threads_connected", "1")], **self._answers}
+        return next((rows for part, rows in known.items() if part in sql), [])
+
+    def read_back(self, names: list[str]) -> dict[str, int]:
+        return dict.fromkeys(names, self._most)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        (Node({"read\\_only": [("super_read_only", "ON")]}), "takes no writes: super_read_only is ON"),
+        (Node({"SHOW REPLICA STATUS": [("", "db0", *[""] * 50)]}), "is a replica of"),
+        (Node({}, most=20), "48 connections are needed, and max_connections is 20"),
+        (Node({}), ""),
+    ],
+)
+def test_a_dry_run_is_refused_what_the_run_would_be(
+    monkeypatch: pytest.MonkeyPatch, node: Any, message: str, *, allowed: bool
+) -> None:
+    needed: list[Needs] = []
+    monkeypatch.setattr(remote_use, "require_rights", lambda _, needs: needed.append(needs))
+    group: Any = SimpleNamespace(
+        nodes=(node,),
+        address=Address(endpoint=Endpoint(user="me", password="", host="db1")),
+        identity=MYSQL84,
+        query=node.query,
+    )
+    target = RemoteTarget.of(RemoteAccess(dsn=DSN, allow_writes=allowed))
+    use = Use([build_workload("upsert", {})], None, [{}], 48, None)
+    with pytest.raises(UsageError, match=message) if message else nullcontext():
+        RemotePool(group, target).require_usable(use, lambda _: None)
+    assert all(one.replication for one in needed), "what is not permitted yet counts as permitted"
