@@ -1,0 +1,121 @@
+"""Somebody's binary logs, data files and keys, in a folder open to all, outlive every check of an option file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from flushlab.errors import StartFailed
+from flushlab.machine.confinement import available
+from flushlab.server.settings_check import CheckRequest, Judged, Started, judge_file
+from tests.conftest import StartSandbox, flavors, require_build
+from tests.planted import Planted
+
+SERVERS = flavors("mariadb@10.11", "mysql@8.0", "mysql@9.7", "mysql@5.7", "mariadb@11.8", first=3)
+PREFIXES = ("", "loose-", "skip-", "enable_", "disable-", "maximum-", "loose_skip-")
+
+
+@pytest.fixture
+def planted(private_home: Path) -> Iterator[Planted]:
+    yield Planted(private_home.parent / f"{private_home.name}-theirs")
+    subprocess.run(["/bin/rm", "-r", f"{private_home}-theirs"], check=True)
+
+
+def started(file: Path, name: str, *lines: str) -> tuple[Judged, Started]:
+    file.write_text("\n".join(["[mysqld]", *lines]) + "\n")
+    judged = judge_file(file, CheckRequest(server=name, start=True))
+    assert judged.started is not None
+    return judged, judged.started
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_binary_logs_elsewhere_are_tried_inside(name: str, planted: Planted, tmp_path: Path) -> None:
+    for spelled in ("log_bin = ", "log-bin=", "loose_log_bin='", 'log-bin = "'):
+        end = spelled[-1] if spelled[-1] in "'\"" else ""
+        _, told = started(tmp_path / "my.cnf", name, f"{spelled}{planted.folder}/bin{end}", "server_id = 7")
+        assert (told.ran, told.refusal, told.moved) == (True, "", ("log_bin",))
+        assert planted.changes() == []
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_folder_that_is_missing_stops_no_start(name: str, tmp_path: Path) -> None:
+    _, told = started(tmp_path / "my.cnf", name, "log_bin = /var/lib/not-there/bin", "server_id = 7")
+    assert (told.ran, told.refusal, told.moved) == (True, "", ("log_bin",))
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_no_option_of_the_server_reaches_a_file_of_theirs(
+    name: str, planted: Planted, tmp_path: Path
+) -> None:
+    build = require_build(name)
+    for prefix in PREFIXES:  # with some, a value that is no number stops the start
+        included = tmp_path / f"{prefix}included.cnf"
+        included.write_text("\n".join(["[server]", *planted.lines(build, prefix)]) + "\n")
+        _, told = started(tmp_path / "my.cnf", name, f"!include {included}")
+        assert told.ran or prefix, told.refusal
+        assert planted.changes() == [], prefix
+
+
+@pytest.mark.skipif(not available(), reason="this kernel has no Landlock")
+@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--log-bin={}/bin", "--server-id=7", "{purge}"),
+        ("--slow-query-log=1", "--slow-query-log-file={}/slow.log", "--long-query-time=0"),
+        ("--general-log=1", "--general-log-file={}/general.log"),
+        ("--innodb-data-home-dir={}",),
+        ("--innodb-log-group-home-dir={}",),
+        ("--log-error={}/error.log",),
+        ("--pid-file={}/mysqld.pid",),
+        ("--tmpdir={}",),
+    ],
+    ids=lambda words: words[0].partition("=")[0],
+)
+def test_the_kernel_refuses_what_the_gate_would_let_through(
+    name: str, words: tuple[str, ...], planted: Planted, sandbox: StartSandbox
+) -> None:
+    purge = "--expire-logs-days=1" if name.startswith("ma") else "--binlog-expire-logs-seconds=1"
+    purge = "--expire-logs-days=1" if name == "mysql@5.7" else purge
+    try:
+        server = sandbox(name, arguments=[one.format(planted.folder, purge=purge) for one in words])
+        server.query("SELECT 1")
+        server.stop()
+    except StartFailed:
+        pass  # it needs the file
+    assert planted.changes() == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+@pytest.mark.parametrize("name", flavors("mariadb@10.11", "mysql@8.0", first=2))
+def test_another_user_than_root_changes_nothing_of_theirs_either(
+    name: str, planted: Planted, tmp_path: Path, private_home: Path
+) -> None:
+    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    if subprocess.run([*nobody, sys.executable, "-c", "import flushlab._core"], check=False).returncode:
+        pytest.skip("flushlab lies where other users cannot read it")
+    build = require_build(name)
+    home = planted.folder.with_name(f"{private_home.name}-nobody")
+    home.mkdir()
+    try:
+        os.chown(home, 65534, 65534)
+        file = home / "my.cnf"
+        file.write_text("\n".join(["[mysqld]", *planted.lines(build), f"log_bin = {planted.folder}/bin", "server_id = 7"]))
+        words = ["settings", "--check", str(file), "--basedir", build.prefix, "--start"]
+        done = subprocess.run(
+            [*nobody, sys.executable, "-m", "flushlab", *words],
+            env={"PATH": os.environ["PATH"], "FLUSHLAB_HOME": str(home / "home"), "HOME": str(home)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "on an empty data directory" in done.stdout, done.stdout[-2000:] + done.stderr
+        assert "Tried with a path in the sandbox: log_bin." in done.stdout
+        assert planted.changes() == []
+    finally:
+        subprocess.run(["/bin/rm", "-r", str(home)], check=True)
