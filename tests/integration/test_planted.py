@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from flushlab.errors import StartFailed
+from flushlab.build import Build
+from flushlab.errors import FlushlabError, StartFailed
 from flushlab.machine.confinement import available
 from flushlab.server.settings_check import CheckRequest, Judged, Started, judge_file
 from tests.conftest import StartSandbox, flavors, require_build
+from tests.contract.test_check_soak import option_of
 from tests.planted import Planted
 
 SERVERS = flavors("mariadb@10.11", "mysql@8.0", "mysql@9.7", "mysql@5.7", "mariadb@11.8", first=3)
+FILES = int(os.environ.get("FLUSHLAB_STARTED_FILES") or 0)
+SEED = int(os.environ.get("FLUSHLAB_OPTION_FILES_SEED", "34"))
 PREFIXES = ("", "loose-", "skip-", "enable_", "disable-", "maximum-", "loose_skip-")
 
 
@@ -82,12 +88,8 @@ def test_the_kernel_refuses_what_the_gate_would_let_through(
 ) -> None:
     purge = "--expire-logs-days=1" if name.startswith("ma") else "--binlog-expire-logs-seconds=1"
     purge = "--expire-logs-days=1" if name == "mysql@5.7" else purge
-    try:
-        server = sandbox(name, arguments=[one.format(planted.folder, purge=purge) for one in words])
-        server.query("SELECT 1")
-        server.stop()
-    except StartFailed:
-        pass  # it needs the file
+    with suppress(StartFailed):  # it needs the file
+        sandbox(name, arguments=[one.format(planted.folder, purge=purge) for one in words]).stop()
     assert planted.changes() == []
 
 
@@ -119,3 +121,28 @@ def test_another_user_than_root_changes_nothing_of_theirs_either(
         assert planted.changes() == []
     finally:
         subprocess.run(["/bin/rm", "-r", str(home)], check=True)
+
+
+def line_of(chance: random.Random, build: Build, planted: Planted) -> str:
+    """A line of an option file: one option with any value, or one with a path of theirs, in any spelling."""
+    if chance.random() < 0.5:
+        return option_of(chance, build)
+    name, _, path = chance.choice(planted.lines(build)).partition(" = ")
+    name = name[: chance.randrange(3, len(name) + 1)] if chance.random() < 0.2 else name
+    path = chance.choice((path, f"../../..{path}", f"{path};{path}:12M:autoextend", f"gcomm://{path}"))
+    quote = chance.choice(("", "", "'", '"'))
+    return f"{chance.choice(PREFIXES)}{name}{chance.choice(('=', ' = '))}{quote}{path}{quote}"
+
+
+@pytest.mark.soak("FLUSHLAB_STARTED_FILES")
+@pytest.mark.parametrize("name", ("mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@11.8"))
+def test_generated_files_touch_nothing_of_theirs(name: str, planted: Planted, tmp_path: Path) -> None:
+    """`FLUSHLAB_STARTED_FILES` is the number of files of all servers together."""
+    build, chance, ran = require_build(name), random.Random(f"{SEED} {name}"), 0
+    for number in range(FILES // 5):
+        lines = [line_of(chance, build, planted) for _ in range(chance.randrange(2, 9))]
+        with suppress(FlushlabError):  # one that no server is started with
+            ran += started(tmp_path / "my.cnf", name, *lines)[1].ran
+        assert planted.changes() == [], (number, lines)
+    print(f"\n{name}: {FILES // 5} files, with {ran} of them the server ran")
+    assert ran >= FILES // 10
