@@ -149,7 +149,7 @@ soak: setup $(TOOLS)/.ready ## Long: licenses and advisories, wheels in empty en
 	FLUSHLAB_CAMPAIGNS=2000 $(BIN)/pytest tests/unit/experiment/test_false_positives.py tests/unit/campaign/fleet/test_false_claims.py -n 2 -q --timeout 0
 	FLUSHLAB_TREES=1000 $(BIN)/pytest tests/unit/test_what_is_the_users.py -n 2 -q --timeout 0
 	FLUSHLAB_OPTION_FILES=5000 $(BIN)/pytest tests/contract/test_check_soak.py -q --timeout 0
-	FLUSHLAB_STARTED_FILES=10000 FLUSHLAB_EVERY_FLAVOR=1 $(BIN)/pytest tests/integration/test_planted.py -q -s --timeout 0
+	FLUSHLAB_STARTED_FILES=10000 FLUSHLAB_EVERY_FLAVOR=1 $(BIN)/pytest tests/integration/test_planted.py -q --timeout 0
 	$(BIN)/python benchmarks/identical_arms.py --campaigns 100
 	FLUSHLAB_OPTION_FILE_SERVERS=mariadb@10.11,mysql@8.0 $(BIN)/pytest tests/integration/test_option_files.py -q --timeout 0 -k windows
 	$(BIN)/pytest tests/contract tests/integration -n 2 --dist loadgroup -q -m every_flavor

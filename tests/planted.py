@@ -1,4 +1,4 @@
-"""Files of somebody else in a folder that every user may write to: no check, start or recovery changes them."""
+"""Files of somebody else in a folder that every user may write to: no check and no start changes them."""
 
 from __future__ import annotations
 
@@ -54,17 +54,23 @@ class Planted:
         files = ["bin", "relay", *_FILES]
         spelled = (one.replace("_", "-") if place % 2 else one for place, one in enumerate(sorted(names)))
         return [
-            f"{prefix}{name} = {self.folder}/{files[place % len(files)]}" for place, name in enumerate(spelled)
+            f"{prefix}{name} = {self.folder}/{files[place % len(files)]}"
+            for place, name in enumerate(spelled)
         ]
 
     def changes(self) -> list[str]:
         """Names of files that are gone, new or different."""
         now = self._now()
-        return sorted(one for one in now.keys() | self._before.keys() if now.get(one) != self._before.get(one))
+        return sorted(
+            one for one in now.keys() | self._before.keys() if now.get(one) != self._before.get(one)
+        )
 
     def _now(self) -> dict[str, tuple[bytes, int]]:
         found = (one for one in self.folder.rglob("*"))
         return {
-            str(one.relative_to(self.folder)): (one.read_bytes() if one.is_file() else b"", one.stat().st_mtime_ns)
+            str(one.relative_to(self.folder)): (
+                one.read_bytes() if one.is_file() else b"",
+                one.stat().st_mtime_ns,
+            )
             for one in found
         }

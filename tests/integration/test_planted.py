@@ -1,4 +1,4 @@
-"""Somebody's binary logs, data files and keys, in a folder open to all, outlive every check of an option file."""
+"""Somebody's binary logs, data files and keys, in a folder open to all, outlive every check of a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -107,7 +107,9 @@ def test_another_user_than_root_changes_nothing_of_theirs_either(
     try:
         os.chown(home, 65534, 65534)
         file = home / "my.cnf"
-        file.write_text("\n".join(["[mysqld]", *planted.lines(build), f"log_bin = {planted.folder}/bin", "server_id = 7"]))
+        file.write_text(
+            "\n".join(["[mysqld]", *planted.lines(build), f"log_bin = {planted.folder}/bin", "server_id = 7"])
+        )
         words = ["settings", "--check", str(file), "--basedir", build.prefix, "--start"]
         done = subprocess.run(
             [*nobody, sys.executable, "-m", "flushlab", *words],
@@ -136,7 +138,9 @@ def line_of(chance: random.Random, build: Build, planted: Planted) -> str:
 
 @pytest.mark.soak("FLUSHLAB_STARTED_FILES")
 @pytest.mark.parametrize("name", ("mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@11.8"))
-def test_generated_files_touch_nothing_of_theirs(name: str, planted: Planted, tmp_path: Path) -> None:
+def test_generated_files_touch_nothing_of_theirs(
+    name: str, planted: Planted, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     """`FLUSHLAB_STARTED_FILES` is the number of files of all servers together."""
     build, chance, ran = require_build(name), random.Random(f"{SEED} {name}"), 0
     for number in range(FILES // 5):
@@ -144,5 +148,5 @@ def test_generated_files_touch_nothing_of_theirs(name: str, planted: Planted, tm
         with suppress(FlushlabError):  # one that no server is started with
             ran += started(tmp_path / "my.cnf", name, *lines)[1].ran
         assert planted.changes() == [], (number, lines)
-    print(f"\n{name}: {FILES // 5} files, with {ran} of them the server ran")
+    record_property("ran", ran)
     assert ran >= FILES // 10

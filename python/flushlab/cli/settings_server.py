@@ -108,8 +108,8 @@ def _show_start(started: Started, whole: bool) -> None:
         _print(f"Tried with a path in the sandbox: {', '.join(started.moved)}.", indent="  ")
     if not started.confined:
         _print(
-            "This kernel has no Landlock (Linux 5.19 or newer), so only flushlab's list of options kept the server"
-            " inside the sandbox.",
+            "This kernel has no Landlock (Linux 5.19 or newer): only flushlab's list of options kept the"
+            " server inside the sandbox.",
             indent="  ",
         )
     for line in (

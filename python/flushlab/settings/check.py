@@ -235,7 +235,9 @@ def arguments(checked: Checked) -> dict[str, str]:
     return {
         name: f"--{name.replace('_', '-')}={text}"
         for name, text in asked.items()
-        if name not in _OF_THE_PROCESS and (name in _TEXTS or is_admitted(name)) and not A_PATH.search(str(text))
+        if name not in _OF_THE_PROCESS
+        and (name in _TEXTS or is_admitted(name))
+        and not A_PATH.search(str(text))
     }
 
 

@@ -5,7 +5,6 @@ A name that another version or flavor has is never taken for a misspelled one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 

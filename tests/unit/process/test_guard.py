@@ -78,7 +78,9 @@ def test_closing_removes_folder_and_record(guard: Guard) -> None:
 
 def test_program_that_cannot_be_executed_is_an_error(guard: Guard) -> None:
     with pytest.raises(HarnessError, match=r"/nonexistent could not be executed: FileNotFoundError"):
-        guard.spawn(["/nonexistent"], log=run_folder() / "it" / "log", cwd=Path("/"), environment={}, writes=None)
+        guard.spawn(
+            ["/nonexistent"], log=run_folder() / "it" / "log", cwd=Path("/"), environment={}, writes=None
+        )
 
 
 def test_it_runs_as_the_servers_user_and_never_as_root(guard: Guard) -> None:
@@ -123,7 +125,9 @@ def test_record_names_the_process_before_it_executes(guard: Guard) -> None:
         programs.append(Path(f"/proc/{pid}/cmdline").read_bytes())
 
     log = run_folder() / "it" / "log"
-    process = guard.spawn(["/bin/true"], log=log, cwd=Path("/"), environment={}, writes=None, before_exec=look)
+    process = guard.spawn(
+        ["/bin/true"], log=log, cwd=Path("/"), environment={}, writes=None, before_exec=look
+    )
     assert seen == [process.identity]
     assert b"guard_main" in programs[0], "it was still a copy of the guard"
 
@@ -166,7 +170,9 @@ def test_folder_that_took_the_place_of_a_sandboxs_own_is_left(guard: Guard, priv
 
 def test_released_process_lives_on(guard: Guard) -> None:
     log = run_folder() / "it" / "log"
-    process = guard.spawn(["/bin/sleep", "600"], log=log, cwd=Path("/"), environment={}, writes=None, outlives_guard=True)
+    process = guard.spawn(
+        ["/bin/sleep", "600"], log=log, cwd=Path("/"), environment={}, writes=None, outlives_guard=True
+    )
     guard.release()
     guard.close()
     try:

@@ -11,7 +11,17 @@ from flushlab.settings.gate import barred, inside, require_admitted_words
 from flushlab.settings.option_names import load_option_names
 
 PATH = "/srv/theirs/file"
-PREFIXES = ("", "loose-", "skip-", "enable-", "disable-", "maximum-", "loose-skip-", "loose_enable_", "LOOSE-")
+PREFIXES = (
+    "",
+    "loose-",
+    "skip-",
+    "enable-",
+    "disable-",
+    "maximum-",
+    "loose-skip-",
+    "loose_enable_",
+    "LOOSE-",
+)
 LOCATION = re.compile(
     r".*_(dir|file|path|directory|directories|filename|basename|home_dir)|datadir|tmpdir|basedir|socket|"
     r"pid_file|log_error|log_bin_index|relay_log|relay_log_index|chroot|init_file|log_tc|debug"
