@@ -40,17 +40,20 @@ def available() -> bool:
 def confine(places: list[str]) -> None:
     """From here on, this thread and its children write to these files and below these folders only.
 
-    Without Landlock, nothing happens.
+    Without Landlock, nothing happens. A missing place stays missing.
 
     Raises:
-        OSError: a place is missing, or the kernel refuses the rule.
+        OSError: the kernel refuses the rule.
     """
     if not available():
         return
     file = _WRITE_FILE | (_TRUNCATE if version() >= _TRUNCATE_SINCE else 0)
     ruleset = _call(_CREATE_RULESET, struct.pack("=Q", file | _ENTRIES), ctypes.c_size_t(8), 0)
     for place in (*places, *_DEVICES):
-        handle = os.open(place, os.O_PATH | os.O_CLOEXEC)
+        try:
+            handle = os.open(place, os.O_PATH | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
         rights = file | (_ENTRIES if stat.S_ISDIR(os.fstat(handle).st_mode) else 0)
         _call(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, handle), 0)
         os.close(handle)
