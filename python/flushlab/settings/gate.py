@@ -20,7 +20,7 @@ PREFIX = re.compile(r"(skip|disable|enable|maximum|loose)_")
 BINARY_LOG = "binlog"
 """Base name of a sandbox's binary logs."""
 
-_OPTION = re.compile(r"--[a-z0-9][\w.-]*", re.IGNORECASE | re.ASCII)
+_OPTION = re.compile(r"--[^\s=-].*", re.DOTALL)
 _LOG_BIN = re.compile(r"(loose_)*log_bin")
 
 
@@ -37,7 +37,7 @@ def barred(word: str, flavor: Flavor, version: tuple[int, ...]) -> str:
     option, _, text = word.partition("=")
     if not _OPTION.fullmatch(option):
         return UNKNOWN
-    if A_PATH.search(text):
+    if A_PATH.search(word):
         return "file locations"
     for name, known in _meanings(canonical(option.removeprefix("--")), flavor, version):
         why = kept_out(name, text)

@@ -82,6 +82,7 @@ def test_an_abbreviation_is_every_option_that_it_may_stand_for(
         "-h",
         "---datadir=x",
         "datadir",
+        "--foo: /srv",
         "--",
         "--port=3306",
         "--wsrep-cluster-address=gcomm:",
@@ -104,6 +105,7 @@ def test_words_that_do_not_enter(word: str) -> None:
         "--log_bin=binlog",
         "--maximum-sort-buffer-size=1M",
         "--no-such-option=1",
+        "--foo: 3",
         "--skip-name-resolve",
     ],
 )
