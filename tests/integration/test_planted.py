@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -28,9 +29,9 @@ _WALKED = ("", "loose-")
 
 
 @pytest.fixture
-def planted(private_home: Path) -> Iterator[Planted]:
-    yield Planted(private_home.parent / f"{private_home.name}-theirs")
-    subprocess.run(["/bin/rm", "-r", f"{private_home}-theirs"], check=True)
+def planted() -> Iterator[Planted]:
+    with TemporaryDirectory(prefix="flh-", dir="/tmp") as folder:
+        yield Planted(Path(folder))
 
 
 def started(file: Path, name: str, *lines: str) -> tuple[Judged, Started]:
@@ -96,25 +97,19 @@ def test_the_kernel_refuses_what_the_gate_would_let_through(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
 @pytest.mark.parametrize("name", flavors("mariadb@10.11", "mysql@8.0", first=2))
-def test_another_user_than_root_changes_nothing_of_theirs_either(
-    name: str, planted: Planted, tmp_path: Path, private_home: Path
-) -> None:
+def test_another_user_than_root_changes_nothing_of_theirs_either(name: str, planted: Planted) -> None:
     nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
     if subprocess.run([*nobody, sys.executable, "-c", "import flushlab._core"], check=False).returncode:
         pytest.skip("flushlab lies where other users cannot read it")
     build = require_build(name)
-    home = planted.folder.with_name(f"{private_home.name}-nobody")
-    home.mkdir()
-    try:
+    with TemporaryDirectory(prefix="flh-", dir="/tmp") as home:
         os.chown(home, 65534, 65534)
-        file = home / "my.cnf"
-        file.write_text(
-            "\n".join(["[mysqld]", *planted.lines(build), f"log_bin = {planted.folder}/bin", "server_id = 7"])
-        )
+        file = Path(home) / "my.cnf"
+        file.write_text("\n".join(["[mysqld]", *planted.lines(build), f"log_bin = {planted.folder}/bin"]))
         words = ["settings", "--check", str(file), "--basedir", build.prefix, "--start"]
         done = subprocess.run(
             [*nobody, sys.executable, "-m", "flushlab", *words],
-            env={"PATH": os.environ["PATH"], "FLUSHLAB_HOME": str(home / "home"), "HOME": str(home)},
+            env={"PATH": os.environ["PATH"], "FLUSHLAB_HOME": f"{home}/home", "HOME": home},
             capture_output=True,
             text=True,
             check=False,
@@ -122,8 +117,6 @@ def test_another_user_than_root_changes_nothing_of_theirs_either(
         assert "on an empty data directory" in done.stdout, done.stdout[-2000:] + done.stderr
         assert "Tried with a path in the sandbox: log_bin." in done.stdout
         assert planted.changes() == []
-    finally:
-        subprocess.run(["/bin/rm", "-r", str(home)], check=True)
 
 
 def line_of(chance: random.Random, build: Build, planted: Planted) -> str:
