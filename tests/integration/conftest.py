@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from flushlab.server import Sandbox
+from flushlab.server.sandbox.paths import SandboxPaths
 from flushlab.telemetry.live import session
 
 
@@ -16,6 +17,12 @@ from flushlab.telemetry.live import session
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that is busy with other tests is no reason to leave a question out."""
     monkeypatch.setattr(session, "DEADLINE_S", 30.0)
+
+
+@pytest.fixture
+def unconfined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers that make what others have made: the kernel refuses them no folder."""
+    monkeypatch.setattr(SandboxPaths, "of_server", None)
 
 
 @pytest.fixture(scope="module")

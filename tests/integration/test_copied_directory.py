@@ -156,6 +156,7 @@ def test_replica_that_starts_again_in_a_sandbox_waits_to_be_told(pair: Pair) -> 
     assert pair.connections() == before
 
 
+@pytest.mark.usefixtures("unconfined")
 def test_table_whose_file_lies_elsewhere_is_refused(sandbox: StartSandbox, elsewhere: Path) -> None:
     server = sandbox("mariadb@10.11", arguments=["--symbolic-links"])
     server.query("CREATE DATABASE shop")
@@ -165,6 +166,7 @@ def test_table_whose_file_lies_elsewhere_is_refused(sandbox: StartSandbox, elsew
         open_dataset(server.datadir)
 
 
+@pytest.mark.usefixtures("unconfined")
 def test_table_that_only_the_dictionary_knows_elsewhere_is_refused(
     sandbox: StartSandbox, elsewhere: Path, snapshots: Snapshots
 ) -> None:

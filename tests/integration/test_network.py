@@ -27,7 +27,12 @@ network, guards, pids = EmulatedNetwork(0.02), [], []
 for number in (1, 2, 3):
     guards.append(Guard(f"network-{number}"))
     process = guards[-1].spawn(
-        ["/bin/sleep", "600"], log=Path("/dev/null"), cwd=Path("/"), environment={}, network="own",
+        ["/bin/sleep", "600"],
+        log=Path("/dev/null"),
+        cwd=Path("/"),
+        environment={},
+        writes=None,
+        network="own",
         before_exec=network.end(number).attach,
     )
     pids.append(process.pid)

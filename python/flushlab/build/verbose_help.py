@@ -11,11 +11,12 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from flushlab.build.build import Build
 from flushlab.errors import ServerError
+from flushlab.machine.confinement import confine
 
 _LIMIT_S = 60
 _OF_A_PLUGIN = re.compile(r"Parsing options for plugin '\w+' failed")
@@ -56,6 +57,7 @@ def _answer(build: Build, arguments: tuple[str, ...]) -> Answer:
                 ],
                 env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", **build.environment},
                 cwd="/",
+                preexec_fn=partial(confine, [empty]),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,

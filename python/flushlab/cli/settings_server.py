@@ -93,7 +93,9 @@ def _show_start(started: Started, whole: bool) -> None:
     """What the real build said; `whole`: to all lines of the file."""
     if started.refusal:
         _print(f"{started.server} refused it: {started.refusal}")
-        if started.ran:
+        if started.ran and not started.without:
+            _print("It started with the values that flushlab reads in those lines.")
+        elif started.ran:
             _print(f"Without {', '.join(started.without)} it started.")
         else:
             _print("It does not start without those settings either.")
@@ -102,6 +104,14 @@ def _show_start(started: Started, whole: bool) -> None:
         _print(f"{started.server} started {how}, on an empty data directory.")
     if started.left_out:
         _print(f"Left out for this start: {describe_left_out(started.left_out)}.", indent="  ")
+    if started.moved:
+        _print(f"Tried with a path in the sandbox: {', '.join(started.moved)}.", indent="  ")
+    if not started.confined:
+        _print(
+            "This kernel has no Landlock (Linux 5.19 or newer): only flushlab's list of options kept the"
+            " server inside the sandbox.",
+            indent="  ",
+        )
     for line in (
         *lines(started.scaled, "--memory changes it"),
         *(["It wrote to its error log:"] if started.said else []),

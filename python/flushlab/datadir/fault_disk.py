@@ -252,6 +252,7 @@ class _Disk:
                 log=self.own / "log",
                 cwd=self.own,
                 environment={},
+                writes=None,
                 before_exec=leave_memory_limit,
                 outlives_guard=self._outlives,
                 serves_disk=True,

@@ -86,6 +86,7 @@ class Guard:
         log: Path,
         cwd: Path,
         environment: Mapping[str, str],
+        writes: Sequence[Path] | None,
         before_exec: Callable[[int], None] | None = None,
         outlives_guard: bool = False,
         network: Network = "none",
@@ -99,6 +100,8 @@ class Guard:
             argv: the first word is an absolute path.
             log: stdout and stderr are appended to it.
             environment: the whole environment, on top of PATH.
+            writes: folders below which it may write, besides its log; the kernel refuses all others
+                (`machine.confinement`). None: no limit.
             before_exec: called with the pid while the process waits (to put it into a cgroup).
             outlives_guard: for a process that will be released; it is not killed when the guard dies.
             network: access to networks: `none`, the kernel refuses connections; `host`; or `own`, a network
@@ -121,6 +124,7 @@ class Guard:
             "connects": network != "none",
             "own_network": network == "own",
             "serves_disk": serves_disk,
+            "writes": None if writes is None else [str(folder) for folder in writes],
         }
         self._send({"spawn": order})
         pid = int(self._receive("pid")["pid"])

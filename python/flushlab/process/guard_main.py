@@ -1,11 +1,11 @@
 """The guard: parent of servers, so that none outlives flushlab.
 
 Executed as a program of its own (`python -I -S guard_main.py FD RECORD TOKEN FOLDER…`), with the standard
-library and two files of `machine` only, so that it is up in some 40 ms. It holds one end of a socket pair
+library and three files of `machine` only, so that it is up in some 40 ms. It holds one end of a socket pair
 whose other end only flushlab has, and obeys lines of JSON on it:
 
     {"spawn": {"argv", "env", "cwd", "uid", "gid", "log", "dies_with_guard", "connects",
-               "own_network", "serves_disk"}} -> {"pid": N}
+               "own_network", "serves_disk", "writes"}} -> {"pid": N}
     {"go": N}          that process, which waited, executes its program -> {"gone": true} or {"error": TEXT}
     {"release": true}  exits and leaves its processes and paths alone (a kept server)
     (unasked)          -> {"exited": N, "status": WAIT STATUS} when a spawned process has ended
@@ -38,9 +38,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, NoReturn
 
-    from flushlab.machine import ownership, proc_stat
+    from flushlab.machine import confinement, ownership, proc_stat
 else:  # the file alone: the package around it would take ten times as long
     sys.path.append(os.path.join(os.path.dirname(os.path.dirname(__file__)), "machine"))  # noqa: PTH118, PTH120
+    import confinement
     import ownership
     import proc_stat
 
@@ -188,6 +189,8 @@ def _become(order: dict[str, Any], guard: int, go: int) -> NoReturn:
         os.setresgid(order["gid"], order["gid"], order["gid"])
         os.setresuid(order["uid"], order["uid"], order["uid"])
     os.chdir(order["cwd"])
+    if order["writes"] is not None:
+        confinement.confine([order["log"], *order["writes"]])
     if not order["connects"]:
         _forbid_connecting()
     if order["dies_with_guard"]:

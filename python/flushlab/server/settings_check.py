@@ -20,7 +20,7 @@ from flushlab.build.choice import SERVERS, Choice, choose
 from flushlab.build.find import parse_name, resolved
 from flushlab.datadir import DataRoot, storage_of
 from flushlab.errors import BuildNotFound, StartFailed, UsageError
-from flushlab.machine import is_open_to_all, memory_bytes
+from flushlab.machine import confinement, is_open_to_all, memory_bytes
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.record.server import Flavor
 from flushlab.server import DataDirectory, Sandbox
@@ -39,13 +39,14 @@ from flushlab.server.sandbox.base_file import (
     whole,
 )
 from flushlab.server.variables import all_variables, redo_enabled
-from flushlab.settings.admission import LeftOut, admit
+from flushlab.settings.admission import A_PATH, LeftOut, admit
 from flushlab.settings.check import Checked, in_reading_order
 from flushlab.settings.consequences import at_risk, below, too_large
 from flushlab.settings.durability import described, guarantees, level, meets
 from flushlab.settings.durability.rules.locations import LOCATIONS
 from flushlab.settings.fit import Fit
 from flushlab.settings.floor import Floor
+from flushlab.settings.gate import barred, inside
 from flushlab.settings.in_force import identity_of, in_force, read_dump
 from flushlab.settings.optionfile import Finding
 from flushlab.units import parse_size
@@ -85,6 +86,8 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
         ran: whether it became ready in the end.
         said: warnings and errors of its error log that it does not print without the file.
         left_out: what did not go in: a sandbox has its own files, network and accounts.
+        moved: settings that name a file elsewhere, tried with one in the sandbox.
+        confined: the kernel refuses the server's writes outside the sandbox.
         scaled: what did not fit this machine.
     """
 
@@ -94,6 +97,8 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     ran: bool
     said: tuple[str, ...]
     left_out: tuple[LeftOut, ...]
+    moved: tuple[str, ...]
+    confined: bool
     scaled: Fit
 
 
@@ -315,13 +320,13 @@ def server_of(name: str | None, basedir: Path | None) -> tuple[ServerIdentity, B
 
 def _start(build: Build, checked: Checked, memory: str | None, progress: Progress) -> Started:
     """Starts the build on an empty data directory: as the file is, then without what stops it."""
-    admitted, root = admit(checked.given), DataRoot.open()
+    admitted, root = admit({**checked.others, **checked.settings}), DataRoot.open()
     fitted = fit_here(admitted.settings, build.identity, root, memory=memory)
     usual = _start_once(build, {}, (), root, progress)
     settings = dict(fitted.settings)
     stops = [*checked.rejected, *(one.name for one in checked.findings if one.kind == "refused")]
     without = list(dict.fromkeys(stops))
-    words = _as_written(checked, fitted)
+    words = _as_written(checked, fitted, build)
     outcome = _start_once(build, settings, words, root, progress)
     refusal = "" if outcome.ran else outcome.said[0]
     while not outcome.ran:
@@ -340,16 +345,19 @@ def _start(build: Build, checked: Checked, memory: str | None, progress: Progres
         ran=outcome.ran,
         said=tuple(said[:_SAID_AT_MOST]),
         left_out=admitted.left_out,
+        moved=("log_bin",) if A_PATH.search(checked.binlog_path) else (),
+        confined=confinement.available(),
         scaled=fitted,
     )
 
 
-def _as_written(checked: Checked, fitted: Fit) -> tuple[str, ...]:
+def _as_written(checked: Checked, fitted: Fit, build: Build) -> tuple[str, ...]:
     """The user's own lines as arguments: those of settings that go in as they are, then those that stop the
     start. Where a server reads a line otherwise than flushlab does, it says so."""
     scaled = {one.name for one in fitted.scaled}
     taken = {name: checked.written.get(name) for name in fitted.settings if name not in scaled}
-    return tuple(word for word in ({**taken, **checked.rejected}).values() if word)
+    words = (inside(word) for word in ({**taken, **checked.rejected}).values() if word)
+    return tuple(word for word in words if not barred(word, build.flavor, build.version))
 
 
 class _Outcome(NamedTuple):
@@ -365,7 +373,7 @@ def _start_once(
 ) -> _Outcome:
     try:
         with Sandbox.start(
-            build, settings=settings, arguments=words, data=DataDirectory(root), progress=progress
+            build, settings=settings, written=words, data=DataDirectory(root), progress=progress
         ) as sandbox:
             return _Outcome(True, _told(sandbox.said_since_start()))
     except StartFailed as error:

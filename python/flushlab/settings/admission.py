@@ -31,7 +31,7 @@ PLUGIN = re.compile(
 """Names of options that come with plugins and components, which no server lists before they are loaded."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_.]*")
-_A_PATH = re.compile(r"[/\\]")
+A_PATH = re.compile(r"[/\\]")
 
 _KEPT_OUT: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (why, re.compile(pattern))
@@ -160,13 +160,13 @@ def require_admitted(settings: Mapping[str, Value]) -> dict[str, Value]:
 def kept_out(name: str, value: Value) -> str:
     """Why a setting may not enter a sandbox; empty if it may."""
     if name in load_catalog():
-        return ""
+        return "file locations" if A_PATH.search(str(value)) else ""
     for listed, allowed in _admitted():
         if not listed.fullmatch(name):
             continue
         if allowed is not None:
             return "" if allowed.fullmatch(str(value)) else "unsafe value"
-        return "file locations" if _A_PATH.search(str(value)) else ""
+        return "file locations" if A_PATH.search(str(value)) else ""
     return next((why for why, names in _KEPT_OUT if names.fullmatch(name)), UNKNOWN)
 
 

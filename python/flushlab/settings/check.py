@@ -18,7 +18,7 @@ import msgspec
 from flushlab.near import nearest
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.settings import reading
-from flushlab.settings.admission import UNKNOWN, is_admitted, kept_out
+from flushlab.settings.admission import A_PATH, UNKNOWN, is_admitted, kept_out
 from flushlab.settings.catalog import PROVIDER_OPTIONS, canonical
 from flushlab.settings.contradictions import contradictions
 from flushlab.settings.durability import Guarantees, guarantees
@@ -235,7 +235,9 @@ def arguments(checked: Checked) -> dict[str, str]:
     return {
         name: f"--{name.replace('_', '-')}={text}"
         for name, text in asked.items()
-        if name not in _OF_THE_PROCESS and (name in _TEXTS or is_admitted(name))
+        if name not in _OF_THE_PROCESS
+        and (name in _TEXTS or is_admitted(name))
+        and not A_PATH.search(str(text))
     }
 
 

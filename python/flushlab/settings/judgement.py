@@ -5,7 +5,6 @@ A name that another version or flavor has is never taken for a misspelled one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,12 +12,12 @@ from flushlab.record import Value
 from flushlab.settings import reading
 from flushlab.settings.admission import PLUGIN
 from flushlab.settings.catalog import canonical
+from flushlab.settings.gate import PREFIX
 from flushlab.settings.optionfile import Finding, Line, Severity
 from flushlab.settings.options_here import OptionsHere
 from flushlab.settings.plugins import product_of
 from flushlab.settings.reading import Reading
 
-_PREFIX = re.compile(r"(skip|disable|enable|maximum|loose)_")
 _NUMBERS = ("integer", "size", "float", "unsigned", "signed", "real")
 _ENDS_WITH_0 = (
     *("innodb_buffer_pool_size", "innodb_log_buffer_size", "innodb_page_size", "innodb_purge_threads"),
@@ -265,7 +264,7 @@ def _without_prefixes(name: str, server: OptionsHere) -> tuple[str, str]:
     prefix, rest = "", name
     known = (server.takes, server.ended, server.plugin, server.plugin_elsewhere, server.ignores)
     while not (any(tells(rest) for tells in known) or server.abbreviated(rest)):
-        match = _PREFIX.match(rest)
+        match = PREFIX.match(rest)
         if match is None:
             return "", name
         prefix, rest = match[1] if match[1] != "loose" else prefix, rest[match.end() :]

@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from flushlab.errors import HarnessError, UsageError
 from flushlab.machine import server_user
+from flushlab.machine.confinement import available
 from flushlab.process import Guard, GuardedProcess, all_records, identify, run_folder
 from flushlab.process.guard import strike
 from flushlab.process.identity import ProcessIdentity
@@ -31,9 +32,9 @@ def guard() -> Iterator[Guard]:
         yield guard
 
 
-def run(guard: Guard, script: str) -> GuardedProcess:
+def run(guard: Guard, script: str, writes: Sequence[Path] | None = None) -> GuardedProcess:
     log = run_folder() / guard.name / "log"
-    return guard.spawn(["/bin/sh", "-c", script], log=log, cwd=Path("/"), environment={})
+    return guard.spawn(["/bin/sh", "-c", script], log=log, cwd=Path("/"), environment={}, writes=writes)
 
 
 def output(guard: Guard, script: str) -> str:
@@ -77,7 +78,9 @@ def test_closing_removes_folder_and_record(guard: Guard) -> None:
 
 def test_program_that_cannot_be_executed_is_an_error(guard: Guard) -> None:
     with pytest.raises(HarnessError, match=r"/nonexistent could not be executed: FileNotFoundError"):
-        guard.spawn(["/nonexistent"], log=run_folder() / "it" / "log", cwd=Path("/"), environment={})
+        guard.spawn(
+            ["/nonexistent"], log=run_folder() / "it" / "log", cwd=Path("/"), environment={}, writes=None
+        )
 
 
 def test_it_runs_as_the_servers_user_and_never_as_root(guard: Guard) -> None:
@@ -107,7 +110,7 @@ def test_it_ignores_and_blocks_no_signals(guard: Guard) -> None:
 
 def test_environment_is_what_was_given_and_path(guard: Guard) -> None:
     log = run_folder() / "it" / "log"
-    process = guard.spawn(["/usr/bin/env"], log=log, cwd=Path("/"), environment={"ONLY": "this"})
+    process = guard.spawn(["/usr/bin/env"], log=log, cwd=Path("/"), environment={"ONLY": "this"}, writes=None)
     assert process.wait(PATIENCE_S) == 0
     names = {line.split("=")[0] for line in log.read_text().splitlines()}
     assert names == {"ONLY", "PATH"}
@@ -122,7 +125,9 @@ def test_record_names_the_process_before_it_executes(guard: Guard) -> None:
         programs.append(Path(f"/proc/{pid}/cmdline").read_bytes())
 
     log = run_folder() / "it" / "log"
-    process = guard.spawn(["/bin/true"], log=log, cwd=Path("/"), environment={}, before_exec=look)
+    process = guard.spawn(
+        ["/bin/true"], log=log, cwd=Path("/"), environment={}, writes=None, before_exec=look
+    )
     assert seen == [process.identity]
     assert b"guard_main" in programs[0], "it was still a copy of the guard"
 
@@ -165,7 +170,9 @@ def test_folder_that_took_the_place_of_a_sandboxs_own_is_left(guard: Guard, priv
 
 def test_released_process_lives_on(guard: Guard) -> None:
     log = run_folder() / "it" / "log"
-    process = guard.spawn(["/bin/sleep", "600"], log=log, cwd=Path("/"), environment={}, outlives_guard=True)
+    process = guard.spawn(
+        ["/bin/sleep", "600"], log=log, cwd=Path("/"), environment={}, writes=None, outlives_guard=True
+    )
     guard.release()
     guard.close()
     try:
@@ -206,7 +213,7 @@ from pathlib import Path
 from flushlab.process import Guard, run_folder
 folder = run_folder() / "it"
 guard = Guard("it", [folder])
-process = guard.spawn(["/bin/sleep", "600"], log=folder / "log", cwd=Path("/"), environment={})
+process = guard.spawn(["/bin/sleep", "600"], log=folder / "log", cwd=Path("/"), environment={}, writes=None)
 print(process.pid, flush=True)
 sys.stdin.readline()
 %s
@@ -293,3 +300,34 @@ def test_strike_kills_what_these_threads_have_started_alone(guard: Guard) -> Non
     assert process.wait(0.1) is None
     strike([threading.get_ident()])
     assert process.wait(PATIENCE_S) == -signal.SIGKILL
+
+
+@pytest.mark.skipif(not available(), reason="this kernel has no Landlock")
+@pytest.mark.parametrize(
+    "write",
+    [
+        "echo x > {other}/new",
+        "echo x >> {other}/old",
+        ": > {other}/old",
+        "rm {other}/old",
+        "mv {own}/mine {other}/old",
+        "mv {other}/old {own}/theirs",
+        "ln {other}/old {own}/theirs && echo x >> {own}/theirs",
+        "ln -s {other}/old {own}/link && echo x >> {own}/link",
+        "mkdir {other}/folder",
+        "truncate -s 0 {other}/old",
+        "sh -c 'echo x >> {other}/old'",
+        "cd {own} && echo x >> ../other/old",
+    ],
+)
+def test_a_program_writes_in_its_folders_only(guard: Guard, write: str) -> None:
+    own, other = run_folder() / "it" / "own", run_folder() / "it" / "other"
+    for folder in (own, other):
+        folder.mkdir()
+        folder.chmod(0o777)  # only the kernel's rule stands in the way
+    (other / "old").write_text("as it was")
+    (other / "old").chmod(0o666)
+    script = f"echo 1 > {own}/mine && mkdir {own}/a && mv {own}/mine {own}/a/b && mv {own}/a/b {own}/mine"
+    script += f" && cat {other}/old > /dev/null || exit 9; {write.format(own=own, other=other)}"
+    assert run(guard, script, [own]).wait(PATIENCE_S) not in (0, 9)
+    assert [(one.name, one.read_text()) for one in other.iterdir()] == [("old", "as it was")]

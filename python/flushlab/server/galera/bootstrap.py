@@ -109,6 +109,7 @@ def recover(node: Sandbox) -> State:
             log=node.log,
             cwd=node.datadir,
             environment=node.membership.environment(node.build),
+            writes=node.folders,
             network="host",  # it tries whether somebody answers at the socket that the killed node left
         )
         code = process.wait(_LIMIT_S)

@@ -49,7 +49,7 @@ _STOPS = ("syntax", "wrong-type", "out-of-range", "refused")
 _NOT_HERE = ("not-in-version", "removed", "unknown-name", "misspelled", "wrong-group", "product")
 _BOTH_READ = ("mysqld", "server")
 """Groups of MySQL and MariaDB."""
-_PREFIX = re.compile(r"^.*\[ERROR\]( \[[^]]+\])* (\S*/)?")
+_PREFIX = re.compile(r"^.*\[ERROR\]( \[[^]]+\])* (/\S*/)?")
 """What precedes the reason in a line of a server's error log: time, number, its own path."""
 
 _M = 1 << 20
@@ -227,7 +227,8 @@ def refusals(checked: Checked, reasons: Mapping[str, str]) -> Iterator[Finding]:
 
 def reason(complaints: str) -> str:
     """Why a server refused an argument, from what it wrote on standard error."""
-    lines = [line for line in complaints.splitlines() if "[ERROR]" in line]
+    found = [line for line in complaints.splitlines() if "[ERROR]" in line]
+    lines = [line for line in found if not line.endswith("Aborting")] or found
     return _PREFIX.sub("", lines[0]) if lines else "it gave no reason"
 
 

@@ -93,6 +93,7 @@ def initialise(build: Build, layout: Mapping[str, Value], target: Path) -> None:
             log=folder / "log",
             cwd=temporary,
             environment={**build.environment, "TMPDIR": str(temporary), "HOME": str(temporary)},
+            writes=(target, temporary),
         )
         code = process.wait(_LIMIT_S)
         if code != 0:

@@ -30,7 +30,8 @@ _PORT_TAKEN = re.compile(
 )
 """The last: the scripts that fetch another node's data."""
 _NO_MEMORY = re.compile(
-    r"Cannot allocate memory|Out of memory|cannot allocate \d+ bytes|Cannot map innodb_buffer_pool_size",
+    r"Cannot allocate memory|Out of memory(?! error\))|cannot allocate \d+ bytes|"
+    r"Cannot map innodb_buffer_pool_size",
     re.IGNORECASE,
 )
 

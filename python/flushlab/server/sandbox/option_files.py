@@ -13,7 +13,9 @@ from flushlab.build import Build
 from flushlab.record import Endpoint, Value
 from flushlab.server.sandbox.membership import Membership
 from flushlab.server.sandbox.paths import SandboxPaths
+from flushlab.settings.admission import require_admitted
 from flushlab.settings.catalog import load_catalog
+from flushlab.settings.gate import BINARY_LOG
 from flushlab.settings.optionfile import option_value
 from flushlab.settings.provider_options import without_parts
 
@@ -119,13 +121,18 @@ def _certificate(paths: SandboxPaths) -> list[str]:
 
 
 def option_line(build: Build, name: str, value: Value) -> str:
-    """A setting as a line of an option file; what the catalog does not know is passed on as it is."""
+    """An admitted setting as a line of an option file; what the catalog does not know is passed on as it is.
+
+    Raises:
+        UsageError: it may not enter a sandbox.
+    """
+    require_admitted({name: value})
     catalog = load_catalog()
     here = catalog.here(name, build.flavor, build.version) if name in catalog else None
     if here is None:
         return f"{name} = {option_value(str(value))}"
     if here.entry.switch and here.parse(value) == "ON":
-        return f"{name} = binlog"  # without a value the name would hold the machine's
+        return f"{name} = {BINARY_LOG}"  # without a value the name would hold the machine's
     if here.type in ("string", "set"):
         return f"{name} = {option_value(here.render(value))}"
     return here.option(value)

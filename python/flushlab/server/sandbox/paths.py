@@ -65,6 +65,11 @@ class SandboxPaths(msgspec.Struct, frozen=True, kw_only=True):
         return (self.folder,) if self.folder == self.data_folder else (self.folder, self.data_folder)
 
     @property
+    def of_server(self) -> tuple[Path, ...]:
+        """Directories that the server writes to."""
+        return (self.datadir, self.temporary, self.server_folder)
+
+    @property
     def datadir(self) -> Path:
         """The data directory."""
         return self.data_folder / "data"

@@ -100,6 +100,7 @@ class Sandbox(SingleServer):
         *,
         settings: Mapping[str, Value] | None = None,
         arguments: Sequence[str] = (),
+        written: Sequence[str] = (),
         data: DataDirectory = DataDirectory(),
         instance: Instance = Instance(),
         startup: Startup = Startup(),
@@ -108,7 +109,7 @@ class Sandbox(SingleServer):
         """Starts a server on a restored data directory and waits until it is ready.
 
         Args:
-            build, settings, arguments, data, instance, startup: see `SandboxSpec`.
+            build, settings, arguments, written, data, instance, startup: see `SandboxSpec`.
             progress: takes a line before each step that takes long.
 
         Raises:
@@ -123,6 +124,7 @@ class Sandbox(SingleServer):
             build=build,
             settings=settings or {},
             arguments=arguments,
+            written=written,
             data=data,
             instance=instance,
             startup=startup,
@@ -257,6 +259,11 @@ class Sandbox(SingleServer):
     def datadir(self) -> Path:
         """Its data directory."""
         return self._paths.datadir
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Directories that its server writes to."""
+        return self._paths.of_server
 
     @property
     def settings(self) -> Mapping[str, Value]:

@@ -135,7 +135,8 @@ class SandboxSpec:
     Attributes:
         build: the server.
         settings: content of the option file.
-        arguments: last words of the command line; no secrets.
+        arguments: flushlab's own last words of the command line; no secrets, nothing of the user's.
+        written: lines of the user's option file as arguments; a start refuses those that are not admitted.
         data: its data directory.
         instance: its name, account and access.
         startup: rules of every start.
@@ -145,6 +146,7 @@ class SandboxSpec:
     build: Build
     settings: Mapping[str, Value]
     arguments: Sequence[str] = ()
+    written: Sequence[str] = ()
     data: DataDirectory = DataDirectory()
     instance: Instance = Instance()
     startup: Startup = Startup()

@@ -30,6 +30,7 @@ from flushlab.server.sandbox.activity import Activity, ServerProcess, end, of_pr
 from flushlab.server.sandbox.membership import Membership
 from flushlab.server.sandbox.paths import SandboxPaths
 from flushlab.server.sandbox.spec import READY_LIMIT_S, SandboxSpec
+from flushlab.settings.gate import require_admitted_words
 
 _POLL_S, _POLL_SHARE, _MOST_POLL_S = 0.002, 0.01, 0.1
 """Pauses are a share of the time that a start has taken, so that looking takes no time from the server."""
@@ -59,6 +60,7 @@ class Start:
     def spawn(self, guard: Guard) -> ServerProcess:
         """Writes the client's option file and the accounts, and starts the process under the guard."""
         paths, user = self.paths, server_user()
+        require_admitted_words(self.spec.written, self.spec.build.flavor, self.spec.build.version)
         paths.clear_socket()
         account.write_secret(paths.client_options, option_files.client_option_file(self.endpoint))
         build, membership = self.spec.build, self._membership
@@ -75,6 +77,7 @@ class Start:
             [
                 *build.command,
                 f"--defaults-file={paths.server_options}",
+                *self.spec.written,
                 *self.spec.arguments,
                 *self.once,
             ],
@@ -85,6 +88,7 @@ class Start:
                 "HOME": str(paths.server_folder),
                 "TMPDIR": str(paths.temporary),
             },
+            writes=paths.of_server,
             before_exec=self._attach,
             outlives_guard=self.spec.instance.kept,
             network=network,

@@ -24,6 +24,7 @@ def node(folder: Path) -> Any:
         build=MARIADB,
         datadir=folder,
         folder=folder,
+        folders=(folder,),
         log=folder / "server.err",
         endpoint=Endpoint(user="root", password=""),
         settings={},
