@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from flushlab.diagnosis import load as load_module
-from flushlab.diagnosis.load import LoadObserver, _Looks, between, commits_counter
+from flushlab.diagnosis.commits import commits_counter
+from flushlab.diagnosis.load import LoadObserver, _Looks, between
 from flushlab.errors import CountersReset, ServerError
 from flushlab.record import WrittenStatements
 from flushlab.report.observed import source_words
