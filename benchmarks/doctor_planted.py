@@ -474,6 +474,17 @@ KINDS: Mapping[str, Kind] = {
         mend={"sync_binlog": 1000},
         disk=SLOW,
     ),
+    "sync-without-a-binlog": Kind(
+        ("commit_sync",), one([UPDATE]), settings=STRICT, mend=RELAXED, disk=SLOW, binlog=False
+    ),
+    "explicit-commit-without-a-binlog": Kind(
+        ("commit_sync",),
+        one([UPDATE], autocommit=False),
+        settings=STRICT,
+        mend=RELAXED,
+        disk=SLOW,
+        binlog=False,
+    ),
     "sync-beside-readers": Kind(
         ("commit_sync",), one([UPDATE]), settings=STRICT, mend=RELAXED, disk=SLOW, beside=readers, threads=4
     ),
@@ -631,6 +642,27 @@ KINDS: Mapping[str, Kind] = {
         settle_s=25.0,
         disk="bandwidth=40M",
     ),
+    "beyond-the-binlog-cache": Kind(
+        ("rollbacks",),
+        one(["INSERT INTO s (c) SELECT c FROM t LIMIT 100"]),
+        settings={**RELAXED, "max_binlog_cache_size": MIB // 4},
+        mend={"max_binlog_cache_size": 1024 * MIB},
+        rows=200,
+        row_bytes=4000,
+    ),
+    "duplicate-keys": Kind(
+        ("rollbacks",),
+        one(["INSERT INTO t VALUES (:id, 0, '')"]),
+        one([UPDATE]),
+        settings=RELAXED,
+    ),
+    "duplicate-keys-without-a-binlog": Kind(
+        ("rollbacks",),
+        one(["INSERT INTO t VALUES (:id, 0, '')"]),
+        one([UPDATE]),
+        settings=RELAXED,
+        binlog=False,
+    ),
     "old-snapshot": Kind(
         ("purge_lag",),
         one(
@@ -744,7 +776,7 @@ def _fill(server: Sandbox, kind: Kind) -> None:
 def under(server: Sandbox, text: str, threads: int, folder: Path) -> Iterator[SlicedLoad]:
     """The load, warmed up."""
     file = folder / "load.toml"
-    file.write_text('database = "flushlab_txn"\nsetup = "SELECT 1"\nignore_errors = []\n' + text)
+    file.write_text('database = "flushlab_txn"\nsetup = "SELECT 1"\nignore_errors = [1062, 1197]\n' + text)
     workload = parse_workload(f"txn:{file}", {"threads": threads})
     driving = workload.driving(server)
     assert driving is not None

@@ -39,19 +39,19 @@ _WRITES = frozenset(("insert", "update", "delete", "replace", "load"))
 _COMMITS: Mapping[str, str] = {
     "waiting for handler commit": "MySQL 8.0 and later: ha_commit_trans in handler.cc",
     "Waiting for Binlog Group Commit ticket": "MySQL 8.0.31 and later: rpl_commit_stage_manager.cc",
-    "Waiting for preceding transaction to commit": "MySQL: order of a replica's workers, rpl_slave_commit_order_manager.cc",
+    "Waiting for preceding transaction to commit": "MySQL: a replica, rpl_slave_commit_order_manager.cc",
     "Commit": "MariaDB: trans_commit and trans_commit_stmt in transaction.cc",
     "Commit implicit": "MariaDB: trans_commit_implicit in transaction.cc",
     "Waiting for prior transaction to commit": "MariaDB: order of a group, wait_for_commit in sql_class.cc",
     "Waiting for prior transaction to start commit": "MariaDB: order of a replica's workers, rpl_parallel.cc",
-    "Updating status": "MariaDB 10.6 and later without a binary log: do_command in sql_parse.cc waits for the sync",
+    "Updating status": "MariaDB since 10.6, no binary log: do_command in sql_parse.cc awaits the sync",
     "Freeing items": "the same in a pool of threads, or between the statements of a packet",
-    "Writing to binlog": "MariaDB: XA and DDL, MYSQL_BIN_LOG::write and write_transaction_to_binlog in log.cc",
+    "Writing to binlog": "MariaDB: XA and DDL, MYSQL_BIN_LOG::write in log.cc",
 }
 """States of commits, and their sources."""
 _ENDS = frozenset(("commit", "xa"))
 _ALSO_END = frozenset(("begin", "start", "rollback"))
-"""Statements that end the transaction before them, which takes a sync (a ROLLBACK on MySQL). Who only reads uses
+"""Statements that end the transaction before them, which takes a sync (a ROLLBACK on MySQL). Readers use
 them, too."""
 _READS = frozenset(
     (

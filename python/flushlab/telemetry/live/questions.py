@@ -30,6 +30,7 @@ MOST_WAITS = 50
 latched."""
 STATES, TRANSACTIONS, HISTORY = "states", "info_schema.innodb_trx", "history"
 ASLEEP, METADATA_LOCKS = "asleep", "metadata_locks"
+ERRORS = "perf_schema.events_errors"
 ORIGINS, PERSISTED = "variable_origins", "perf_schema.persisted_variables"
 
 PROCESS, PERFORMANCE_SCHEMA = "PROCESS", "SELECT on performance_schema"
@@ -295,6 +296,8 @@ def _of_connections(
     found = [states, _open_transactions(), *_for_metadata(identity.flavor, instrumented=instrumented)]
     if identity.flavor == "mysql":  # the others have a status variable
         found += [Question(name=HISTORY, every_s=5.0, forms=(_HISTORY,), needs=PROCESS)]
+    if instrumented and identity.version >= (8, 0):
+        found += [Question(name=ERRORS, every_s=10.0, forms=(_ERRORS,), needs=PERFORMANCE_SCHEMA)]
     return tuple(found)
 
 
@@ -375,6 +378,10 @@ _OPEN_TRANSACTIONS = (
 _HISTORY = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'"
 
 
+_ERRORS = (
+    "SELECT ERROR_NAME, SUM_ERROR_RAISED FROM performance_schema.events_errors_summary_global_by_error"
+    " WHERE SUM_ERROR_RAISED > 0 AND ERROR_NAME IS NOT NULL"
+)
 _AT_WORK = "({0}COMMAND <> 'Sleep' OR {0}TIME < 2)"
 """Or in the middle of it: a pool's others tell nothing."""
 _ASLEEP = "{0}COMMAND = 'Sleep' ORDER BY {0}TIME DESC LIMIT 20"
@@ -553,6 +560,11 @@ def parse_files(rows: Sequence[Sequence[Any]]) -> dict[str, FileEvents]:
         for name, syncs, written, syncs_ps, reads, reads_ps, writes_ps in rows
         if _text(name) in FILE_CLASSES
     }
+
+
+def parse_errors(rows: Sequence[Sequence[Any]]) -> dict[str, int]:
+    """Errors since the server's start, by name."""
+    return {_text(name): int(count) for name, count in rows}
 
 
 def parse_history(rows: Sequence[Sequence[Any]]) -> int:

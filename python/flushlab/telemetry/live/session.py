@@ -62,6 +62,7 @@ _PARSERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     questions.ORIGINS: ("origins", questions.parse_origins),
     questions.PERSISTED: ("persisted", questions.parse_pairs),
     questions.HISTORY: ("history", questions.parse_history),
+    questions.ERRORS: ("errors", questions.parse_errors),
     write_statements.STATEMENTS: ("statements", write_statements.parse_statements),
     write_statements.HISTOGRAM: ("histogram", write_statements.parse_histogram),
 }
