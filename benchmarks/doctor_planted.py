@@ -125,6 +125,7 @@ def one(sql: Sequence[Step], *, autocommit: bool = True, rows: int = 10_000) -> 
 
 
 UPDATE = "UPDATE t SET n = n + 1 WHERE id = :id"
+READ = one([("SELECT n FROM t WHERE id = :own", 100.0)])
 BIG = "UPDATE t SET n = n + 1, c = REPEAT(CHAR(97 + n % 26), LENGTH(c)) WHERE id = :id"
 
 
@@ -216,6 +217,21 @@ def gap_holder(server: Sandbox) -> contextlib.AbstractContextManager[Any]:
         time.sleep(0.02)
 
     return repeatedly(server, hold)
+
+
+def failing(server: Sandbox, sql: str, *, autocommit: bool = False) -> contextlib.AbstractContextManager[Any]:
+    """Connections whose every write fails; those without autocommit end it by ROLLBACK."""
+    server.query("SET GLOBAL max_binlog_cache_size = 262144")
+
+    def write(cursor: Any) -> None:
+        cursor.execute(f"SET autocommit = {int(autocommit)}")
+        for _ in range(100):
+            with contextlib.suppress(pymysql.MySQLError):
+                cursor.execute(sql)
+            if not autocommit:
+                cursor.execute("ROLLBACK")
+
+    return repeatedly(server, write, 8)
 
 
 def readers(server: Sandbox) -> contextlib.AbstractContextManager[Any]:
@@ -644,23 +660,26 @@ KINDS: Mapping[str, Kind] = {
     ),
     "beyond-the-binlog-cache": Kind(
         ("rollbacks",),
-        one(["INSERT INTO s (c) SELECT c FROM t LIMIT 100"]),
-        settings={**RELAXED, "max_binlog_cache_size": MIB // 4},
-        mend={"max_binlog_cache_size": 1024 * MIB},
+        READ,
+        settings=RELAXED,
+        beside=lambda server: failing(server, "INSERT INTO s (c) SELECT c FROM t LIMIT 200"),
+        mends_beside=True,
         rows=200,
         row_bytes=4000,
     ),
     "duplicate-keys": Kind(
         ("rollbacks",),
-        one(["INSERT INTO t VALUES (:id, 0, '')"]),
-        one([UPDATE]),
+        READ,
         settings=RELAXED,
+        beside=lambda server: failing(server, "INSERT INTO t VALUES (7, 0, '')"),
+        mends_beside=True,
     ),
     "duplicate-keys-without-a-binlog": Kind(
         ("rollbacks",),
-        one(["INSERT INTO t VALUES (:id, 0, '')"]),
-        one([UPDATE]),
+        READ,
         settings=RELAXED,
+        beside=lambda server: failing(server, "INSERT INTO t VALUES (7, 0, '')", autocommit=True),
+        mends_beside=True,
         binlog=False,
     ),
     "old-snapshot": Kind(
@@ -776,7 +795,7 @@ def _fill(server: Sandbox, kind: Kind) -> None:
 def under(server: Sandbox, text: str, threads: int, folder: Path) -> Iterator[SlicedLoad]:
     """The load, warmed up."""
     file = folder / "load.toml"
-    file.write_text('database = "flushlab_txn"\nsetup = "SELECT 1"\nignore_errors = [1062, 1197]\n' + text)
+    file.write_text('database = "flushlab_txn"\nsetup = "SELECT 1"\nignore_errors = []\n' + text)
     workload = parse_workload(f"txn:{file}", {"threads": threads})
     driving = workload.driving(server)
     assert driving is not None

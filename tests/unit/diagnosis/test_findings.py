@@ -818,3 +818,10 @@ def test_most_writes_may_fail_for_other_reasons(counters: dict[str, int], title:
 def test_rollbacks_of_reads_and_of_single_statements_are_no_failure(counters: dict[str, int]) -> None:
     found = found_in(failing(MARIADB, {**counters, "handler_commit": 400}))["rollbacks"]
     assert (found.strength, found.share) == ("hint", None)
+
+
+def test_a_transaction_left_by_xa_is_named_by_its_xid() -> None:
+    seen = evidence(transactions={-7: prepared(60, thread=0, id=7)})
+    after = msgspec.structs.replace(seen.after, xids=("'app-1'", "'app-2'", "'app-3'", "'app-4'"))
+    found = found_in(msgspec.structs.replace(seen, after=after))["xa_transactions"]
+    assert "XID: 'app-1'; 'app-2'; 'app-3' and others" in [one.text for one in found.seen]
