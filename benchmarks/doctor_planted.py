@@ -220,7 +220,7 @@ def gap_holder(server: Sandbox) -> contextlib.AbstractContextManager[Any]:
 
 
 def failing(server: Sandbox, sql: str, *, autocommit: bool = False) -> contextlib.AbstractContextManager[Any]:
-    """Connections whose every write fails; those without autocommit end it by ROLLBACK."""
+    """Connections whose writes fail or are rolled back: those without autocommit end each by ROLLBACK."""
     server.query("SET GLOBAL max_binlog_cache_size = 262144")
 
     def write(cursor: Any) -> None:
@@ -681,6 +681,22 @@ KINDS: Mapping[str, Kind] = {
         beside=lambda server: failing(server, "INSERT INTO t VALUES (7, 0, '')", autocommit=True),
         mends_beside=True,
         binlog=False,
+    ),
+    "rolled-back": Kind(
+        ("rollbacks",),
+        READ,
+        settings=RELAXED,
+        beside=lambda server: failing(server, UPDATE.replace(":id", "CONNECTION_ID()")),
+        mends_beside=True,
+    ),
+    "rolled-back-without-a-binlog": Kind(
+        ("rollbacks",),
+        READ,
+        settings=RELAXED,
+        beside=lambda server: failing(server, UPDATE.replace(":id", "CONNECTION_ID()")),
+        mends_beside=True,
+        binlog=False,
+        not_on=("mysql@5.7", "mysql@8.0", "mysql@9.7"),  # whose only counter of commits has reads
     ),
     "old-snapshot": Kind(
         ("purge_lag",),

@@ -180,7 +180,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         if self.seconds <= 0 or all(self.delta(name) is None for name in COUNTERS):
             return None
         counter = self.commits_by
-        return (committed(counter, self.delta) or 0.0) / self.seconds if counter else 0.0
+        return (committed(counter, self.delta, self.after) or 0.0) / self.seconds if counter else 0.0
 
     @property
     def write_statements(self) -> float:
@@ -197,7 +197,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
             if one.number(counter) is None or (last is not None and one.at_s - last.at_s < _LEAST_S):
                 continue
             if last is not None:
-                commits = committed(counter, partial(_growth, last, one)) or 0.0
+                commits = committed(counter, partial(_growth, last, one), self.after) or 0.0
                 found.append((one.at_s, commits / (one.at_s - last.at_s)))
             last = one
         return tuple(found)

@@ -248,7 +248,7 @@ def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> Observe
         CountersReset: somebody set its counters back.
     """
     counter = commits_counter(after)
-    seconds, commits = after.at_s - before.at_s, committed(counter, partial(_delta, before, after))
+    seconds, commits = after.at_s - before.at_s, committed(counter, partial(_delta, before, after), after)
     if commits is None:
         raise ServerError(f"{after.key} does not count commits: it has no {counter}", hint="is it a server?")
     if (_delta(before, after, "uptime") or 0.0) < 0:

@@ -39,6 +39,8 @@ GREW: list[tuple[str, str, dict[str, float], float]] = [
         0,
     ),
     ("updates", NUMBERS, {NUMBERS: 200, "handler_commit": 100}, 100),
+    ("ROLLBACK of updates", NUMBERS, {NUMBERS: 2000, "handler_commit": 1000, "innodb_log_writes": 1}, 9),
+    ("updates in groups", NUMBERS, {NUMBERS: 200, "handler_commit": 100, "innodb_log_writes": 20}, 100),
     ("duplicate keys", NUMBERS, {NUMBERS: 100, "handler_commit": 0, "handler_rollback": 100}, 0),
     (
         "updates that change nothing",
@@ -54,11 +56,26 @@ GREW: list[tuple[str, str, dict[str, float], float]] = [
 def test_what_is_rolled_back_is_no_commit(
     kind: str, counter: str, grew: dict[str, float], commits: float
 ) -> None:
-    assert committed(counter, grew.get) == commits, kind
+    after = seen(
+        MARIADB,
+        variables={"innodb_flush_log_at_trx_commit": "1"},
+        status={"threads_connected": "9"},
+    )
+    assert committed(counter, grew.get, after) == commits, kind
 
 
 def test_a_counter_that_the_server_lacks_tells_nothing() -> None:
-    assert committed("binlog_commits", dict[str, float]().get) is None
+    assert committed("binlog_commits", dict[str, float]().get, seen(MARIADB)) is None
+
+
+def test_where_commits_do_not_write_the_redo_log_its_writes_bound_nothing() -> None:
+    relaxed = seen(
+        MARIADB,
+        variables={"innodb_flush_log_at_trx_commit": "0"},
+        status={"threads_connected": "9"},
+    )
+    grew: dict[str, float] = {NUMBERS: 2000, "innodb_log_writes": 1}
+    assert committed(NUMBERS, grew.get, relaxed) == 1000
 
 
 def applying(logs: str, applies: str) -> ServerStatus:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from flushlab.diagnosis.commits import COUNTERS, WITH_ROLLBACKS
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen
 from flushlab.diagnosis.waits import ROW_LOCK, WAITS
@@ -69,8 +70,12 @@ def find(evidence: Evidence) -> Finding | None:
 
 def _lost(evidence: Evidence, rolled_back: float) -> float:
     """Writes per second that fail, if most do; 0 if most commit."""
-    lost = rolled_back - (evidence.per_s("com_rollback") or 0.0)
-    is_most = lost >= max(_PER_S, _MOSTLY * (evidence.commits or 0.0))
+    asked, commits = evidence.per_s("com_rollback") or 0.0, evidence.commits or 0.0
+    lost = rolled_back - asked
+    if evidence.commits_by == WITH_ROLLBACKS:
+        ends = COUNTERS[WITH_ROLLBACKS] * (evidence.per_s(WITH_ROLLBACKS) or 0.0)
+        lost = max(lost, min(asked, ends - commits))
+    is_most = lost >= max(_PER_S, _MOSTLY * commits)
     return lost if is_most and evidence.write_statements >= _LEAST_WRITES * lost else 0.0
 
 
