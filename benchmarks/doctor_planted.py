@@ -125,6 +125,7 @@ def one(sql: Sequence[Step], *, autocommit: bool = True, rows: int = 10_000) -> 
 
 
 UPDATE = "UPDATE t SET n = n + 1 WHERE id = :id"
+READ = one([("SELECT n FROM t WHERE id = :own", 100.0)])
 BIG = "UPDATE t SET n = n + 1, c = REPEAT(CHAR(97 + n % 26), LENGTH(c)) WHERE id = :id"
 
 
@@ -216,6 +217,21 @@ def gap_holder(server: Sandbox) -> contextlib.AbstractContextManager[Any]:
         time.sleep(0.02)
 
     return repeatedly(server, hold)
+
+
+def failing(server: Sandbox, sql: str, *, autocommit: bool = False) -> contextlib.AbstractContextManager[Any]:
+    """Connections whose writes fail or are rolled back: those without autocommit end each by ROLLBACK."""
+    server.query("SET GLOBAL max_binlog_cache_size = 262144")
+
+    def write(cursor: Any) -> None:
+        cursor.execute(f"SET autocommit = {int(autocommit)}")
+        for _ in range(100):
+            with contextlib.suppress(pymysql.MySQLError):
+                cursor.execute(sql)
+            if not autocommit:
+                cursor.execute("ROLLBACK")
+
+    return repeatedly(server, write, 8)
 
 
 def readers(server: Sandbox) -> contextlib.AbstractContextManager[Any]:
@@ -474,6 +490,17 @@ KINDS: Mapping[str, Kind] = {
         mend={"sync_binlog": 1000},
         disk=SLOW,
     ),
+    "sync-without-a-binlog": Kind(
+        ("commit_sync",), one([UPDATE]), settings=STRICT, mend=RELAXED, disk=SLOW, binlog=False
+    ),
+    "explicit-commit-without-a-binlog": Kind(
+        ("commit_sync",),
+        one([UPDATE], autocommit=False),
+        settings=STRICT,
+        mend=RELAXED,
+        disk=SLOW,
+        binlog=False,
+    ),
     "sync-beside-readers": Kind(
         ("commit_sync",), one([UPDATE]), settings=STRICT, mend=RELAXED, disk=SLOW, beside=readers, threads=4
     ),
@@ -630,6 +657,46 @@ KINDS: Mapping[str, Kind] = {
         mends_beside=True,
         settle_s=25.0,
         disk="bandwidth=40M",
+    ),
+    "beyond-the-binlog-cache": Kind(
+        ("rollbacks",),
+        READ,
+        settings=RELAXED,
+        beside=lambda server: failing(server, "INSERT INTO s (c) SELECT c FROM t LIMIT 200"),
+        mends_beside=True,
+        rows=200,
+        row_bytes=4000,
+    ),
+    "duplicate-keys": Kind(
+        ("rollbacks",),
+        READ,
+        settings=RELAXED,
+        beside=lambda server: failing(server, "INSERT INTO t VALUES (7, 0, '')"),
+        mends_beside=True,
+    ),
+    "duplicate-keys-without-a-binlog": Kind(
+        ("rollbacks",),
+        READ,
+        settings=RELAXED,
+        beside=lambda server: failing(server, "INSERT INTO t VALUES (7, 0, '')", autocommit=True),
+        mends_beside=True,
+        binlog=False,
+    ),
+    "rolled-back": Kind(
+        ("rollbacks",),
+        READ,
+        settings=RELAXED,
+        beside=lambda server: failing(server, UPDATE.replace(":id", "CONNECTION_ID()")),
+        mends_beside=True,
+    ),
+    "rolled-back-without-a-binlog": Kind(
+        ("rollbacks",),
+        READ,
+        settings=RELAXED,
+        beside=lambda server: failing(server, UPDATE.replace(":id", "CONNECTION_ID()")),
+        mends_beside=True,
+        binlog=False,
+        not_on=("mysql@5.7", "mysql@8.0", "mysql@9.7"),  # whose only counter of commits has reads
     ),
     "old-snapshot": Kind(
         ("purge_lag",),

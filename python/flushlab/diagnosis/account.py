@@ -22,6 +22,7 @@ _SEEN = {
     questions.MONITOR: "age of the checkpoint",
     questions.ORIGINS: "sources of settings",
     questions.HISTORY: "history of row versions",
+    questions.ERRORS: "errors of statements",
 }
 _GRANTS = {
     questions.PROCESS: "GRANT PROCESS ON *.* TO {account};",

@@ -161,7 +161,7 @@ def _doubts(evidence: Evidence, findings: list[Finding]) -> list[str]:
     names = {one.name for one in findings if one.strength == "binds"}
     if "cpu" in {one.name for one in findings} and names & {"commit_sync", "row_locks"}:
         found.append(
-            "the machine is short of processor time too: a commit that waits for a processor looks like one"
+            "the machine is short of processor time: a commit that waits for a processor looks like one"
             " that waits for a sync. An experiment on an idle machine separates the two"
         )
     if any(one.name == "cpu" and one.strength != "hint" for one in findings) and names - {"cpu"}:

@@ -4,10 +4,11 @@ of it. Pure."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 
-from flushlab.diagnosis.commits import COUNTERS
+from flushlab.diagnosis.commits import COUNTED, COUNTERS, commits_counter, committed
 from flushlab.diagnosis.host import Host
 from flushlab.diagnosis.monitor import Monitor
 from flushlab.diagnosis.option_files import Start
@@ -36,11 +37,20 @@ class CommitCount(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         at_s: seconds since the window began.
-        counts: of each of `commits.COUNTERS`; None for those that the server does not have.
+        counts: of each of `commits.COUNTED`; None for those that the server does not have.
     """
 
     at_s: float
     counts: tuple[float | None, ...]
+
+    def number(self, name: str) -> float | None:
+        """One of the counts."""
+        return self.counts[COUNTED.index(name)]
+
+
+def _growth(before: CommitCount, after: CommitCount, name: str) -> float | None:
+    first, last = before.number(name), after.number(name)
+    return None if first is None or last is None else last - first
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,7 +167,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def commits_by(self) -> str:
-        """The counter of transactions that were committed; empty if none grew."""
+        """The counter of transactions that were committed: of a server whose binary log is not known, the
+        best that grew. Empty if there is none."""
+        counter = commits_counter(self.after)
+        if self.variable("log_bin") and self.delta(counter) is not None:
+            return counter
         return next((name for name in COUNTERS if self.delta(name)), "")
 
     @property
@@ -166,7 +180,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         if self.seconds <= 0 or all(self.delta(name) is None for name in COUNTERS):
             return None
         counter = self.commits_by
-        return self.grew(counter) * COUNTERS[counter] / self.seconds if counter else 0.0
+        return (committed(counter, self.delta, self.after) or 0.0) / self.seconds if counter else 0.0
 
     @property
     def write_statements(self) -> float:
@@ -178,16 +192,14 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         """The same over time: seconds since the window began, and commits/s since the point before."""
         if not (counter := self.commits_by):
             return ()
-        used = list(COUNTERS).index(counter)
         found, last = [], None
         for one in self.commit_counts:
-            if (counted := one.counts[used]) is None:
+            if one.number(counter) is None or (last is not None and one.at_s - last.at_s < _LEAST_S):
                 continue
-            count = counted * COUNTERS[counter]
-            if last is not None and one.at_s - last[0] >= _LEAST_S:
-                found.append((one.at_s, max(0.0, count - last[1]) / (one.at_s - last[0])))
-            if last is None or one.at_s - last[0] >= _LEAST_S:
-                last = (one.at_s, count)
+            if last is not None:
+                commits = committed(counter, partial(_growth, last, one), self.after) or 0.0
+                found.append((one.at_s, commits / (one.at_s - last.at_s)))
+            last = one
         return tuple(found)
 
     def variable(self, name: str) -> str:

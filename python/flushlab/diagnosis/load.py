@@ -10,10 +10,11 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
-from flushlab.diagnosis.commits import COUNTERS, WITH_READS
+from flushlab.diagnosis.commits import WITH_READS, commits_counter, committed
 from flushlab.diagnosis.evidence import settings_of
 from flushlab.diagnosis.waits import wait_of
 from flushlab.errors import CountersReset, FlushlabError, ServerDied, ServerError
@@ -248,16 +249,6 @@ def _require_same(first: ServerStatus, last: ServerStatus, now: ServerStatus) ->
             )
 
 
-def commits_counter(status: ServerStatus) -> str:
-    """The status variable that counts the commits of a server's own clients: the transactions of the binary
-    log, where there is one; else as `commits.COUNTERS`."""
-    if status.variables.get("wsrep_on", "").upper() in ("ON", "1"):
-        return "wsrep_local_commits"
-    if status.variables.get("log_bin", "").upper() in ("ON", "1"):
-        return "binlog_commits" if status.number("binlog_commits") is not None else "binlog_cache_use"
-    return "innodb_max_trx_id" if status.number("innodb_max_trx_id") is not None else WITH_READS
-
-
 def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> ObservedLoad:
     """The load between two readings of a server's counters.
 
@@ -266,26 +257,25 @@ def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> Observe
         CountersReset: somebody set its counters back.
     """
     counter = commits_counter(after)
-    seconds, commits = after.at_s - before.at_s, _delta(before, after, counter)
-    each = COUNTERS.get(counter, 1.0)
+    seconds, commits = after.at_s - before.at_s, committed(counter, partial(_delta, before, after), after)
     if commits is None:
         raise ServerError(f"{after.key} does not count commits: it has no {counter}", hint="is it a server?")
     if (_delta(before, after, "uptime") or 0.0) < 0:
         raise ServerError(f"{after.key} started anew: its counters began at 0", hint="measure again")
-    if commits < 0 or was_reset(before, after):
+    if (_delta(before, after, counter) or 0.0) < 0 or was_reset(before, after):
         raise CountersReset(
             f"FLUSH STATUS set counters of {after.key} back", hint="measure again, and find who runs it"
         )
     rates = Rates(before, after)
     kinds, errors = _statements(before, after)
-    told = _told_by_kind(kinds, 0.0 if counter == WITH_READS else commits * each)
+    told = _told_by_kind(kinds, 0.0 if counter == WITH_READS else commits)
     if before.statements is None or after.statements is None:
         told = None
     sampled_s = looks.writing / looks.weight * seconds if looks.count else None
     syncs = {"redo": rates.syncs.redo, "data": rates.syncs.data, "binlog": rates.syncs.binlog}
     return ObservedLoad(
         seconds=seconds,
-        commits=round(commits * each),
+        commits=round(commits),
         commits_by=counter,
         source="samples" if told is None else "statements",
         write_s=sampled_s or 0.0 if told is None else sum(one.seconds for one in told.values()),

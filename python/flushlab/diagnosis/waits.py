@@ -1,15 +1,16 @@
 """Waits: what a connection waits for at one moment, from its state and its statement. Pure.
 
-States of execution and commit were seen under load on MySQL 5.7.22, 8.0.15 and 9.7.4 and MariaDB 10.11.19.
-MySQL 5.7 has no state for a commit: a COMMIT stands in `starting`, a statement that commits by itself in
-`query end` (bug 76618). A statement that reads passes the state of a commit, too, for some microseconds
-(ha_commit_trans in handler.cc): busy readers are often seen in it. The states of semi-sync and Galera are
-those in the binaries of MySQL 9.7.4 and MariaDB 10.11.19 and 11.8.9. Percona XtraDB Cluster has words of its
-own for certification.
+States of execution and commit were seen under load, and by SHOW PROFILE SOURCE, on MySQL 5.7.22, 8.0.15 and
+9.7.4 and MariaDB 10.11.19 and 11.8.9, with and without a binary log. MySQL 5.7 has no state for a commit: a
+COMMIT stands in `starting`, a statement that commits by itself in `query end` (bug 76618). A statement that
+reads passes the state of a commit, too, for some microseconds (ha_commit_trans in handler.cc): busy readers
+are often seen in it. The states of semi-sync and Galera are those in the binaries of MySQL 9.7.4 and MariaDB
+10.11.19 and 11.8.9. Percona XtraDB Cluster has words of its own for certification.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 from flushlab.record import ServerIdentity
@@ -35,8 +36,23 @@ def wait_words(wait: str) -> str:
 
 
 _WRITES = frozenset(("insert", "update", "delete", "replace", "load"))
-_COMMITS = frozenset(("waiting for handler commit", "Commit", "Waiting for prior transaction to commit"))
+_COMMITS: Mapping[str, str] = {
+    "waiting for handler commit": "MySQL 8.0 and later: ha_commit_trans in handler.cc",
+    "Waiting for Binlog Group Commit ticket": "MySQL 8.0.31 and later: rpl_commit_stage_manager.cc",
+    "Waiting for preceding transaction to commit": "MySQL: a replica, rpl_slave_commit_order_manager.cc",
+    "Commit": "MariaDB: trans_commit and trans_commit_stmt in transaction.cc",
+    "Commit implicit": "MariaDB: trans_commit_implicit in transaction.cc",
+    "Waiting for prior transaction to commit": "MariaDB: order of a group, wait_for_commit in sql_class.cc",
+    "Waiting for prior transaction to start commit": "MariaDB: order of a replica's workers, rpl_parallel.cc",
+    "Updating status": "MariaDB since 10.6, no binary log: do_command in sql_parse.cc awaits the sync",
+    "Freeing items": "the same in a pool of threads, or between the statements of a packet",
+    "Writing to binlog": "MariaDB: XA and DDL, MYSQL_BIN_LOG::write in log.cc",
+}
+"""States of commits, and their sources."""
 _ENDS = frozenset(("commit", "xa"))
+_ALSO_END = frozenset(("begin", "start", "rollback"))
+"""Statements that end the transaction before them, which takes a sync (a ROLLBACK on MySQL). Readers use
+them, too."""
 _READS = frozenset(
     (
         *("select", "(select", "with", "table", "values"),
@@ -72,7 +88,7 @@ def wait_of(seen: ThreadState, identity: ServerIdentity) -> Wait | None:
         return known
     if seen.state.startswith("wsrep: ") and ("certif" in seen.state or "replicat" in seen.state):
         return "certification"
-    if _commits(seen):
+    if _commits(seen) or seen.verb in _ALSO_END:
         return "commit"
     if _writes(seen):
         ends = seen.state == "query end" and identity.flavor == "mysql" and identity.version < (8, 0)

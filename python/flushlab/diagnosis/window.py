@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from flushlab.diagnosis.commits import COUNTERS
+from flushlab.diagnosis.commits import COUNTED
 from flushlab.diagnosis.evidence import CommitCount, Evidence, settings_of
 from flushlab.diagnosis.longest import Longest
 from flushlab.diagnosis.shares import Tally, is_group_held
@@ -78,7 +78,7 @@ class Window:
             self._longest.note(at_s, seen.states)
         if last is None or seen.at_s != last.at_s:
             self._ends.append(msgspec.structs.replace(seen, states=None, threads=None, transactions=None))
-            self._commits.append((seen.at_s, tuple(seen.number(name) for name in COUNTERS)))
+            self._commits.append((seen.at_s, tuple(seen.number(name) for name in COUNTED)))
             if (waiters := seen.row_lock_waiters) is not None:
                 self._waiters.append((seen.at_s, waiters))
             if (age := seen.redo.checkpoint_age) is not None:

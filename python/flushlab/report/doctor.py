@@ -85,7 +85,8 @@ class DoctorDocument(msgspec.Struct, frozen=True, kw_only=True):
         step_s: length of a step.
         commits: over time.
         commits_by: status variable that counts them; `handler_commit` has statements and transactions that
-            only read, too, and `innodb_max_trx_id` grows by two for each. Empty if none grew.
+            only read, too, and `innodb_max_trx_id` grows by two for each, rolled back ones included. Empty if
+            the server tells none.
         findings: the most binding first.
         floor: that the server meets now, and on which disk.
         guarantees: what it keeps under each failure, in words.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flushlab.diagnosis.commits import COUNTERS
+from flushlab.diagnosis.commits import COUNTED
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
 from flushlab.diagnosis.evidence import CommitCount
 from flushlab.diagnosis.shares import Tally, step_of
@@ -34,7 +34,7 @@ def half_minute() -> Diagnosis:
     counts = tuple(
         CommitCount(
             at_s=float(second),
-            counts=tuple(1000.0 * second if name == "handler_commit" else None for name in COUNTERS),
+            counts=tuple(1000.0 * second if name == "handler_commit" else None for name in COUNTED),
         )
         for second in range(SECONDS + 1)
     )

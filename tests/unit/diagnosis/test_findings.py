@@ -743,3 +743,99 @@ def test_pages_from_disk_may_delay_commits_too() -> None:
     assert found.share is not None and statements is not None
     assert found.share.mid == pytest.approx(statements.mid)
     assert found.share.bounding is not None and found.share.bounding > statements.high
+
+
+FAILING = {
+    "com_insert_select": 300,
+    "binlog_cache_use": 300,
+    "binlog_cache_disk_use": 300,
+    "handler_commit": 0,
+    "handler_rollback": 700,
+    "com_rollback": 0,
+}
+LIMITED = {"max_binlog_cache_size": "262144"}
+
+
+def failing(identity: ServerIdentity, counters: dict[str, int], **more: Any) -> Evidence:
+    """Writers whose transactions fail, on a machine short of processor time."""
+    busy = host(pressure=BUSY, cpu_waiting=6.0)
+    time = time_of([writer(1, "Sending data", "insert")], [client(1)], identity=identity)
+    return evidence(counters, identity=identity, write_time=time, host=busy, **more)
+
+
+@pytest.mark.parametrize(
+    ("identity", "counters"), [(MARIADB, {**FAILING, "binlog_commits": 0}), (MYSQL97, FAILING)]
+)
+def test_that_nothing_commits_comes_before_what_slows_the_failures(
+    identity: ServerIdentity, counters: dict[str, int]
+) -> None:
+    found = diagnose(failing(identity, counters, variables=LIMITED))
+    first = found.findings[0]
+    assert (first.name, first.strength, first.at_most) == ("rollbacks", "binds", None)
+    assert found.answer.startswith(
+        "Writes are bound: nothing commits, because transactions are larger than max_binlog_cache_size (256 "
+    )
+    assert "raise max_binlog_cache_size" in first.advice
+    assert any("70 rollbacks/s" in one.text for one in first.seen)
+
+
+def test_the_cause_of_failures_is_the_error_that_the_server_counts() -> None:
+    seen = failing(MYSQL97, FAILING, variables=LIMITED)
+    errors = {"ER_DUP_ENTRY": 900, "ER_LOCK_DEADLOCK": 4}
+    after = msgspec.structs.replace(seen.after, errors=errors)
+    before = msgspec.structs.replace(seen.before, errors={"ER_DUP_ENTRY": 600})
+    first = diagnose(msgspec.structs.replace(seen, before=before, after=after)).findings[0]
+    assert first.title == "nothing commits, because statements fail: ER_DUP_ENTRY"
+    assert any(one.text == "errors: ER_DUP_ENTRY 30.0/s, ER_LOCK_DEADLOCK 0.4/s" for one in first.seen)
+
+
+@pytest.mark.parametrize(
+    ("counters", "title"),
+    [
+        (
+            {"com_update": 100, "handler_rollback": 200, "com_rollback": 100, "binlog_commits": 0},
+            "nothing commits, because clients roll their transactions back",
+        ),
+        (
+            {"com_update": 100, "handler_rollback": 200, "innodb_deadlocks": 90, "binlog_commits": 20},
+            "only 2.0 transactions/s commit, because transactions end in deadlocks",
+        ),
+        (
+            {
+                "com_update": 900,
+                "handler_rollback": 900,
+                "com_rollback": 900,
+                "handler_commit": 900,
+                "innodb_max_trx_id": 1800,
+                "innodb_log_writes": 10,
+                "threads_connected": 9,
+            },
+            "only 9.0 transactions/s commit, because clients roll their transactions back",
+        ),
+    ],
+)
+def test_most_writes_may_fail_for_other_reasons(counters: dict[str, int], title: str) -> None:
+    logs = "ON" if "binlog_commits" in counters else "OFF"
+    seen = failing(MARIADB, counters, variables={"log_bin": logs})
+    assert found_in(seen)["rollbacks"].title == title
+
+
+@pytest.mark.parametrize(
+    "counters",
+    [
+        # A pool of connections that ends reads by ROLLBACK, beside few writes.
+        {"com_update": 100, "handler_rollback": 9000, "com_rollback": 9000, "binlog_commits": 100},
+        # An application that tries an insert first, and updates if the key is there.
+        {"com_insert": 100, "com_update": 100, "handler_rollback": 100, "binlog_commits": 100},
+    ],
+)
+def test_rollbacks_of_reads_and_of_single_statements_are_no_failure(counters: dict[str, int]) -> None:
+    found = found_in(failing(MARIADB, {**counters, "handler_commit": 400}))["rollbacks"]
+    assert (found.strength, found.share) == ("hint", None)
+
+
+def test_a_transaction_left_by_xa_is_named_by_its_xid() -> None:
+    seen = evidence(transactions={-7: prepared(60, thread=0, id=7)})
+    after = msgspec.structs.replace(seen.after, xids=("'app-1'", "'app-2'", "'app-3'", "'app-4'"))
+    found = found_in(msgspec.structs.replace(seen, after=after))["xa_transactions"]
+    assert "XID: 'app-1'; 'app-2'; 'app-3' and others" in [one.text for one in found.seen]

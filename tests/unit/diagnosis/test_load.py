@@ -9,7 +9,8 @@ import pymysql
 import pytest
 
 from flushlab.diagnosis import load as load_module
-from flushlab.diagnosis.load import LoadObserver, _Looks, between, commits_counter
+from flushlab.diagnosis.commits import commits_counter
+from flushlab.diagnosis.load import LoadObserver, _Looks, between
 from flushlab.errors import CountersReset, ServerDied, ServerError
 from flushlab.record import Endpoint, WrittenStatements
 from flushlab.record.running import WatchedServer

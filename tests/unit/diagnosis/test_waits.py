@@ -38,6 +38,19 @@ SEEN: list[tuple[ServerIdentity, str, int, str, str, Wait | None]] = [
     (MYSQL97, "Query", 0, "waiting for handler commit", "select", "reading"),
     (MARIADB, "Query", 0, "Commit", "(select", "reading"),
     (MARIADB, "Query", 0, "starting", "", None),
+    (MARIADB, "Query", 0, "Updating status", "update", "commit"),  # without a binary log
+    (MARIADB, "Query", 0, "Updating status", "commit", "commit"),
+    (MARIADB, "Query", 0, "Updating status", "call", "commit"),
+    (MARIADB, "Query", 0, "Updating status", "select", "reading"),
+    (MARIADB, "Query", 0, "Freeing items", "insert", "commit"),  # in a pool of threads
+    (MARIADB, "Query", 0, "starting", "begin", "commit"),  # of the transaction before it
+    (MARIADB, "Query", 0, "Writing to binlog", "xa", "commit"),
+    (MARIADB, "Query", 0, "Writing to binlog", "create", "commit"),
+    (MARIADB, "Query", 0, "Waiting for prior transaction to commit", "commit", "commit"),
+    (MYSQL97, "Query", 0, "waiting for handler commit", "begin", "commit"),
+    (MYSQL97, "Query", 0, "Waiting for Binlog Group Commit ticket", "update", "commit"),
+    (MYSQL97, "Query", 0, "starting", "rollback", "commit"),  # which syncs the redo log
+    (MYSQL97, "Query", 0, "freeing items", "insert", "statement"),
 ]
 
 
@@ -51,7 +64,10 @@ def test_a_state_is_a_wait(
 def test_who_reads_is_no_writer() -> None:
     assert not is_write(ThreadState(1, "Query", 0, "statistics", "select"))
     assert not is_write(ThreadState(1, "Query", 0, "Commit", "select"))
+    assert not is_write(ThreadState(1, "Query", 0, "starting", "begin"))
+    assert not is_write(ThreadState(1, "Query", 0, "starting", "rollback"))
     assert is_write(ThreadState(1, "Query", 0, "Commit", "call"))
+    assert is_write(ThreadState(1, "Query", 0, "Updating status", "call"))
     assert is_write(ThreadState(1, "Query", 0, "updating", "delete"))
     assert is_write(ThreadState(1, "Query", 0, "Updating", "/*"))
     assert not is_write(ThreadState(1, "Query", 0, "statistics", "/*"))

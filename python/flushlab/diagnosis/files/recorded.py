@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from flushlab.diagnosis.commits import COUNTERS
+from flushlab.diagnosis.commits import COUNTED, COUNTERS
 from flushlab.diagnosis.evidence import CommitCount, Evidence
 from flushlab.diagnosis.files.told import Recorded
 from flushlab.diagnosis.recording import STRETCH_S
@@ -89,7 +89,7 @@ def _commit_counts(loads: Sequence[ObservedLoad]) -> Iterator[CommitCount]:
 
 def _counted(load: ObservedLoad, commits: int) -> tuple[float | None, ...]:
     counter = load.commits_by.lower()
-    return tuple(commits / each if name == counter else None for name, each in COUNTERS.items())
+    return tuple(commits / COUNTERS.get(name, 1.0) if name == counter else None for name in COUNTED)
 
 
 def _write_time(loads: Sequence[ObservedLoad], whole: ObservedLoad) -> WriteTime | None:

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import msgspec
 
-from flushlab.diagnosis.commits import COUNTERS
+from flushlab.diagnosis.commits import COUNTED
 from flushlab.diagnosis.evidence import CommitCount, Evidence, settings_of
 from flushlab.diagnosis.files.folder import Found, Read
 from flushlab.diagnosis.files.machine import host_of
@@ -239,7 +239,7 @@ def _as_status(monitor: Monitor) -> dict[str, str]:
 
 def _commits(moments: Sequence[_Moment]) -> Iterator[CommitCount]:
     for one in moments:
-        counts = tuple(_number(one.status[name]) if name in one.status else None for name in COUNTERS)
+        counts = tuple(_number(one.status[name]) if name in one.status else None for name in COUNTED)
         yield CommitCount(at_s=one.uptime - moments[0].uptime, counts=counts)
 
 

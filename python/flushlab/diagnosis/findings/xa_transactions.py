@@ -22,7 +22,8 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     oldest_s, alone = max(one.age_s for one in left), sum(not one.thread for one in left)
     locks = counted(sum(one.rows_locked for one in left), "row lock")
-    many = len(left) > 1
+    many, xids = len(left) > 1, evidence.after.xids
+    names = [Seen(f"XID: {'; '.join(xids[:3])}{' and others' if len(xids) > 3 else ''}", "XA RECOVER")]
     who = f"{len(left)} XA transactions" if many else "an XA transaction"
     return Finding(
         name="xa_transactions",
@@ -38,9 +39,11 @@ def find(evidence: Evidence) -> Finding | None:
                 f" with {locks} and {sum(one.rows_modified for one in left):,} rows changed",
                 "SELECT * FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 20",
             ),
+            *(names if xids else ()),
         ),
         advice=(
-            "XA RECOVER lists them. Ask the transaction manager for the outcome of each, then end it: XA"
-            " COMMIT or XA ROLLBACK with its XID. A restart of the server leaves them as they are."
+            "XA RECOVER lists them by XID, which the transaction manager chose. Ask that manager for the"
+            " outcome of each, then end it: XA COMMIT or XA ROLLBACK with its XID. A restart of the server"
+            " leaves them as they are."
         ),
     )

@@ -8,6 +8,7 @@ question that the account may not ask has a smaller form, or is left out and nam
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -30,6 +31,7 @@ MOST_WAITS = 50
 latched."""
 STATES, TRANSACTIONS, HISTORY = "states", "info_schema.innodb_trx", "history"
 ASLEEP, METADATA_LOCKS = "asleep", "metadata_locks"
+ERRORS, XA = "perf_schema.events_errors", "xa_recover"
 ORIGINS, PERSISTED = "variable_origins", "perf_schema.persisted_variables"
 
 PROCESS, PERFORMANCE_SCHEMA = "PROCESS", "SELECT on performance_schema"
@@ -55,6 +57,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         most_waits: connections that wait for row locks, above which the first form is not asked: what the
             server does for its answer grows with them.
         for_metadata: asked only while a connection waits for a metadata lock.
+        for_prepared: asked only while a transaction is left prepared.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     latches: bool = False
     most_waits: float = math.inf
     for_metadata: bool = False
+    for_prepared: bool = False
 
 
 class Threads(msgspec.Struct, frozen=True, kw_only=True):
@@ -292,9 +296,12 @@ def _of_connections(
         forms=_states(_AT_WORK, instrumented=instrumented),
         needs=PERFORMANCE_SCHEMA if instrumented else PROCESS,
     )
-    found = [states, _open_transactions(), *_for_metadata(identity.flavor, instrumented=instrumented)]
+    found = [states, _open_transactions(), _XA_RECOVER]
+    found += _for_metadata(identity.flavor, instrumented=instrumented)
     if identity.flavor == "mysql":  # the others have a status variable
         found += [Question(name=HISTORY, every_s=5.0, forms=(_HISTORY,), needs=PROCESS)]
+    if instrumented and identity.version >= (8, 0):
+        found += [Question(name=ERRORS, every_s=10.0, forms=(_ERRORS,), needs=PERFORMANCE_SCHEMA)]
     return tuple(found)
 
 
@@ -321,6 +328,11 @@ def _origins(identity: ServerIdentity) -> tuple[Question, ...]:
         Question(name=ORIGINS, every_s=_ONCE_S, forms=(_VARIABLES_INFO,), needs=PERFORMANCE_SCHEMA),
         Question(name=PERSISTED, every_s=_ONCE_S, forms=(persisted,), needs=PERFORMANCE_SCHEMA),
     )
+
+
+_XA_RECOVER = Question(
+    name=XA, every_s=5.0, forms=("XA RECOVER",), needs="XA_RECOVER_ADMIN", for_prepared=True
+)
 
 
 def _open_transactions() -> Question:
@@ -375,6 +387,10 @@ _OPEN_TRANSACTIONS = (
 _HISTORY = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'"
 
 
+_ERRORS = (
+    "SELECT ERROR_NAME, SUM_ERROR_RAISED FROM performance_schema.events_errors_summary_global_by_error"
+    " WHERE SUM_ERROR_RAISED > 0 AND ERROR_NAME IS NOT NULL"
+)
 _AT_WORK = "({0}COMMAND <> 'Sleep' OR {0}TIME < 2)"
 """Or in the middle of it: a pool's others tell nothing."""
 _ASLEEP = "{0}COMMAND = 'Sleep' ORDER BY {0}TIME DESC LIMIT 20"
@@ -553,6 +569,25 @@ def parse_files(rows: Sequence[Sequence[Any]]) -> dict[str, FileEvents]:
         for name, syncs, written, syncs_ps, reads, reads_ps, writes_ps in rows
         if _text(name) in FILE_CLASSES
     }
+
+
+def parse_xids(rows: Sequence[Sequence[Any]]) -> tuple[str, ...]:
+    """Prepared transactions, as XA COMMIT and XA ROLLBACK take them."""
+    found = []
+    for form, first, second, data in rows:
+        raw = data if isinstance(data, bytes) else str(data).encode()
+        parts = [raw[: int(first)], raw[int(first) : int(first) + int(second)]]
+        texts = [f"'{one.decode()}'" if _PLAIN.fullmatch(one) else f"X'{one.hex()}'" for one in parts]
+        found.append(f"{','.join(texts)},{form}" if parts[1] or int(form) != 1 else texts[0])
+    return tuple(found)
+
+
+_PLAIN = re.compile(rb"[\w.:/ @-]*")
+
+
+def parse_errors(rows: Sequence[Sequence[Any]]) -> dict[str, int]:
+    """Errors since the server's start, by name."""
+    return {_text(name): int(count) for name, count in rows}
 
 
 def parse_history(rows: Sequence[Sequence[Any]]) -> int:

@@ -63,6 +63,8 @@ _PARSERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     questions.ORIGINS: ("origins", questions.parse_origins),
     questions.PERSISTED: ("persisted", questions.parse_pairs),
     questions.HISTORY: ("history", questions.parse_history),
+    questions.XA: ("xids", questions.parse_xids),
+    questions.ERRORS: ("errors", questions.parse_errors),
     write_statements.STATEMENTS: ("statements", write_statements.parse_statements),
     write_statements.HISTOGRAM: ("histogram", write_statements.parse_histogram),
 }
@@ -176,17 +178,19 @@ class Session:
         for due in self._due:
             if is_over():
                 return
-            if time.monotonic() < due.at_s or (due.question.for_metadata and not self._waits_for_metadata):
+            if time.monotonic() < due.at_s or not self._is_wanted(due.question):
                 continue
             if (self.seen.row_lock_waiters or 0.0) <= due.question.most_waits:
                 self._ask(due, driven_s)
             else:
                 self._spare(due, driven_s)
 
-    @property
-    def _waits_for_metadata(self) -> bool:
-        states = self.seen.states if self.seen is not None else None
-        return any(waits_for_metadata(one.state) for one in states or ())
+    def _is_wanted(self, question: Question) -> bool:
+        assert self.seen is not None
+        if question.for_prepared:
+            return any(one.is_left for one in self.seen.transactions or ())
+        is_always = not question.for_metadata
+        return is_always or any(waits_for_metadata(one.state) for one in self.seen.states or ())
 
     @property
     def names(self) -> tuple[str, ...]:

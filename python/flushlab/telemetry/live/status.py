@@ -99,6 +99,8 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         origins: where the values of variables came from; None if the server does not tell.
         persisted: values that the next start sets.
         history: transactions whose old row versions are not purged yet, where no status variable tells it.
+        xids: of prepared transactions, as XA ROLLBACK takes them, while one is left prepared.
+        errors: of statements so far, by name; empty if the server does not tell.
         statements: write statements by kind and how many of them failed, from performance_schema; None if it
             does not tell.
         histogram: write statements by upper bound of their latency in microseconds; empty if nobody counts.
@@ -127,6 +129,8 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     origins: Mapping[str, Origin] | None = None
     persisted: Mapping[str, str] = {}
     history: int | None = None
+    errors: Mapping[str, int] = {}
+    xids: tuple[str, ...] = ()
     statements: tuple[Mapping[str, WrittenStatements], int] | None = None
     histogram: Mapping[float, int] = {}
     monitor: ServerSample | None = None

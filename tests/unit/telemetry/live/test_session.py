@@ -10,8 +10,10 @@ import pytest
 from flushlab.telemetry.live import questions, session
 from flushlab.telemetry.live.questions import MOST_WAITS, Question, doctor_questions
 from flushlab.telemetry.live.session import Due, Session
+from tests.unit.telemetry.live.told import MARIADB, MYSQL57, MYSQL97
 from tests.unit.watch.test_poller import REACH, Server
 
+ON = {"performance_schema": "ON"}
 WAITERS = "Innodb_row_lock_current_waits"
 
 
@@ -134,6 +136,39 @@ def test_who_holds_metadata_locks_is_asked_only_while_somebody_waits(monkeypatch
     asking.ask_what_is_due(None, lambda: False)
     assert any("metadata_locks" in sql for sql in server.asked)
     assert any("ORDER BY PROCESSLIST_TIME" in sql for sql in server.asked)
+
+
+def test_prepared_transactions_are_asked_for_by_xid_only_while_one_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Prepared(Server):
+        state = "LOCK WAIT"
+
+        def answer(self, sql: str) -> list[tuple[Any, ...]]:
+            if sql == "XA RECOVER":
+                self.asked.append(sql)
+                return [(1, 3, 0, "app"), (4660, 2, 2, b"a\x00b'")]
+            if "trx_mysql_thread_id, trx_state" in sql:
+                return [(0, self.state, 17, 1, 2, 1, 1614)]
+            return super().answer(sql)
+
+    for state, xids in (("LOCK WAIT", ()), ("RUNNING", ("'app'", "X'6100',X'6227',4660"))):
+        server = Prepared()
+        server.state = state
+        monkeypatch.setattr(session, "connect", server.connect)
+        asking = Session(REACH, choose=doctor_questions)
+        for _ in range(2):
+            asking.ask_what_is_due(None, lambda: False)
+        assert asking.seen is not None
+        assert (asking.seen.xids, "XA RECOVER" in server.asked) == (xids, bool(xids))
+
+
+def test_errors_are_told_by_name_where_the_server_counts_them() -> None:
+    """MySQL 8.0.15."""
+    rows = [("ER_DUP_ENTRY", 900), (b"ER_TRANS_CACHE_FULL", 13)]
+    assert questions.parse_errors(rows) == {"ER_DUP_ENTRY": 900, "ER_TRANS_CACHE_FULL": 13}
+    asked = {one: [each.name for each in doctor_questions(one, ON)] for one in (MYSQL57, MYSQL97, MARIADB)}
+    assert [questions.ERRORS in names for names in asked.values()] == [False, True, False]
 
 
 @pytest.mark.parametrize(
