@@ -85,10 +85,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     def strength(self) -> Strength:
         """How much of the writers' time it is."""
         mid = self.share.mid if self.share is not None else 0.0
-        if mid >= BINDS and self.is_weighed:
-            return "binds"
-        held_up = self.unmeasured or (mid >= CONTRIBUTES and not self.is_weighed)
-        return "unmeasured" if held_up else "contributes" if mid >= CONTRIBUTES else "hint"
+        if mid >= BINDS:
+            return "binds" if self.is_weighed else "unmeasured"
+        return "unmeasured" if self.unmeasured else "contributes" if mid >= CONTRIBUTES else "hint"
 
     @property
     def at_most(self) -> float | None:
@@ -98,13 +97,18 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def weighed(found: Sequence[Finding]) -> list[Finding]:
-    """The same; a share that may be anything weighs only if it explains a finding that is known to bind."""
-    binding = {
-        one.name for one in found if one.strength == "binds" and one.share and not one.share.is_anything
-    }
+    """The same; a share that may be anything weighs only if it explains what is known to bind."""
+    known = [one for one in found if one.strength == "binds" and one.share and not one.share.is_anything]
+
+    def explains(one: Finding) -> bool:
+        return any(
+            effect.name in one.shows_in or not (effect.names_cause or {*effect.waits}.isdisjoint(one.waits))
+            for effect in known
+        )
+
     return [
         msgspec.structs.replace(one, is_weighed=False)
-        if one.share and one.share.is_anything and binding.isdisjoint(one.shows_in)
+        if one.strength == "binds" and one.share and one.share.is_anything and not explains(one)
         else one
         for one in found
     ]

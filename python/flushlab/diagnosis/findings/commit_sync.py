@@ -111,8 +111,8 @@ def _advice(syncs: bool, delays: Sequence[str], is_serial: bool) -> str:
         )
     if syncs and is_serial:
         return (
-            "Each wait for these rows lasts as long as such a commit: use a disk with faster syncs, or change the"
-            " rows less often. More connections gain nothing. Relaxed settings cost a guarantee."
+            "Each wait for these rows lasts as long as such a commit: use a disk with faster syncs, or change"
+            " the rows less often. More connections gain nothing. Relaxed settings cost a guarantee."
         )
     if not syncs:
         return "Syncs at commit are switched off already; look at the disk's writes and at replication."

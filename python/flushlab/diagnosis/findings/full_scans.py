@@ -54,8 +54,8 @@ def find(evidence: Evidence) -> Finding | None:
         shows_in=("row_locks", "cpu", "client"),
         seen=tuple(seen),
         advice=(
-            "Create an index on the columns of the WHERE clause, or the primary key that the table lacks. EXPLAIN"
-            " of the UPDATE or DELETE shows type ALL until then."
+            "Create an index on the columns of the WHERE clause, or the primary key that the table lacks."
+            " EXPLAIN of the UPDATE or DELETE shows type ALL until then."
         ),
     )
 

@@ -1,7 +1,7 @@
 """Redo capacity: the redo log is nearly full, so pages are flushed in a hurry and writers wait. Pure.
 
-InnoDB flushes faster from about 3/4 of the log on, and lets writers wait at a mark, `Redo.limit`. Only an age at
-that mark is evidence of waits. A single age, as files may have it, does not tell for how long.
+InnoDB flushes faster from about 3/4 of the log on, and lets writers wait at a mark, `Redo.limit`. Only an
+age at that mark is evidence of waits. A single age, as files may have it, does not tell for how long.
 """
 
 from __future__ import annotations
