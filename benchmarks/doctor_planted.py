@@ -77,6 +77,7 @@ class Kind:
 
     Attributes:
         finds: findings of which one has to be the first.
+        says: in the first one's title.
         load, mended_load: TOML of the transactions, without their setup.
         settings: of the server from the start; `mend` changes them.
         beside: what plants the bottleneck beside the load; left out when mended, if `mends_beside`.
@@ -105,6 +106,7 @@ class Kind:
     warm_s: float = 0.0
     settle_s: float = 0.0
     apart: bool = False
+    says: str = ""
 
 
 def one(sql: Sequence[Step], *, autocommit: bool = True, rows: int = 10_000) -> str:
@@ -400,6 +402,27 @@ def long_ddl(server: Sandbox) -> contextlib.AbstractContextManager[Any]:
     return repeatedly(server, create)
 
 
+def alter(server: Sandbox) -> contextlib.AbstractContextManager[Any]:
+    """An ALTER of another table, as long as the disk's bandwidth makes it, again and again."""
+
+    def rebuild(cursor: Any) -> None:
+        cursor.execute("ALTER TABLE other MODIFY c LONGTEXT NOT NULL, ALGORITHM=COPY")
+
+    with connection(server) as cursor:
+        cursor.execute("CREATE TABLE IF NOT EXISTS other AS SELECT * FROM t")
+    return repeatedly(server, rebuild)
+
+
+@contextlib.contextmanager
+def without_key(server: Sandbox) -> Iterator[None]:
+    """The table without its primary key."""
+    server.query("ALTER TABLE flushlab_txn.t DROP PRIMARY KEY")
+    try:
+        yield
+    finally:
+        server.query("ALTER TABLE flushlab_txn.t ADD PRIMARY KEY (id)")
+
+
 @contextlib.contextmanager
 def prepared_by_xa(server: Sandbox) -> Iterator[None]:
     """A transaction that XA PREPARE leaves without a connection, with the rows that the load wants."""
@@ -437,6 +460,12 @@ def _large_redo(build: str) -> Mapping[str, Value]:
     if build == "mysql@9.7":
         return {"innodb_redo_log_capacity": 2048 * MIB}
     return {"innodb_log_file_size": (2048 if build.startswith("mariadb") else 1024) * MIB}
+
+
+def _medium_redo(build: str) -> Mapping[str, Value]:
+    if build == "mysql@9.7":
+        return {"innodb_redo_log_capacity": 32 * MIB}
+    return {"innodb_log_file_size": (32 if build.startswith("mariadb") else 16) * MIB}
 
 
 def _small_log_buffer(build: str) -> Mapping[str, Value]:
@@ -483,6 +512,15 @@ KINDS: Mapping[str, Kind] = {
         settings=RELAXED,
         by_flavor=_delay(20_000),
         mend_by_flavor=_delay(0),
+    ),
+    "delay-before-the-sync": Kind(
+        ("commit_sync",),
+        one([UPDATE]),
+        settings=STRICT,
+        by_flavor=_delay(100_000),
+        mend_by_flavor=_delay(0),
+        disk="flush=3ms,write=0.1ms",
+        says="commits wait for binlog_",
     ),
     "redo-of-8-MB": Kind(
         ("redo_capacity",),
@@ -542,12 +580,49 @@ KINDS: Mapping[str, Kind] = {
         disk="iops=500",
         binlog=False,
     ),
+    "held-flushing": Kind(
+        ("page_flushing",),
+        one([UPDATE], rows=30_000),
+        settings={
+            **RELAXED,
+            "innodb_flush_method": "O_DIRECT",
+            "innodb_buffer_pool_size": 64 * MIB,
+            "innodb_io_capacity": 100,
+            "innodb_io_capacity_max": 100,
+            "innodb_max_dirty_pages_pct": 20,
+            "innodb_max_dirty_pages_pct_lwm": 0,
+        },
+        mend={"innodb_io_capacity": 4000, "innodb_io_capacity_max": 8000},
+        by_flavor=_medium_redo,
+        rows=30_000,
+        row_bytes=4000,
+        disk="write=0.2ms,flush=1ms",
+        binlog=False,
+        warm_s=30.0,
+    ),
     "hot-row": Kind(
         ("row_locks",),
         one(HOT, autocommit=False),
         one(SPREAD, autocommit=False),
         settings=RELAXED,
         threads=12,
+    ),
+    "hot-row-of-commits": Kind(
+        ("row_locks",),
+        one(["UPDATE t SET n = n + 1 WHERE id = 1"]),
+        one(["UPDATE t SET n = n + 1 WHERE id = :own"]),
+        settings=STRICT,
+        threads=12,
+        disk=SLOW,
+        says="one writer after the other",
+    ),
+    "no-primary-key": Kind(
+        ("full_scans",),
+        one([UPDATE]),
+        settings=RELAXED,
+        beside=without_key,
+        mends_beside=True,
+        says="find no index",
     ),
     "locking-reads": Kind(
         ("row_locks",),
@@ -661,6 +736,18 @@ KINDS: Mapping[str, Kind] = {
         beside=long_ddl,
         mends_beside=True,
         binlog=False,
+    ),
+    "alter-of-another-table": Kind(
+        ("ddl",),
+        one([(UPDATE, 5.0)]),
+        settings=RELAXED,
+        rows=100_000,
+        row_bytes=500,
+        disk="bandwidth=3M",
+        beside=alter,
+        mends_beside=True,
+        binlog=False,
+        says="ALTER",
     ),
     "left-by-xa": Kind(
         ("xa_transactions",),
@@ -814,7 +901,10 @@ def run(kind: Kind, build: str, given: argparse.Namespace, folder: Path) -> dict
     return {
         **_told(found),
         "first": first.name if first else None,
-        "is_first": first is not None and first.name in kind.finds and first.strength != "hint",
+        "is_first": first is not None
+        and first.name in kind.finds
+        and first.strength != "hint"
+        and kind.says in first.title,
         "bound": bound,
         "gain": gain,
         "violated": bound is not None and gain > bound,
