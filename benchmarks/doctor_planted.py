@@ -3,7 +3,7 @@ find any on healthy servers?
 
     python benchmarks/doctor_planted.py [--server mariadb@10.11]… [--kind NAME]… [--runs 3] [--seconds 30]
                                         [--rounds 2] [--budget MINUTES] [--json FILE] [--read FILE]
-                                        [--healthy]
+                                        [--healthy] [--calibrate] [--markdown FILE]
 
 Each kind starts a server with one bottleneck and a closed loop of connections. The doctor watches it for
 --seconds. Then the bottleneck is mended and planted again, --rounds times, and the throughput of both says
@@ -13,6 +13,10 @@ run on MariaDB 10.11 and MySQL 9.7, then on the others, then for a second time.
 
 With --healthy, servers that nothing is wrong with are watched instead. The clients' turn is no false finding:
 it is said of servers that wait for them. Needs root for the emulated disks.
+
+With --calibrate, nothing is mended: `compare --own-load` tries all changes that the first finding names,
+under the same load, for --compare seconds. Is the gain of the commits/s below the finding's bound? The table
+has each run. A change that needs a restart, or new connections, is not tried.
 """
 
 from __future__ import annotations
@@ -35,12 +39,13 @@ from typing import Any
 
 import pymysql
 
+import flushlab
 from flushlab.build import find_build
 from flushlab.datadir import DataRoot, limit_disk, own_disk
 from flushlab.diagnosis import sampling
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
 from flushlab.diagnosis.finding import Finding
-from flushlab.errors import FlushlabError, HarnessError
+from flushlab.errors import FlushlabError, HarnessError, UsageError
 from flushlab.machine.cgroup import group_of_self
 from flushlab.record import Value
 from flushlab.server import Sandbox
@@ -582,7 +587,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "held-flushing": Kind(
         ("page_flushing",),
-        one([UPDATE], rows=30_000),
+        one([BIG], rows=30_000),
         settings={
             **RELAXED,
             "innodb_flush_method": "O_DIRECT",
@@ -596,9 +601,9 @@ KINDS: Mapping[str, Kind] = {
         by_flavor=_medium_redo,
         rows=30_000,
         row_bytes=4000,
-        disk="write=0.2ms,flush=1ms",
+        disk="write=0.3ms,flush=4ms",
         binlog=False,
-        warm_s=30.0,
+        warm_s=10.0,
     ),
     "hot-row": Kind(
         ("row_locks",),
@@ -743,7 +748,7 @@ KINDS: Mapping[str, Kind] = {
         settings=RELAXED,
         rows=100_000,
         row_bytes=500,
-        disk="bandwidth=3M",
+        disk="bandwidth=3M,write=2ms,flush=4ms",
         beside=alter,
         mends_beside=True,
         binlog=False,
@@ -901,16 +906,123 @@ def run(kind: Kind, build: str, given: argparse.Namespace, folder: Path) -> dict
     return {
         **_told(found),
         "first": first.name if first else None,
-        "is_first": first is not None
-        and first.name in kind.finds
-        and first.strength != "hint"
-        and kind.says in first.title,
+        "is_first": _is_first(kind, first),
         "bound": bound,
         "gain": gain,
         "violated": bound is not None and gain > bound,
         "before": before,
         "after": after,
     }
+
+
+def calibrate(kind: Kind, build: str, given: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """One run of a kind: the first finding, its bound, and what its changes bring on the running server."""
+    with (
+        started(kind, build) as server,
+        kind.beside(server),
+        under(server, kind.load, kind.threads, folder) as load,
+    ):
+        if kind.warm_s:
+            load.slice(kind.warm_s)
+        found, _ = watched_meanwhile(server, load, given.seconds)
+        first = found.findings[0] if found.findings else None
+        share = first.share if first is not None else None
+        settings = dict(one for change in (first.changes if first else ()) for one in change.settings.items())
+        return {
+            **_told(found),
+            "first": first.name if first else None,
+            "is_first": _is_first(kind, first),
+            "share": share and [share.low, share.mid, share.high],
+            "bound": first.at_most if first else None,
+            "change": " ".join(f"{name}={value}" for name, value in settings.items()),
+            **(_tried(server, load, settings, given) if settings else {}),
+        }
+
+
+def _tried(
+    server: Sandbox, load: SlicedLoad, settings: Mapping[str, Value], given: argparse.Namespace
+) -> dict[str, Any]:
+    """The gain of changes under the load that goes on; why not, if they cannot be tried."""
+    over = threading.Event()
+
+    def drive() -> None:
+        while not over.is_set():
+            load.slice(5.0, lead_s=0.0)
+
+    thread = threading.Thread(target=drive)
+    thread.start()
+    try:
+        facts = flushlab.compare(
+            ["base", " ".join(f"{name}={value}" for name, value in settings.items())],
+            own_load=True,
+            allow_set_global=True,
+            defaults_file=server.endpoint.option_file,
+            duration=given.compare,
+            floor="throwaway",
+        )
+    except UsageError as error:
+        return {"not_tried": str(error)}
+    finally:
+        over.set()
+        thread.join()
+    arm = facts.arms[0]
+    if arm.throughput is None:
+        return {"not_tried": "no commits were counted"}
+    gain = arm.throughput.ratio
+    latency = arm.comparison.ratio.estimate if arm.comparison is not None else None
+    return {"gain": gain.estimate, "gain_low": gain.low, "gain_high": gain.high, "latency_gain": latency}
+
+
+def _is_first(kind: Kind, first: Finding | None) -> bool:
+    """Whether the finding is the one that was planted, and no hint."""
+    if first is None or first.strength == "hint":
+        return False
+    return first.name in kind.finds and kind.says in first.title
+
+
+def _calibration(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The runs as a table of Markdown, with the sums below."""
+    lines = [
+        "| server | planted | first bound right | its share of the time | at most | measured gain | inside |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        start = f"| {row['server']} | {row['kind']} |"
+        if "error" in row:
+            lines.append(f"{start} failed: {row['error']} | | | | |")
+            continue
+        share = "".join(
+            f"{mid:.0%} [{low:.0%}, {high:.0%}]" for low, mid, high in [row["share"] or ()] if mid
+        )
+        bound = f"{row['bound']:.2f}×" if row["bound"] else "no bound"
+        gain = row.get("not_tried") or "no change to try"
+        if "gain" in row:
+            gain = f"{row['gain']:.2f}× [{row['gain_low']:.2f}, {row['gain_high']:.2f}]"
+        inside = {True: "yes", False: "NO", None: ""}[_is_inside(row)]
+        right = "yes" if row["is_first"] else f"NO: {row['first']}"
+        lines.append(f"{start} {right} | {share} | {bound} | {gain} | {inside} |")
+    judged = [row for row in rows if "error" not in row]
+    inside = [one for row in judged if (one := _is_inside(row)) is not None]
+    lines.append("")
+    lines.append(
+        f"First bound right: {sum(row['is_first'] for row in judged)} of {len(judged)} runs."
+        f" Measured gain within the bound: {sum(inside)} of {len(inside)} runs with a bound and a change."
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _is_inside(row: Mapping[str, Any]) -> bool | None:
+    """Whether the measured gain is no more than the bound; None without one of the two."""
+    gain, bound = row.get("gain"), row.get("bound")
+    return None if gain is None or bound is None else bool(gain <= bound)
+
+
+def _sum_of_calibration(rows: Sequence[Mapping[str, Any]]) -> int:
+    """Prints the table; fails below the bars."""
+    sys.stdout.write(_calibration(rows))
+    inside = [one for row in rows if (one := _is_inside(row)) is not None]
+    right = sum(row.get("is_first", False) for row in rows)
+    return int(right < 0.9 * len(rows) or sum(inside) < 0.95 * len(inside))
 
 
 def _told(found: Diagnosis) -> dict[str, Any]:
@@ -943,6 +1055,9 @@ def main() -> int:
     parser.add_argument("--server", action="append", choices=FLAVORS)
     parser.add_argument("--kind", action="append", choices=(*KINDS, *HEALTHY))
     parser.add_argument("--healthy", action="store_true", help="servers that nothing is wrong with")
+    parser.add_argument("--calibrate", action="store_true", help="try the doctor's changes by --own-load")
+    parser.add_argument("--compare", type=float, default=60.0, help="seconds of such a comparison")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="for the table of --calibrate")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=2, help="of planted and mended")
     parser.add_argument("--seconds", type=float, default=30.0, help="that the doctor watches")
@@ -952,8 +1067,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="lines of JSON, one a run, as they come")
     given = parser.parse_args()
     if given.read is not None:
-        earlier = [json.loads(line) for line in given.read.read_text().splitlines()]
-        return (_sum_of_healthy if given.healthy else _sum)(earlier)
+        return _concluded([json.loads(line) for line in given.read.read_text().splitlines()], given)
     until_s = time.monotonic() + 60 * (given.budget or math.inf)
     rows: list[dict[str, Any]] = []
     signal.signal(signal.SIGALRM, _too_long)
@@ -969,6 +1083,15 @@ def main() -> int:
             if given.json is not None:
                 with given.json.open("a") as out:
                     out.write(json.dumps(row) + "\n")
+    return _concluded(rows, given)
+
+
+def _concluded(rows: Sequence[Mapping[str, Any]], given: argparse.Namespace) -> int:
+    """Prints what the runs say together."""
+    if given.calibrate and given.markdown is not None:
+        given.markdown.write_text(_calibration(rows))
+    if given.calibrate:
+        return _sum_of_calibration(rows)
     return (_sum_of_healthy if given.healthy else _sum)(rows)
 
 
@@ -987,8 +1110,10 @@ def _in_order(given: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 def _judge(name: str, build: str, given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """One run; what failed is a row too, so that the others go on."""
-    signal.setitimer(signal.ITIMER_REAL, MOST_S, MOST_S / 4)
-    judge, kind = (check, HEALTHY[name]) if given.healthy else (run, KINDS[name])
+    most_s = MOST_S + (3 * given.compare if given.calibrate else 0.0)
+    signal.setitimer(signal.ITIMER_REAL, most_s, MOST_S / 4)
+    judge = check if given.healthy else calibrate if given.calibrate else run
+    kind = (HEALTHY if given.healthy else KINDS)[name]
     try:
         try:
             return judge(kind, build, given, folder)
@@ -1001,7 +1126,7 @@ def _judge(name: str, build: str, given: argparse.Namespace, folder: Path) -> di
 
 
 def _too_long(*_: object) -> None:
-    raise TimeoutError(f"the run took longer than {MOST_S:.0f} s")
+    raise TimeoutError("the run took too long")
 
 
 def _sum(rows: Sequence[Mapping[str, Any]]) -> int:
@@ -1040,6 +1165,10 @@ def _line(row: Mapping[str, Any]) -> str:
         false = ", ".join(row["false"]) or "none"
         return f"{row['kind']:20} {row['server']:14} false: {false}  ({order})  {row['answer']}"
     bound = "-" if row["bound"] is None else f"{row['bound']:.2f}"
+    if "change" in row:
+        gain = row.get("not_tried") or f"gain {row.get('gain', math.nan):.2f}"
+        first = "first" if row["is_first"] else "NOT  "
+        return f"{row['kind']:20} {row['server']:14} {first}  at most {bound:>6}  {gain}  ({order})"
     return (
         f"{row['kind']:20} {row['server']:14} {'first' if row['is_first'] else 'NOT  '}  at most {bound:>6} "
         f" gain {row['gain']:6.2f}{'  VIOLATED' if row['violated'] else ''}  ({order})"
