@@ -998,9 +998,9 @@ def _calibration(rows: Sequence[Mapping[str, Any]]) -> str:
         gain = row.get("not_tried") or "no change to try"
         if "gain" in row:
             gain = f"{row['gain']:.2f}× [{row['gain_low']:.2f}, {row['gain_high']:.2f}]"
-        inside = {True: "yes", False: "NO", None: ""}[_is_inside(row)]
+        fits = {True: "yes", False: "NO", None: ""}[_is_inside(row)]
         right = "yes" if row["is_first"] else f"NO: {row['first']}"
-        lines.append(f"{start} {right} | {share} | {bound} | {gain} | {inside} |")
+        lines.append(f"{start} {right} | {share} | {bound} | {gain} | {fits} |")
     judged = [row for row in rows if "error" not in row]
     inside = [one for row in judged if (one := _is_inside(row)) is not None]
     lines.append("")
