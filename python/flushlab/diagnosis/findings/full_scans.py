@@ -15,6 +15,7 @@ from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK
 _ROWS_PER_CHANGE = 100.0
 """Below, an index would not gain much."""
 _MANY_LOCKS = 1000
+_SHORT = 0.5
 _OWN_ROWS_PER_S = 3000.0
 """That the doctor's own questions read, at most."""
 _TABLES = "SELECT * FROM performance_schema.table_io_waits_summary_by_index_usage WHERE INDEX_NAME IS NULL"
@@ -45,11 +46,16 @@ def find(evidence: Evidence) -> Finding | None:
     seen.append(
         Seen(f"{read / max(1.0, changed):,.0f} rows read in table scans for each changed one", _COUNTERS)
     )
-    waits = ("statement", ROW_LOCK)
+    waits, pressure = ("statement", ROW_LOCK), evidence.pressure
+    # Clients on the same machine wait for the processors that scans take.
+    is_short = pressure is not None and (pressure.cpu_pressure_share or 0.0) >= _SHORT
+    clients = ("client",) if is_short else ()
     return Finding(
         name="full_scans",
         title=f"updates or deletes{of} find no index: each reads and locks the whole table",
-        share=evidence.time.within(1 - changed / read, *waits, delays=("commit", "reading", PROCESSOR)),
+        share=evidence.time.within(
+            1 - changed / read, *waits, delays=("commit", "reading", PROCESSOR, *clients)
+        ),
         waits=waits,
         shows_in=("row_locks", "cpu", "client"),
         seen=tuple(seen),
