@@ -989,9 +989,8 @@ def _calibration(rows: Sequence[Mapping[str, Any]]) -> str:
         if "error" in row:
             lines.append(f"{start} failed: {row['error']} | | | | |")
             continue
-        share = "".join(
-            f"{mid:.0%} [{low:.0%}, {high:.0%}]" for low, mid, high in [row["share"] or ()] if mid
-        )
+        low, mid, high = row["share"] or (math.nan,) * 3
+        share = f"{mid:.0%} [{low:.0%}, {high:.0%}]" if row["share"] else "not measured"
         bound = f"{row['bound']:.2f}×" if row["bound"] else "no bound"
         gain = row.get("not_tried") or "no change to try"
         if "gain" in row:
@@ -1027,6 +1026,7 @@ def _told(found: Diagnosis) -> dict[str, Any]:
     """What the doctor said, for the lines of JSON."""
     return {
         "answer": found.answer,
+        "seen": [one.text for first in found.findings[:1] for one in first.seen],
         "order": [(one.name, one.strength, *_shown(one)) for one in found.findings],
         "connections": {name: round(mean, 2) for name, mean in found.evidence.time.connections.items()},
         "samples": found.evidence.time.samples,

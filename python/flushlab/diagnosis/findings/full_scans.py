@@ -1,7 +1,7 @@
 """Full scans: updates and deletes read a whole table for a few rows, and lock each row that they read. Pure.
 
-InnoDB locks every row that a statement searches. performance_schema counts reads and changes without an index
-by table; elsewhere the counters of all statements tell, with the locks of the transactions.
+InnoDB locks every row that a statement searches. performance_schema counts reads and changes
+without an index by table. Elsewhere, the counters of all statements and the locks of transactions tell.
 """
 
 from __future__ import annotations

@@ -37,8 +37,9 @@ def find(evidence: Evidence) -> Finding | None:
     if flushed is not None and capacity:
         text = f"{flushed:,.0f} pages/s are flushed, innodb_io_capacity is {capacity:,}"
         seen.append(Seen(text, "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_flushed'"))
-    # A disk that does not get that far gains nothing from more of it.
-    is_slower = capacity and flushed is not None and flushed >= 0.8 * capacity
+    # A disk that does not get that far gains nothing from more of it, nor does a server that goes beyond.
+    most = max(capacity or 0, evidence.after.variable("innodb_io_capacity_max") or 0)
+    is_slower = capacity and flushed is not None and 0.8 * capacity <= flushed <= 1.2 * most
     for_pages = free / max(1.0, (evidence.commits or 0.0) * evidence.seconds)
     for_redo = waiting_part(evidence)
     waits = ("statement", "commit") if for_redo > for_pages else ("statement",)

@@ -58,7 +58,7 @@ def find(evidence: Evidence) -> Finding | None:
         seen=tuple(seen),
         advice=(
             "More connections gain nothing here. Change the contended row last, right before COMMIT; a faster"
-            " commit shortens each turn. Spread a counter over several rows, or add its changes up first."
+            " commit shortens each wait. Spread a counter over several rows, or add its changes up first."
             if is_serial
             else "Shorten transactions that change the same rows: change contended rows last, and do no"
             " client work between statements. A faster commit shortens these waits."
