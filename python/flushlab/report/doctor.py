@@ -32,7 +32,7 @@ class FoundDocument(msgspec.Struct, frozen=True, kw_only=True):
         name: `commit_sync`, `row_locks`, …
         title: a line.
         strength: `binds`: a quarter of the writers' time or more; `contributes`: a tenth or more; `hint`:
-            less, or without a measured share; `unmeasured`: somebody is held up, and the share is unknown.
+            less, or without a measured share; `unmeasured`: somebody waits, and the share is unknown.
         share: of the writers' time, with a 95 % interval; null if it is not measured.
         at_most: most that the affected writers' throughput may grow to without this time, as a factor, at
             this number of connections; null if unknown.

@@ -646,13 +646,14 @@ def test_waits_for_a_counter_are_none_for_rows() -> None:
     assert [one.settings for one in found.changes] == [{"innodb_autoinc_lock_mode": 2}]
 
 
-def test_flushing_at_its_limit_is_raised_and_a_slower_disk_is_not() -> None:
+def test_flushing_at_its_limit_is_raised_but_neither_a_slower_disk_nor_what_goes_beyond() -> None:
     dirty = {"innodb_buffer_pool_pages_dirty": 900, "innodb_buffer_pool_pages_total": 1000}
     variables = {"innodb_max_dirty_pages_pct": "90", "innodb_io_capacity": "200"}
     for flushed, most, raised in (
         (2000, "400", [(800, 1600)]),
         (2000, "9000", [(800, None)]),
         (500, "400", []),
+        (9000, "400", []),
     ):
         seen = evidence(
             dirty | {"innodb_buffer_pool_pages_flushed": flushed},
