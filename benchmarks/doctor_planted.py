@@ -992,7 +992,7 @@ def _calibration(rows: Sequence[Mapping[str, Any]]) -> str:
         low, mid, high = row["share"] or (math.nan,) * 3
         share = f"{mid:.0%} [{low:.0%}, {high:.0%}]" if row["share"] else "not measured"
         bound = f"{row['bound']:.2f}×" if row["bound"] else "no bound"
-        gain = row.get("not_tried") or "no change to try"
+        gain = row.get("not_tried", "no change to try")
         if "gain" in row:
             gain = f"{row['gain']:.2f}× [{row['gain_low']:.2f}, {row['gain_high']:.2f}]"
         fits = {True: "yes", False: "NO", None: ""}[_is_inside(row)]
@@ -1164,7 +1164,7 @@ def _line(row: Mapping[str, Any]) -> str:
         return f"{row['kind']:20} {row['server']:14} false: {false}  ({order})  {row['answer']}"
     bound = "-" if row["bound"] is None else f"{row['bound']:.2f}"
     if "change" in row:
-        gain = row.get("not_tried") or f"gain {row.get('gain', math.nan):.2f}"
+        gain = f"gain {row['gain']:.2f}" if "gain" in row else row.get("not_tried", "no change to try")
         first = "first" if row["is_first"] else "NOT  "
         return f"{row['kind']:20} {row['server']:14} {first}  at most {bound:>6}  {gain}  ({order})"
     return (
