@@ -203,6 +203,13 @@ def test_metadata_locks_are_told_in_two_ways(rows: Any, found: Any) -> None:
     assert [(one.thread, one.kind, one.granted, one.of) for one in told] == found
 
 
+def test_changes_without_an_index_are_asked_for_where_performance_schema_is_on() -> None:
+    for told, is_asked in (("ON", True), ("OFF", False)):
+        asked = questions.doctor_questions(MYSQL97, {"performance_schema": told})
+        assert (questions.SCANS in {one.name for one in asked}) == is_asked
+    assert questions.parse_scans([(b"shop", "stock", 9000, 9)]) == {"shop.stock": (9000, 9)}
+
+
 def test_a_transaction_without_a_connection_that_runs_is_prepared() -> None:
     """MySQL 8.0.15, after XA PREPARE and the end of its connection."""
     rows = [
