@@ -3,7 +3,7 @@ find any on healthy servers?
 
     python benchmarks/doctor_planted.py [--server mariadb@10.11]… [--kind NAME]… [--runs 3] [--seconds 30]
                                         [--rounds 2] [--budget MINUTES] [--json FILE] [--read FILE]
-                                        [--healthy]
+                                        [--healthy] [--calibrate] [--markdown FILE]
 
 Each kind starts a server with one bottleneck and a closed loop of connections. The doctor watches it for
 --seconds. Then the bottleneck is mended and planted again, --rounds times, and the throughput of both says
@@ -13,6 +13,10 @@ run on MariaDB 10.11 and MySQL 9.7, then on the others, then for a second time.
 
 With --healthy, servers that nothing is wrong with are watched instead. The clients' turn is no false finding:
 it is said of servers that wait for them. Needs root for the emulated disks.
+
+With --calibrate, nothing is mended: `compare --own-load` tries all changes that the first finding names,
+under the same load, for --compare seconds. Is the gain of the commits/s below the finding's bound? The table
+has each run. A change that needs a restart, or new connections, is not tried.
 """
 
 from __future__ import annotations
@@ -35,12 +39,13 @@ from typing import Any
 
 import pymysql
 
+import flushlab
 from flushlab.build import find_build
 from flushlab.datadir import DataRoot, limit_disk, own_disk
 from flushlab.diagnosis import sampling
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
 from flushlab.diagnosis.finding import Finding
-from flushlab.errors import FlushlabError, HarnessError
+from flushlab.errors import FlushlabError, HarnessError, UsageError
 from flushlab.machine.cgroup import group_of_self
 from flushlab.record import Value
 from flushlab.server import Sandbox
@@ -77,6 +82,7 @@ class Kind:
 
     Attributes:
         finds: findings of which one has to be the first.
+        says: in the first one's title.
         load, mended_load: TOML of the transactions, without their setup.
         settings: of the server from the start; `mend` changes them.
         beside: what plants the bottleneck beside the load; left out when mended, if `mends_beside`.
@@ -105,6 +111,7 @@ class Kind:
     warm_s: float = 0.0
     settle_s: float = 0.0
     apart: bool = False
+    says: str = ""
 
 
 def one(sql: Sequence[Step], *, autocommit: bool = True, rows: int = 10_000) -> str:
@@ -400,6 +407,28 @@ def long_ddl(server: Sandbox) -> contextlib.AbstractContextManager[Any]:
     return repeatedly(server, create)
 
 
+def alter(server: Sandbox) -> contextlib.AbstractContextManager[Any]:
+    """An ALTER of another table that computes a column for half a minute, again and again."""
+
+    def rebuild(cursor: Any) -> None:
+        cursor.execute("ALTER TABLE other ADD x CHAR(128) AS (SHA2(REPEAT(c, 5000), 512)) STORED")
+        cursor.execute("ALTER TABLE other DROP COLUMN x")
+
+    with connection(server) as cursor:
+        cursor.execute("CREATE TABLE IF NOT EXISTS other AS SELECT * FROM t")
+    return repeatedly(server, rebuild)
+
+
+@contextlib.contextmanager
+def without_key(server: Sandbox) -> Iterator[None]:
+    """The table without its primary key."""
+    server.query("ALTER TABLE flushlab_txn.t DROP PRIMARY KEY")
+    try:
+        yield
+    finally:
+        server.query("ALTER TABLE flushlab_txn.t ADD PRIMARY KEY (id)")
+
+
 @contextlib.contextmanager
 def prepared_by_xa(server: Sandbox) -> Iterator[None]:
     """A transaction that XA PREPARE leaves without a connection, with the rows that the load wants."""
@@ -437,6 +466,12 @@ def _large_redo(build: str) -> Mapping[str, Value]:
     if build == "mysql@9.7":
         return {"innodb_redo_log_capacity": 2048 * MIB}
     return {"innodb_log_file_size": (2048 if build.startswith("mariadb") else 1024) * MIB}
+
+
+def _medium_redo(build: str) -> Mapping[str, Value]:
+    if build == "mysql@9.7":
+        return {"innodb_redo_log_capacity": 32 * MIB}
+    return {"innodb_log_file_size": (32 if build.startswith("mariadb") else 16) * MIB}
 
 
 def _small_log_buffer(build: str) -> Mapping[str, Value]:
@@ -483,6 +518,15 @@ KINDS: Mapping[str, Kind] = {
         settings=RELAXED,
         by_flavor=_delay(20_000),
         mend_by_flavor=_delay(0),
+    ),
+    "delay-before-the-sync": Kind(
+        ("commit_sync",),
+        one([UPDATE]),
+        settings=STRICT,
+        by_flavor=_delay(100_000),
+        mend_by_flavor=_delay(0),
+        disk="flush=3ms,write=0.1ms",
+        says="commits wait for binlog_",
     ),
     "redo-of-8-MB": Kind(
         ("redo_capacity",),
@@ -542,12 +586,49 @@ KINDS: Mapping[str, Kind] = {
         disk="iops=500",
         binlog=False,
     ),
+    "held-flushing": Kind(
+        ("page_flushing",),
+        one([BIG], rows=5_000),
+        settings={
+            **RELAXED,
+            "innodb_flush_method": "O_DIRECT",
+            "innodb_buffer_pool_size": 64 * MIB,
+            "innodb_io_capacity": 100,
+            "innodb_io_capacity_max": 100,
+            "innodb_max_dirty_pages_pct": 5,
+            "innodb_max_dirty_pages_pct_lwm": 0,
+        },
+        mend={"innodb_io_capacity": 4000, "innodb_io_capacity_max": 8000},
+        by_flavor=_medium_redo,
+        rows=5_000,
+        row_bytes=4000,
+        disk="write=0.3ms,flush=4ms",
+        binlog=False,
+        warm_s=10.0,
+    ),
     "hot-row": Kind(
         ("row_locks",),
         one(HOT, autocommit=False),
         one(SPREAD, autocommit=False),
         settings=RELAXED,
         threads=12,
+    ),
+    "hot-row-of-commits": Kind(
+        ("row_locks",),
+        one(["UPDATE t SET n = n + 1 WHERE id = 1"]),
+        one(["UPDATE t SET n = n + 1 WHERE id = :own"]),
+        settings=STRICT,
+        threads=12,
+        disk=SLOW,
+        says="one writer after the other",
+    ),
+    "no-primary-key": Kind(
+        ("full_scans",),
+        one([UPDATE]),
+        settings=RELAXED,
+        beside=without_key,
+        mends_beside=True,
+        says="find no index",
     ),
     "locking-reads": Kind(
         ("row_locks",),
@@ -661,6 +742,15 @@ KINDS: Mapping[str, Kind] = {
         beside=long_ddl,
         mends_beside=True,
         binlog=False,
+    ),
+    "alter-of-another-table": Kind(
+        ("ddl",),
+        one([(UPDATE, 5.0)]),
+        settings=RELAXED,
+        beside=alter,
+        mends_beside=True,
+        binlog=False,
+        says="ALTER",
     ),
     "left-by-xa": Kind(
         ("xa_transactions",),
@@ -814,7 +904,7 @@ def run(kind: Kind, build: str, given: argparse.Namespace, folder: Path) -> dict
     return {
         **_told(found),
         "first": first.name if first else None,
-        "is_first": first is not None and first.name in kind.finds and first.strength != "hint",
+        "is_first": _is_first(kind, first),
         "bound": bound,
         "gain": gain,
         "violated": bound is not None and gain > bound,
@@ -823,10 +913,120 @@ def run(kind: Kind, build: str, given: argparse.Namespace, folder: Path) -> dict
     }
 
 
+def calibrate(kind: Kind, build: str, given: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """One run of a kind: the first finding, its bound, and what its changes bring on the running server."""
+    with (
+        started(kind, build) as server,
+        kind.beside(server),
+        under(server, kind.load, kind.threads, folder) as load,
+    ):
+        if kind.warm_s:
+            load.slice(kind.warm_s)
+        found, _ = watched_meanwhile(server, load, given.seconds)
+        first = found.findings[0] if found.findings else None
+        share = first.share if first is not None else None
+        settings = dict(one for change in (first.changes if first else ()) for one in change.settings.items())
+        return {
+            **_told(found),
+            "first": first.name if first else None,
+            "is_first": _is_first(kind, first),
+            "share": share and [share.low, share.mid, share.high],
+            "bound": first.at_most if first else None,
+            "change": " ".join(f"{name}={value}" for name, value in settings.items()),
+            **(_tried(server, load, settings, given) if settings else {}),
+        }
+
+
+def _tried(
+    server: Sandbox, load: SlicedLoad, settings: Mapping[str, Value], given: argparse.Namespace
+) -> dict[str, Any]:
+    """The gain of changes under the load that goes on; why not, if they cannot be tried."""
+    over = threading.Event()
+
+    def drive() -> None:
+        while not over.is_set():
+            load.slice(5.0, lead_s=0.0)
+
+    thread = threading.Thread(target=drive)
+    thread.start()
+    try:
+        facts = flushlab.compare(
+            ["base", " ".join(f"{name}={value}" for name, value in settings.items())],
+            own_load=True,
+            allow_set_global=True,
+            defaults_file=server.endpoint.option_file,
+            duration=given.compare,
+            floor="throwaway",
+        )
+    except UsageError as error:
+        return {"not_tried": str(error)}
+    finally:
+        over.set()
+        thread.join()
+    arm = facts.arms[0]
+    if arm.throughput is None:
+        return {"not_tried": "no commits were counted"}
+    gain = arm.throughput.ratio
+    latency = arm.comparison.ratio.estimate if arm.comparison is not None else None
+    return {"gain": gain.estimate, "gain_low": gain.low, "gain_high": gain.high, "latency_gain": latency}
+
+
+def _is_first(kind: Kind, first: Finding | None) -> bool:
+    """Whether the finding is the one that was planted, and no hint."""
+    if first is None or first.strength == "hint":
+        return False
+    return first.name in kind.finds and kind.says in first.title
+
+
+def _calibration(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The runs as a table of Markdown, with the sums below."""
+    lines = [
+        "| server | planted | first bound right | its share of the time | at most | measured gain | inside |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        start = f"| {row['server']} | {row['kind']} |"
+        if "error" in row:
+            lines.append(f"{start} failed: {row['error']} | | | | |")
+            continue
+        low, mid, high = row["share"] or (math.nan,) * 3
+        share = f"{mid:.0%} [{low:.0%}, {high:.0%}]" if row["share"] else "not measured"
+        bound = f"{row['bound']:.2f}×" if row["bound"] else "no bound"
+        gain = row.get("not_tried", "no change to try")
+        if "gain" in row:
+            gain = f"{row['gain']:.2f}× [{row['gain_low']:.2f}, {row['gain_high']:.2f}]"
+        fits = {True: "yes", False: "NO", None: ""}[_is_inside(row)]
+        right = "yes" if row["is_first"] else f"NO: {row['first']}"
+        lines.append(f"{start} {right} | {share} | {bound} | {gain} | {fits} |")
+    judged = [row for row in rows if "error" not in row]
+    inside = [one for row in judged if (one := _is_inside(row)) is not None]
+    lines.append("")
+    lines.append(
+        f"First bound right: {sum(row['is_first'] for row in judged)} of {len(judged)} runs."
+        f" Measured gain within the bound: {sum(inside)} of {len(inside)} runs with a bound and a change."
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _is_inside(row: Mapping[str, Any]) -> bool | None:
+    """Whether the measured gain is no more than the bound; None without one of the two."""
+    gain, bound = row.get("gain"), row.get("bound")
+    return None if gain is None or bound is None else bool(gain <= bound)
+
+
+def _sum_of_calibration(rows: Sequence[Mapping[str, Any]]) -> int:
+    """Prints the table; fails below the bars."""
+    sys.stdout.write(_calibration(rows))
+    inside = [one for row in rows if (one := _is_inside(row)) is not None]
+    right = sum(row.get("is_first", False) for row in rows)
+    return int(right < 0.9 * len(rows) or sum(inside) < 0.95 * len(inside))
+
+
 def _told(found: Diagnosis) -> dict[str, Any]:
     """What the doctor said, for the lines of JSON."""
     return {
         "answer": found.answer,
+        "seen": [one.text for first in found.findings[:1] for one in first.seen],
         "order": [(one.name, one.strength, *_shown(one)) for one in found.findings],
         "connections": {name: round(mean, 2) for name, mean in found.evidence.time.connections.items()},
         "samples": found.evidence.time.samples,
@@ -853,6 +1053,9 @@ def main() -> int:
     parser.add_argument("--server", action="append", choices=FLAVORS)
     parser.add_argument("--kind", action="append", choices=(*KINDS, *HEALTHY))
     parser.add_argument("--healthy", action="store_true", help="servers that nothing is wrong with")
+    parser.add_argument("--calibrate", action="store_true", help="try the doctor's changes by --own-load")
+    parser.add_argument("--compare", type=float, default=60.0, help="seconds of such a comparison")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="for the table of --calibrate")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=2, help="of planted and mended")
     parser.add_argument("--seconds", type=float, default=30.0, help="that the doctor watches")
@@ -862,8 +1065,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="lines of JSON, one a run, as they come")
     given = parser.parse_args()
     if given.read is not None:
-        earlier = [json.loads(line) for line in given.read.read_text().splitlines()]
-        return (_sum_of_healthy if given.healthy else _sum)(earlier)
+        return _concluded([json.loads(line) for line in given.read.read_text().splitlines()], given)
     until_s = time.monotonic() + 60 * (given.budget or math.inf)
     rows: list[dict[str, Any]] = []
     signal.signal(signal.SIGALRM, _too_long)
@@ -879,6 +1081,15 @@ def main() -> int:
             if given.json is not None:
                 with given.json.open("a") as out:
                     out.write(json.dumps(row) + "\n")
+    return _concluded(rows, given)
+
+
+def _concluded(rows: Sequence[Mapping[str, Any]], given: argparse.Namespace) -> int:
+    """Prints what the runs say together."""
+    if given.calibrate and given.markdown is not None:
+        given.markdown.write_text(_calibration(rows))
+    if given.calibrate:
+        return _sum_of_calibration(rows)
     return (_sum_of_healthy if given.healthy else _sum)(rows)
 
 
@@ -897,8 +1108,10 @@ def _in_order(given: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 def _judge(name: str, build: str, given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """One run; what failed is a row too, so that the others go on."""
-    signal.setitimer(signal.ITIMER_REAL, MOST_S, MOST_S / 4)
-    judge, kind = (check, HEALTHY[name]) if given.healthy else (run, KINDS[name])
+    most_s = MOST_S + (3 * given.compare if given.calibrate else 0.0)
+    signal.setitimer(signal.ITIMER_REAL, most_s, MOST_S / 4)
+    judge = check if given.healthy else calibrate if given.calibrate else run
+    kind = (HEALTHY if given.healthy else KINDS)[name]
     try:
         try:
             return judge(kind, build, given, folder)
@@ -911,7 +1124,7 @@ def _judge(name: str, build: str, given: argparse.Namespace, folder: Path) -> di
 
 
 def _too_long(*_: object) -> None:
-    raise TimeoutError(f"the run took longer than {MOST_S:.0f} s")
+    raise TimeoutError("the run took too long")
 
 
 def _sum(rows: Sequence[Mapping[str, Any]]) -> int:
@@ -950,6 +1163,10 @@ def _line(row: Mapping[str, Any]) -> str:
         false = ", ".join(row["false"]) or "none"
         return f"{row['kind']:20} {row['server']:14} false: {false}  ({order})  {row['answer']}"
     bound = "-" if row["bound"] is None else f"{row['bound']:.2f}"
+    if "change" in row:
+        gain = f"gain {row['gain']:.2f}" if "gain" in row else row.get("not_tried", "no change to try")
+        first = "first" if row["is_first"] else "NOT  "
+        return f"{row['kind']:20} {row['server']:14} {first}  at most {bound:>6}  {gain}  ({order})"
     return (
         f"{row['kind']:20} {row['server']:14} {'first' if row['is_first'] else 'NOT  '}  at most {bound:>6} "
         f" gain {row['gain']:6.2f}{'  VIOLATED' if row['violated'] else ''}  ({order})"

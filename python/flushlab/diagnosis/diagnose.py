@@ -10,7 +10,7 @@ from flushlab.diagnosis.changes import guarantees_now, verdict_now
 from flushlab.diagnosis.circumstances import circumstances
 from flushlab.diagnosis.counted import CANNOT, NOTHING, answer_without_shares, at_the_moment
 from flushlab.diagnosis.evidence import STOPPED, Evidence
-from flushlab.diagnosis.finding import Finding
+from flushlab.diagnosis.finding import Finding, weighed
 from flushlab.diagnosis.findings import FINDINGS
 from flushlab.diagnosis.shares import times
 from flushlab.diagnosis.state import State, state_of
@@ -62,8 +62,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 def diagnose(evidence: Evidence) -> Diagnosis:
     """All findings on what was seen."""
-    every = [found for find in FINDINGS if (found := find(evidence)) is not None]
-    findings = in_order(every)
+    findings = in_order(weighed([found for find in FINDINGS if (found := find(evidence)) is not None]))
     return Diagnosis(
         answer=_answer(evidence, findings),
         doubts=tuple(_doubts(evidence, findings)),
@@ -86,10 +85,10 @@ def in_order(found: Iterable[Finding]) -> list[Finding]:
         is_news = one.name != "client" or one.strength != "binds" or not is_held_up
         return _ORDER[one.strength] if is_news else _CLIENTS
 
-    def rank(one: Finding) -> tuple[float, bool, float, bool]:
+    def rank(one: Finding) -> tuple[float, bool, bool, float, bool]:
         causes = [cause for cause in every if one.name in cause.shows_in and strength(cause) <= strength(one)]
         mids = [each.share.mid if each.share is not None else 0.0 for each in (one, *causes)]
-        return strength(one), not one.names_cause, -min(mids), bool(causes)
+        return strength(one), not one.is_weighed, not one.names_cause, -min(mids), bool(causes)
 
     return sorted(every, key=rank)
 
@@ -97,7 +96,7 @@ def in_order(found: Iterable[Finding]) -> list[Finding]:
 def _answer(evidence: Evidence, findings: list[Finding]) -> str:
     """What bounds; beside evidence of a wait without a share, never that nothing does."""
     text = _from_shares(evidence, findings) if evidence.time.is_sample else answer_without_shares(evidence)
-    held_up = [one.unmeasured for one in findings if one.strength == "unmeasured"]
+    held_up = [one.unmeasured for one in findings if one.strength == "unmeasured" and one.unmeasured]
     if evidence.interrupted.startswith(STOPPED):
         held_up.append(f"{STOPPED} after {evidence.seconds:.0f} s")
     if evidence.silent_s >= _SILENT_S:
@@ -129,6 +128,8 @@ def _from_shares(evidence: Evidence, findings: list[Finding]) -> str:
     if time.in_server < _BUSY:
         return f"{NOTHING} writes: the server is idle, {time.in_server:.2f} writers at work on average."
     binding = [one for one in findings if one.strength == "binds"]
+    if not binding and (maybe := next((one for one in findings if not one.is_weighed), None)):
+        return f"Writes may be bound: {maybe.title}. How much of the time this takes is not known."
     if not binding:
         executing = time.connections.get("statement", 0.0) / time.total
         return f"No single wait bounds writes: writers execute statements {executing:.0%} of their time."
@@ -161,7 +162,7 @@ def _doubts(evidence: Evidence, findings: list[Finding]) -> list[str]:
     names = {one.name for one in findings if one.strength == "binds"}
     if "cpu" in {one.name for one in findings} and names & {"commit_sync", "row_locks"}:
         found.append(
-            "the machine is short of processor time too: a commit that waits for a processor looks like one"
+            "the machine is short of processor time: a commit that waits for a processor looks like one"
             " that waits for a sync. An experiment on an idle machine separates the two"
         )
     if any(one.name == "cpu" and one.strength != "hint" for one in findings) and names - {"cpu"}:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -13,7 +13,7 @@ from flushlab.units import counted
 
 Strength = Literal["binds", "unmeasured", "contributes", "hint"]
 """`binds`: a quarter of the writers' time or more; `contributes`: a tenth or more; `hint`: less, or without a
-measured share. `unmeasured`: it holds somebody up, and its share is not known."""
+measured share. `unmeasured`: it holds somebody up, and its share is not known, or may be anything."""
 
 BINDS, CONTRIBUTES = 0.25, 0.1
 
@@ -65,6 +65,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         names_cause: a finding as strong that does comes before one that does not.
         is_proven: whether writers are seen to wait for this.
         shows_in: findings that this one explains, if it is as strong: they come behind it.
+        is_weighed: its share is known, or it explains a finding whose share is; see `weighed`.
     """
 
     name: str
@@ -78,13 +79,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     names_cause: bool = True
     is_proven: bool = True
     shows_in: tuple[str, ...] = ()
+    is_weighed: bool = True
 
     @property
     def strength(self) -> Strength:
         """How much of the writers' time it is."""
         mid = self.share.mid if self.share is not None else 0.0
         if mid >= BINDS:
-            return "binds"
+            return "binds" if self.is_weighed else "unmeasured"
         return "unmeasured" if self.unmeasured else "contributes" if mid >= CONTRIBUTES else "hint"
 
     @property
@@ -92,3 +94,21 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         """Factor that no mending exceeds at this number of connections; None without a measured share, or if
         that may be all of the time."""
         return None if self.share is None else self.share.at_most
+
+
+def weighed(found: Sequence[Finding]) -> list[Finding]:
+    """The same; a share that may be anything weighs only if it explains what is known to bind."""
+    known = [one for one in found if one.strength == "binds" and one.share and not one.share.is_anything]
+
+    def explains(one: Finding) -> bool:
+        return any(
+            effect.name in one.shows_in or not (effect.names_cause or {*effect.waits}.isdisjoint(one.waits))
+            for effect in known
+        )
+
+    return [
+        msgspec.structs.replace(one, is_weighed=False)
+        if one.strength == "binds" and one.share and one.share.is_anything and not explains(one)
+        else one
+        for one in found
+    ]

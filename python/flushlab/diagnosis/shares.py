@@ -35,6 +35,9 @@ _T_975 = 2.262
 """Student's t of 9 degrees of freedom at 97.5 %."""
 _ALL = 0.99
 """A share that may be so large leaves nothing to compute a bound from."""
+_ANYTHING = 0.9
+"""Width of an interval that says nothing."""
+_ALONE, _MOST_OF_IT, _ONES = 1.5, 0.6, 0.6
 _ALIKE = 0.5
 """Part of the gain of all affected writers that one of them may have at least."""
 _KNOWN = 30
@@ -68,6 +71,11 @@ class Share(msgspec.Struct, frozen=True):
         return 1.0 / (1.0 - most) if most < _ALL and self.proportional else None
 
     @property
+    def is_anything(self) -> bool:
+        """Whether it lies between about nothing and about all."""
+        return self.high - self.low >= _ANYTHING
+
+    @property
     def unbounded(self) -> str:
         """Why there is no bound, where there is none."""
         why = (
@@ -78,6 +86,12 @@ class Share(msgspec.Struct, frozen=True):
     def at_most_all(self, part: float) -> Share:
         """The share of something that is some part of this one, about so large: none of it to all of it."""
         return msgspec.structs.replace(self, low=0.0, mid=self.mid * min(1.0, part))
+
+    def part(self, part: float) -> Share:
+        """The share of a known part of this one; the bound stays."""
+        low, mid, high = (part * end for end in (self.low, self.mid, self.high))
+        bounding = self.high if self.bounding is None else self.bounding
+        return msgspec.structs.replace(self, low=low, mid=mid, high=high, bounding=bounding)
 
 
 def times(factor: float) -> str:
@@ -173,6 +187,17 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
     def in_server(self) -> float:
         """Mean number of writers that the server worked for."""
         return self.total - self.connections.get("client", 0.0)
+
+    @property
+    def is_serial(self) -> bool:
+        """Whether writers wait for row locks of one another: about one gets on at a time, each in its turn.
+
+        If one connection has most of the time outside of the locks, it holds up all others instead.
+        """
+        locked = self.connections.get(ROW_LOCK, 0.0)
+        outside = [one.split((ROW_LOCK,))[1] for one in self.each]
+        is_shared = 0 < max(outside, default=0.0) <= _ONES * sum(outside)
+        return is_shared and locked >= max(1.0, _MOST_OF_IT * self.total) and self.total - locked <= _ALONE
 
     def within(self, part: float, *waits: str, delays: tuple[str, ...] = ()) -> Share | None:
         """Share of something within these waits that takes about this part of them; see `share`.

@@ -32,7 +32,7 @@ class FoundDocument(msgspec.Struct, frozen=True, kw_only=True):
         name: `commit_sync`, `row_locks`, …
         title: a line.
         strength: `binds`: a quarter of the writers' time or more; `contributes`: a tenth or more; `hint`:
-            less, or without a measured share; `unmeasured`: seen to hold somebody up, whatever the share.
+            less, or without a measured share; `unmeasured`: somebody waits, and the share is unknown.
         share: of the writers' time, with a 95 % interval; null if it is not measured.
         at_most: most that the affected writers' throughput may grow to without this time, as a factor, at
             this number of connections; null if unknown.
@@ -271,7 +271,7 @@ def measured(found: Finding) -> str:
         )
         bound = f"Without it, {who} are at most {times(found.at_most)} as fast at this number of connections."
     low, mid, high = percent(share.low), percent(share.mid), percent(share.high)
-    return f"{verb}: {mid} [{low}, {high}] of the writers' time. {bound}"
+    return f"{verb}: {mid if found.is_weighed else 'within'} [{low}, {high}] of the writers' time. {bound}"
 
 
 def settings_text(change: Change) -> str:
@@ -283,7 +283,12 @@ def _finding(found: Finding, diagnosis: Diagnosis, *, full: bool) -> Iterator[st
     share = found.share
     said = ""
     if share is not None:
-        said = f": {percent(share.mid)} [{percent(share.low)}, {percent(share.high)}] of the time"
+        ends = f"{percent(share.low)}, {percent(share.high)}"
+        said = (
+            f": {percent(share.mid)} [{ends}] of the time"
+            if found.is_weighed
+            else f": within [{ends}] of the time"
+        )
         said += f", at most {times(found.at_most)}" if found.at_most is not None else ", no bound"
         if found.at_most is not None and share.affected is not None:
             said += f" for {share.affected} of {counted(diagnosis.evidence.time.writers, 'writer')}"

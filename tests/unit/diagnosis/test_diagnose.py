@@ -190,3 +190,18 @@ def test_a_cause_that_is_weaker_explains_nothing() -> None:
     other = Finding(name="metadata_locks", title="", share=Share(0.3, 0.4, 0.5))
     as_strong = msgspec.structs.replace(weak, share=Share(0.0, 0.5, 1.0))
     assert in_order([strong, other, as_strong]) == [as_strong, strong, other]
+
+
+def test_a_share_that_may_be_anything_neither_binds_nor_comes_first() -> None:
+    """0 % to 100 % of the executing time, beside a transaction that is known to hold somebody up."""
+    reads = {"innodb_buffer_pool_reads": 5_000, "com_update": 100, "handler_commit": 100}
+    executing = time_of([writer(1), writer(2)])
+    alone = diagnose(evidence(reads, write_time=executing))
+    assert [(one.name, one.strength) for one in alone.findings] == [("buffer_pool", "unmeasured")]
+    assert alone.answer.startswith("Writes may be bound: statements wait for the buffer pool")
+    assert alone.answer.endswith("How much of the time this takes is not known.")
+    left = {-7: msgspec.structs.replace(transaction(0, age_s=60), prepared=True, id=7)}
+    beside = diagnose(evidence(reads, write_time=executing, transactions=left))
+    assert [one.name for one in beside.findings] == ["xa_transactions", "buffer_pool"]
+    committing = diagnose(evidence(reads, write_time=time_of([writer(1, COMMITTING), writer(2)])))
+    assert committing.findings[0].name == "commit_sync"

@@ -11,7 +11,7 @@ from flushlab.diagnosis.changes import changes
 from flushlab.diagnosis.diagnose import diagnose
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding
-from flushlab.diagnosis.findings import FINDINGS, buffer_pool, commit_sync, redo_capacity
+from flushlab.diagnosis.findings import FINDINGS, buffer_pool, commit_sync, full_scans, redo_capacity
 from flushlab.diagnosis.monitor import Latch, Monitor
 from flushlab.diagnosis.shares import Share
 from flushlab.machine import Pressure
@@ -50,6 +50,11 @@ PLANTED: dict[str, dict[str, Any]] = {
     "commit_sync": {"write_time": time_of([writer(1, COMMITTING)])},
     "row_locks": {
         "after": {"innodb_row_lock_waits": 50, "innodb_row_lock_time": 9000},
+        "write_time": time_of([writer(1), writer(2)], row_locks=0.9),
+    },
+    "full_scans": {
+        "after": {"handler_read_rnd_next": 10_000_000, "handler_update": 500},
+        "transactions": {7: msgspec.structs.replace(transaction(7, modified=1), rows_locked=20_178)},
         "write_time": time_of([writer(1), writer(2)], row_locks=0.9),
     },
     "metadata_locks": {"write_time": time_of([writer(1)], [blocked("Waiting for table metadata lock")])},
@@ -258,13 +263,13 @@ def test_syncs_that_only_the_kernel_counts_are_shown() -> None:
         (
             MYSQL97,
             {"binlog_group_commit_sync_delay": "20000"},
-            "binary log, and for binlog_group_commit_sync_delay",
+            "binlog_group_commit_sync_delay (20.0 ms), and for the sync of redo log and binary log",
             {"binlog_group_commit_sync_delay": 0},
         ),
         (
             MARIADB,
             {"binlog_commit_wait_count": "20", "binlog_commit_wait_usec": "100000"},
-            "binary log, and for binlog_commit_wait_usec",
+            "binlog_commit_wait_usec (100.0 ms), and for the sync of redo log and binary log",
             {"binlog_commit_wait_count": 0},
         ),
         (
@@ -298,7 +303,7 @@ def test_a_delay_alone_is_waited_for() -> None:
     delayed = relaxed | {"binlog_group_commit_sync_delay": "20000"}
     found = commit_sync.find(evidence(variables=delayed, write_time=time_of([writer(1, COMMITTING)])))
     assert found is not None and found.names_cause
-    assert found.title == "commits wait for binlog_group_commit_sync_delay"
+    assert found.title == "commits wait for binlog_group_commit_sync_delay (20.0 ms)"
 
 
 def test_a_binary_log_in_innodb_has_no_sync_of_its_own() -> None:
@@ -641,13 +646,14 @@ def test_waits_for_a_counter_are_none_for_rows() -> None:
     assert [one.settings for one in found.changes] == [{"innodb_autoinc_lock_mode": 2}]
 
 
-def test_flushing_at_its_limit_is_raised_and_a_slower_disk_is_not() -> None:
+def test_flushing_at_its_limit_is_raised_but_neither_a_slower_disk_nor_what_goes_beyond() -> None:
     dirty = {"innodb_buffer_pool_pages_dirty": 900, "innodb_buffer_pool_pages_total": 1000}
     variables = {"innodb_max_dirty_pages_pct": "90", "innodb_io_capacity": "200"}
     for flushed, most, raised in (
         (2000, "400", [(800, 1600)]),
         (2000, "9000", [(800, None)]),
         (500, "400", []),
+        (9000, "400", []),
     ):
         seen = evidence(
             dirty | {"innodb_buffer_pool_pages_flushed": flushed},
@@ -743,3 +749,105 @@ def test_pages_from_disk_may_delay_commits_too() -> None:
     assert found.share is not None and statements is not None
     assert found.share.mid == pytest.approx(statements.mid)
     assert found.share.bounding is not None and found.share.bounding > statements.high
+
+
+SCANNING = {"handler_read_rnd_next": 10_000_000, "handler_update": 490, "handler_delete": 10}
+LOCKED = msgspec.structs.replace(transaction(7, modified=1), rows_locked=20_178)
+
+
+def test_a_scan_that_locks_the_table_comes_before_the_waits_for_its_rows() -> None:
+    """MariaDB 10.11: 20,178 rows locked for one that was changed."""
+    turns = time_of(*[[writer((one + at) % 8) for one in range(8)] for at in range(8)], row_locks=7.0)
+    waits = {"innodb_row_lock_waits": 700, "innodb_row_lock_time": 70_000}
+    seen = evidence(SCANNING | waits, transactions={7: LOCKED}, write_time=turns)
+    found = diagnose(seen).findings
+    assert [one.name for one in found[:2]] == ["full_scans", "row_locks"]
+    assert found[0].strength == "binds"
+    texts = [one.text for one in found[0].seen]
+    assert "a transaction held 20,178 row locks and had changed 1" in texts
+
+
+def test_the_table_that_is_scanned_is_named() -> None:
+    seen = evidence(SCANNING, write_time=time_of([writer(1)]))
+    before = msgspec.structs.replace(seen.before, scans={"shop.stock": (5_000, 5)})
+    after = msgspec.structs.replace(
+        seen.after, scans={"shop.stock": (9_000_000, 455), "shop.log": (50_000, 900)}
+    )
+    found = full_scans.find(msgspec.structs.replace(seen, before=before, after=after))
+    assert found is not None and "of table shop.stock find no index" in found.title
+    assert found.seen[0].text == "shop.stock: 8,995,000 rows read without an index, 450 changed"
+    unknown = msgspec.structs.replace(seen, after=after)
+    assert full_scans.find(unknown) is None, "totals since the server's start are no rate"
+
+
+def test_reports_that_scan_beside_writers_with_an_index_are_no_missing_index() -> None:
+    seen = evidence(SCANNING, transactions={7: transaction(7, modified=1)}, write_time=time_of([writer(1)]))
+    assert full_scans.find(seen) is None
+    scans = {"handler_read_rnd_next": 10_000_000, "handler_update": 5_000_000}
+    assert full_scans.find(evidence(scans, transactions={7: LOCKED}, write_time=time_of([writer(1)]))) is None
+
+
+def test_a_redo_log_below_the_mark_holds_nobody_up() -> None:
+    """MariaDB 10.11 at 81 % of the mark: how far it was, and no share."""
+    below = redo_capacity.find(evidence(checkpoint_ages=(75_000_000,) * 5, write_time=time_of([writer(1)])))
+    assert below is not None and below.share is None and below.strength == "hint"
+    assert below.title.startswith("the redo log was filled to 81% of the mark at which writers wait")
+    at_it = redo_capacity.find(evidence(checkpoint_ages=(92_000_000,) * 5, write_time=time_of([writer(1)])))
+    assert at_it is not None and at_it.share is not None and at_it.share.mid == 1.0
+    assert at_it.title.endswith("they wait for page flushing")
+
+
+def test_flushing_that_is_held_back_comes_before_the_redo_log_that_fills() -> None:
+    pages = {"innodb_buffer_pool_pages_dirty": 895, "innodb_buffer_pool_pages_total": 1000}
+    for age in (75_000_000, 92_000_000):
+        seen = evidence(
+            pages | {"innodb_buffer_pool_pages_flushed": 1000},
+            pages,
+            variables={"innodb_max_dirty_pages_pct": "90", "innodb_io_capacity": "100"},
+            checkpoint_ages=(age,) * 5,
+            write_time=time_of([writer(1)]),
+        )
+        found = diagnose(seen).findings
+        assert [one.name for one in found] == ["page_flushing", "redo_capacity"]
+        assert found[0].title.endswith("and innodb_io_capacity=100 holds flushing back")
+
+
+def test_one_row_that_all_write_to_lets_one_commit_at_a_time() -> None:
+    """Of eight writers, seven wait for the row, and the eighth for the sync of its commit."""
+    turns = [
+        [writer((at + one) % 8, COMMITTING if one == 0 else "updating") for one in range(8)]
+        for at in range(8)
+    ]
+    waits = {"innodb_row_lock_waits": 700, "innodb_row_lock_time": 70_000}
+    found = diagnose(evidence(waits, write_time=time_of(*turns, row_locks=7.0))).findings
+    assert [one.name for one in found[:2]] == ["row_locks", "commit_sync"]
+    assert found[0].title.endswith("they change the same rows, one writer after the other")
+    assert found[0].seen[-1].text == "1.0 writers get on at a time, on average; their time: commit 100%"
+    assert found[1].title.startswith("each commit holds row locks while it waits for the sync of")
+    assert (
+        "More connections gain nothing" in found[0].advice
+        and "More connections gain nothing" in found[1].advice
+    )
+
+
+def test_an_idle_holder_is_no_turn_of_writers() -> None:
+    held = [[writer(one) for one in range(1, 8)] + [client(0)]] * 7 + [[writer(0)] + [client(9)] * 1]
+    found = diagnose(
+        evidence({"innodb_row_lock_waits": 7}, write_time=time_of(*held, row_locks=6.0))
+    ).findings
+    rows = next(one for one in found if one.name == "row_locks")
+    assert rows.title == "writers wait for row locks" and rows.shows_in == ()
+
+
+def test_a_delay_longer_than_the_sync_comes_first() -> None:
+    delay = {"binlog_group_commit_sync_delay": "100000"}
+    seen = evidence(variables=delay, write_time=time_of([writer(1, COMMITTING)]))
+    for sync_s, says in ((0.006, "commits wait for binlog_group_commit"), (0.2, "commits wait for the sync")):
+        before, after = (
+            msgspec.structs.replace(
+                one, files={"binlog": FileEvents(syncs=count, bytes_written=0, sync_s=count * sync_s)}
+            )
+            for one, count in ((seen.before, 0), (seen.after, 100))
+        )
+        found = commit_sync.find(msgspec.structs.replace(seen, before=before, after=after))
+        assert found is not None and found.title.startswith(says)

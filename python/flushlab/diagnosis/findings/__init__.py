@@ -18,6 +18,7 @@ from flushlab.diagnosis.findings import (
     cpu_quota,
     ddl,
     disk,
+    full_scans,
     galera,
     idle_transactions,
     large_transactions,
@@ -40,6 +41,7 @@ from flushlab.diagnosis.findings import (
 FINDINGS: tuple[Callable[[Evidence], Finding | None], ...] = (
     disk.find,
     commit_sync.find,
+    full_scans.find,
     row_locks.find,
     auto_increment.find,
     metadata_locks.find,

@@ -33,6 +33,7 @@ _DELAYS: Mapping[str, Sequence[str]] = {
     "mariadb": ("binlog_commit_wait_count", "binlog_commit_wait_usec"),
 }
 """Settings that let a group of commits wait for more of them, if all are above 0: microseconds come last."""
+_USUAL_SYNC_S = 0.001
 _MOST = 0.5
 """Commits by autocommit, from which they are worth a word."""
 
@@ -63,11 +64,15 @@ def find(evidence: Evidence) -> Finding | None:
             for name in delays[-1:]
         ),
     ]
-    waited_for = [f"the sync of {' and '.join(logs)}"] if logs else []
-    waited_for += delays[-1:]
+    syncs = [f"the sync of {' and '.join(logs)}"] if logs else []
+    delay_us = evidence.after.variable(delays[-1]) or 0 if delays else 0
+    delay = [f"{name} ({format_latency(delay_us)})" for name in delays[-1:]]
+    waited_for = [*delay, *syncs] if delay_us > _sync_us(evidence) else [*syncs, *delay]
+    is_serial = bool(waited_for) and time.is_serial
     return Finding(
         name="commit_sync",
-        title=f"commits wait for {', and for '.join(waited_for)}"
+        title=("each commit holds row locks while it waits for " if is_serial else "commits wait for ")
+        + ", and for ".join(waited_for)
         if waited_for
         else "commits take time; whether they sync is not known"
         if unknown
@@ -76,7 +81,7 @@ def find(evidence: Evidence) -> Finding | None:
         names_cause=bool(waited_for),
         waits=waits,
         seen=tuple(seen),
-        advice=_advice(bool(logs) or unknown, delays),
+        advice=_advice(bool(logs) or unknown, delays, is_serial),
         changes=(*changes(evidence, *({name: 0} for name in delays[:1])), *_changes(evidence, logs)),
     )
 
@@ -87,11 +92,27 @@ def _delays(evidence: Evidence) -> Sequence[str]:
     return names if all(evidence.after.variable(name) for name in names) else ()
 
 
-def _advice(syncs: bool, delays: Sequence[str]) -> str:
+def _sync_us(evidence: Evidence) -> float:
+    """Mean time of a sync, the slower log's; that of a usual disk if the server does not tell."""
+    ends = [(evidence.before.files.get(kind), evidence.after.files.get(kind)) for kind in ("redo", "binlog")]
+    known = [
+        (after.sync_s - before.sync_s) / (after.syncs - before.syncs)
+        for before, after in ends
+        if before and after and after.syncs > before.syncs
+    ]
+    return 1e6 * max(known, default=_USUAL_SYNC_S)
+
+
+def _advice(syncs: bool, delays: Sequence[str], is_serial: bool) -> str:
     if delays:
         return (
             f"{delays[-1]} makes commit groups larger, but each commit slower. If few connections"
             " commit at the same time, the delay only adds latency. Removing it costs no guarantee."
+        )
+    if syncs and is_serial:
+        return (
+            "Each wait for these rows lasts as long as such a commit: use a disk with faster syncs, or change"
+            " the rows less often. More connections gain nothing. Relaxed settings cost a guarantee."
         )
     if not syncs:
         return "Syncs at commit are switched off already; look at the disk's writes and at replication."

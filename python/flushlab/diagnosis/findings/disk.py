@@ -36,6 +36,7 @@ def find(evidence: Evidence) -> Finding | None:
         if reached
         else "the disk is saturated, so requests queue",
         names_cause=bool(reached),
+        shows_in=("commit_sync",) if reached else (),
         share=evidence.time.within(part, "statement", "commit", "reading", delays=(ROW_LOCK,)),
         seen=tuple(seen),
         advice=(

@@ -48,6 +48,7 @@ def find(evidence: Evidence) -> Finding | None:
         title=f"{name} writes to the server's disk, which is busy {disk.utilisation:.0%} of the time",
         # Commits wait for syncs; statements may wait for pages that are written or read.
         share=evidence.time.within(part, "commit", delays=("statement", ROW_LOCK, PROCESSOR)),
+        waits=("commit",),
         seen=tuple(seen),
         advice=(
             f"flushlab cannot see whether writers wait for {name}. Stop it for a minute and run doctor again:"

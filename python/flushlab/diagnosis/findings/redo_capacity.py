@@ -1,8 +1,7 @@
 """Redo capacity: the redo log is nearly full, so pages are flushed in a hurry and writers wait. Pure.
 
-InnoDB flushes faster from about 3/4 of the log on, and lets writers wait at about 7/8; sync flushing was seen
-from 83 % on (percona/pmm 5648). A single age, as files may have it, tells that the log is full, and not for
-how long.
+InnoDB flushes faster from about 3/4 of the log on, and lets writers wait at a mark, `Redo.limit`. Only an
+age at that mark is evidence of waits. A single age, as files may have it, does not tell for how long.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK
 from flushlab.units import format_size
 
 _NEAR = 0.7
+_AT = 0.95
+"""Of the mark: writers that wait there begin and end in steps."""
 _ENOUGH = 3
 """Samples below which no part of the window is known."""
 
@@ -33,19 +34,17 @@ def find(evidence: Evidence) -> Finding | None:
     near = sum(age > _NEAR * limit for age in ages) / len(ages)
     if near < 0.1:
         return None
-    size = capacity or int(limit)
-    share = None
-    if len(ages) >= _ENOUGH:
-        share = evidence.time.within(near, "statement", "commit", delays=(ROW_LOCK, PROCESSOR))
+    size, highest, part = capacity or int(limit), max(ages) / limit, waiting_part(evidence)
+    share = evidence.time.within(part, "statement", "commit", delays=(ROW_LOCK, PROCESSOR)) if part else None
     return Finding(
         name="redo_capacity",
-        title="the redo log is nearly full: "
-        + ("pages are flushed in a hurry" if share is None else "writers wait for page flushing"),
+        title=f"the redo log was filled to {highest:.0%} of the mark at which writers wait: "
+        + ("they wait for page flushing" if part else "pages are flushed in a hurry"),
         share=share,
         waits=("statement", "commit"),
         seen=(
             Seen(
-                f"checkpoint age up to {format_size(max(ages))}, {max(ages) / limit:.0%} of the"
+                f"checkpoint age up to {format_size(max(ages))}, {highest:.0%} of the"
                 f" {format_size(int(limit))} at which writers wait"
                 + (f", above {_NEAR:.0%} in {near:.0%} of {len(ages)} samples" if len(ages) > 1 else ""),
                 "SHOW GLOBAL STATUS LIKE 'Innodb_%lsn'; -- MariaDB: LIKE 'Innodb_checkpoint%'",
@@ -54,6 +53,14 @@ def find(evidence: Evidence) -> Finding | None:
         advice="A larger redo log spreads page flushing over more time; recovery after a crash takes longer.",
         changes=changes(evidence, _larger(evidence, 8 * size)),
     )
+
+
+def waiting_part(evidence: Evidence) -> float:
+    """Part of the window in which the checkpoint's age was at the mark; 0 for too few samples."""
+    ages, limit = evidence.checkpoint_ages, evidence.after.redo.limit
+    if len(ages) < _ENOUGH or not limit:
+        return 0.0
+    return sum(age >= _AT * limit for age in ages) / len(ages)
 
 
 def _larger(evidence: Evidence, size: int) -> dict[str, int]:

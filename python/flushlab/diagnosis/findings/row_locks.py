@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen, wait
-from flushlab.diagnosis.waits import ROW_LOCK
+from flushlab.diagnosis.shares import WriteTime
+from flushlab.diagnosis.waits import ROW_LOCK, wait_words
 from flushlab.units import format_latency
 
 _STATUS = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock%'"
@@ -12,6 +13,7 @@ _OPEN = (
     "SELECT trx_mysql_thread_id, trx_state, trx_started, trx_rows_locked, trx_rows_modified"
     " FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 20"
 )
+_WORTH_A_WORD = 0.05
 _IDLE = "; it is idle, its client does something else"
 
 
@@ -40,16 +42,37 @@ def find(evidence: Evidence) -> Finding | None:
                 _OPEN,
             )
         )
+    is_serial = evidence.time.is_serial
+    if is_serial:
+        seen.append(Seen(_turns(evidence.time)))
     share, count = evidence.time.share(ROW_LOCK), max(len(waiting), int(ends[1] or 0))
     return Finding(
         name="row_locks",
-        title="writers wait for row locks",
+        title="writers wait for one another: they change the same rows, one writer after the other"
+        if is_serial
+        else "writers wait for row locks",
         share=share,
         waits=(ROW_LOCK,),
         unmeasured=f"{wait(count, 'transaction')} for row locks" if share is None and count else "",
+        shows_in=("commit_sync",) if is_serial else (),
         seen=tuple(seen),
         advice=(
-            "Shorten transactions that change the same rows: change contended rows last, and do no client"
-            " work between statements. A faster commit shortens these waits too."
+            "More connections gain nothing here. Change the contended row last, right before COMMIT; a faster"
+            " commit shortens each wait. Spread a counter over several rows, or add its changes up first."
+            if is_serial
+            else "Shorten transactions that change the same rows: change contended rows last, and do no"
+            " client work between statements. A faster commit shortens these waits."
         ),
     )
+
+
+def _turns(time: WriteTime) -> str:
+    """What writers do while they hold the row."""
+    held = {wait: mean for wait, mean in time.connections.items() if wait != ROW_LOCK}
+    whole = sum(held.values())
+    parts = [
+        f"{wait_words(wait)} {mean / whole:.0%}"
+        for wait, mean in sorted(held.items(), key=lambda one: -one[1])
+        if mean >= _WORTH_A_WORD * whole
+    ]
+    return f"{whole:.1f} writers get on at a time, on average; their time: {', '.join(parts)}"

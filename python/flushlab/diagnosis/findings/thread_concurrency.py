@@ -24,10 +24,11 @@ def find(evidence: Evidence) -> Finding | None:
     executing = sum(evidence.time.connections.get(one, 0.0) for one in _INSIDE)
     if executing <= limit:
         return None
+    share = evidence.time.share(*_INSIDE, delays=(ROW_LOCK,))
     return Finding(
         name="thread_concurrency",
         title=f"statements wait to enter InnoDB, which lets {limit} in",
-        share=evidence.time.within(1 - limit / executing, *_INSIDE, delays=(ROW_LOCK,)),
+        share=share and share.part(1 - limit / executing),
         waits=_INSIDE,
         seen=(
             Seen(

@@ -29,6 +29,7 @@ MOST_WAITS = 50
 """500 connections that wait for one row made MariaDB 10.11 take 107 ms for INNODB_TRX, with its lock system
 latched."""
 STATES, TRANSACTIONS, HISTORY = "states", "info_schema.innodb_trx", "history"
+SCANS = "perf_schema.index_io_waits"
 ASLEEP, METADATA_LOCKS = "asleep", "metadata_locks"
 ORIGINS, PERSISTED = "variable_origins", "perf_schema.persisted_variables"
 
@@ -265,7 +266,16 @@ def doctor_questions(identity: ServerIdentity, variables: Mapping[str, str]) -> 
     second, and open transactions."""
     asked = [one for one in questions(identity, variables) if one.name not in (THREADS, METRICS)]
     states, *others = _of_connections(identity, variables, every_s=0.1)
-    return (states, *asked, *others, *_origins(identity))
+    scans = Question(name=SCANS, every_s=5.0, forms=(_SCANS,), needs=PERFORMANCE_SCHEMA)
+    tables = (scans,) if _is_on(variables, "performance_schema") else ()
+    return (states, *asked, *others, *tables, *_origins(identity))
+
+
+_SCANS = (
+    "SELECT OBJECT_SCHEMA, OBJECT_NAME, COUNT_FETCH, COUNT_UPDATE + COUNT_DELETE"
+    " FROM performance_schema.table_io_waits_summary_by_index_usage"
+    " WHERE INDEX_NAME IS NULL AND COUNT_UPDATE + COUNT_DELETE > 0 ORDER BY COUNT_FETCH DESC LIMIT 20"
+)
 
 
 def live_questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Question, ...]:
@@ -509,6 +519,13 @@ def parse_locks(rows: Sequence[Sequence[Any]]) -> tuple[MetadataLock, ...]:
             )
         )
     return tuple(found)
+
+
+def parse_scans(rows: Sequence[Sequence[Any]]) -> dict[str, tuple[int, int]]:
+    """By table, rows that were read and rows that were changed without an index."""
+    return {
+        f"{_text(schema)}.{_text(name)}": (int(read), int(changed)) for schema, name, read, changed in rows
+    }
 
 
 def parse_origins(rows: Sequence[Sequence[Any]]) -> dict[str, Origin]:

@@ -59,6 +59,7 @@ _PARSERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     questions.TRANSACTIONS: ("transactions", questions.parse_transactions),
     questions.ASLEEP: ("asleep", questions.parse_states),
     questions.METADATA_LOCKS: ("locks", questions.parse_locks),
+    questions.SCANS: ("scans", questions.parse_scans),
     questions.ORIGINS: ("origins", questions.parse_origins),
     questions.PERSISTED: ("persisted", questions.parse_pairs),
     questions.HISTORY: ("history", questions.parse_history),

@@ -96,6 +96,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         states: connections at work, each by itself; None if they cannot be seen.
         transactions: open ones, the oldest first; None if they cannot be seen.
         asleep, locks: the connections that sleep longest and the metadata locks, while any are waited for.
+        scans: by table, rows read and rows changed without an index; None if the server does not tell.
         origins: where the values of variables came from; None if the server does not tell.
         persisted: values that the next start sets.
         history: transactions whose old row versions are not purged yet, where no status variable tells it.
@@ -124,6 +125,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     metrics: tuple[Metric, ...] = ()
     files: Mapping[str, FileEvents] = {}
     syncs: Mapping[str, int] | None = None
+    scans: Mapping[str, tuple[int, int]] | None = None
     origins: Mapping[str, Origin] | None = None
     persisted: Mapping[str, str] = {}
     history: int | None = None

@@ -10,6 +10,7 @@ import pytest
 from flushlab.telemetry.live import questions, session
 from flushlab.telemetry.live.questions import MOST_WAITS, Question, doctor_questions
 from flushlab.telemetry.live.session import Due, Session
+from tests.unit.telemetry.live.told import MYSQL97
 from tests.unit.watch.test_poller import REACH, Server
 
 WAITERS = "Innodb_row_lock_current_waits"
@@ -166,6 +167,13 @@ def test_who_holds_metadata_locks_is_asked_only_while_somebody_waits(monkeypatch
 def test_metadata_locks_are_told_in_two_ways(rows: Any, found: Any) -> None:
     told = questions.parse_locks(rows)
     assert [(one.thread, one.kind, one.granted, one.of) for one in told] == found
+
+
+def test_changes_without_an_index_are_asked_for_where_performance_schema_is_on() -> None:
+    for told, is_asked in (("ON", True), ("OFF", False)):
+        asked = questions.doctor_questions(MYSQL97, {"performance_schema": told})
+        assert (questions.SCANS in {one.name for one in asked}) == is_asked
+    assert questions.parse_scans([(b"shop", "stock", 9000, 9)]) == {"shop.stock": (9000, 9)}
 
 
 def test_a_transaction_without_a_connection_that_runs_is_prepared() -> None:
