@@ -52,7 +52,7 @@ class Probe(Connection):
         self.main = main
 
     def query(self, *_: Any, **__: Any) -> list[tuple[Any, ...]]:
-        sign = self.signs.pop(0)
+        sign = self.signs.pop(0) if self.signs else None
         if not self.signs:
             self.main.over.set()
         if sign is not None:
@@ -62,11 +62,11 @@ class Probe(Connection):
 
 def server_of(monkeypatch: pytest.MonkeyPatch, *signs: Exception | None) -> tuple[RemoteServer, list[str]]:
     """A server that gives these signs, and what it said of its silence."""
-    monkeypatch.setattr(remote, "SILENT_S", 0.001)
     main = Connection([*signs])
-    connections: Iterator[Any] = iter((main, *(Probe(main) for _ in signs)))
-    monkeypatch.setattr(RemoteServer, "_connection", lambda *_: next(connections))
+    monkeypatch.setattr(RemoteServer, "_connection", lambda *_: main)
     server, said = RemoteServer(from_nodes("mysql://me@db1:3306")[0]), list[str]()
+    monkeypatch.setattr(RemoteServer, "_connection", lambda *_: Probe(main))
+    monkeypatch.setattr(remote, "SILENT_S", 0.001)
     server.when_silent = lambda: said.append("silent")
     return server, said
 
