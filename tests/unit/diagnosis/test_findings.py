@@ -793,8 +793,24 @@ def test_the_cause_of_failures_is_the_error_that_the_server_counts() -> None:
     ("counters", "title"),
     [
         (
-            {"com_update": 100, "handler_rollback": 200, "com_rollback": 100, "binlog_commits": 0},
+            {
+                "com_update": 100,
+                "handler_rollback": 200,
+                "com_rollback": 100,
+                "handler_commit": 200,
+                "binlog_commits": 0,
+            },
             "nothing commits, because clients roll their transactions back",
+        ),
+        (  # No statement succeeds before the ROLLBACK.
+            {
+                "com_insert": 100,
+                "handler_rollback": 200,
+                "com_rollback": 100,
+                "handler_commit": 0,
+                "binlog_commits": 0,
+            },
+            "nothing commits, because statements fail",
         ),
         (
             {"com_update": 100, "handler_rollback": 200, "innodb_deadlocks": 90, "binlog_commits": 20},

@@ -113,6 +113,7 @@ def _why(evidence: Evidence, lost: float) -> tuple[str, str]:
         return f"statements fail: {most}", _RETRIED
     if (evidence.per_s("innodb_deadlocks") or 0.0) >= _OFTEN * lost:
         return "transactions end in deadlocks", _RETRIED
-    if (evidence.per_s("com_rollback") or 0.0) >= _OFTEN * lost:
+    asked = evidence.per_s("com_rollback") or 0.0
+    if asked >= _OFTEN * lost and (evidence.per_s("handler_commit") or 0.0) >= asked / 2:
         return "clients roll their transactions back", _RETRIED
     return "statements fail", f"The application's log has the errors. {_RETRIED}"
