@@ -27,8 +27,8 @@ _ALL = (*WAITS, ROW_LOCK)
 _TOO_LARGE = "ER_TRANS_CACHE_FULL"
 _ERRORS = "SELECT * FROM performance_schema.events_errors_summary_global_by_error"
 _SMALLER = (
-    "Commit fewer rows at once, or raise max_binlog_cache_size, which has no limit by default: new connections"
-    " take the new value."
+    "Commit fewer rows at once, or raise max_binlog_cache_size, which has no limit by default: new"
+    " connections take the new value."
 )
 _RETRIED = (
     "Against deadlocks, touch rows in one order, and keep transactions short; SHOW ENGINE INNODB STATUS has"
