@@ -132,6 +132,7 @@ def one(sql: Sequence[Step], *, autocommit: bool = True, rows: int = 10_000) -> 
 
 
 UPDATE = "UPDATE t SET n = n + 1 WHERE id = :id"
+OWN = "BETWEEN CONNECTION_ID() % 16 * 100 + 1 AND CONNECTION_ID() % 16 * 100 + 100"
 READ = one([("SELECT n FROM t WHERE id = :own", 100.0)])
 BIG = "UPDATE t SET n = n + 1, c = REPEAT(CHAR(97 + n % 26), LENGTH(c)) WHERE id = :id"
 
@@ -743,9 +744,9 @@ KINDS: Mapping[str, Kind] = {
         ("rollbacks",),
         READ,
         settings=RELAXED,
-        beside=lambda server: failing(server, "INSERT INTO s (c) SELECT c FROM t LIMIT 200"),
+        beside=lambda server: failing(server, BIG.replace("= :id", OWN)),
         mends_beside=True,
-        rows=200,
+        rows=1600,
         row_bytes=4000,
     ),
     "duplicate-keys": Kind(

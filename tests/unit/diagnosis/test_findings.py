@@ -785,6 +785,15 @@ def test_that_nothing_commits_comes_before_what_slows_the_failures(
     assert any("70 rollbacks/s" in one.text for one in first.seen)
 
 
+def test_a_limit_of_the_cache_is_told_where_mariadb_counts_no_use_of_it() -> None:
+    """MariaDB 10.11.19, for ten updates that were too large, each with its ROLLBACK, beside reads."""
+    counters = {"com_update": 10, "handler_rollback": 40, "com_rollback": 10, "binlog_commits": 0}
+    reads = {"handler_commit": 500, "com_select": 500, "binlog_cache_disk_use": 0}
+    found = found_in(failing(MARIADB, {**counters, **reads}, variables=LIMITED))["rollbacks"]
+    words = "perhaps by error 1197: max_binlog_cache_size is limited (256 KiB)"
+    assert found.title == f"nothing commits, because statements fail, {words}"
+
+
 def test_the_cause_of_failures_is_the_error_that_the_server_counts() -> None:
     seen = failing(MYSQL97, FAILING, variables=LIMITED)
     errors = {"ER_DUP_ENTRY": 900, "ER_LOCK_DEADLOCK": 4}
@@ -799,8 +808,24 @@ def test_the_cause_of_failures_is_the_error_that_the_server_counts() -> None:
     ("counters", "title"),
     [
         (
-            {"com_update": 100, "handler_rollback": 200, "com_rollback": 100, "binlog_commits": 0},
+            {
+                "com_update": 100,
+                "handler_rollback": 200,
+                "com_rollback": 100,
+                "handler_commit": 200,
+                "binlog_commits": 0,
+            },
             "nothing commits, because clients roll their transactions back",
+        ),
+        (  # No statement succeeds before the ROLLBACK.
+            {
+                "com_insert": 100,
+                "handler_rollback": 200,
+                "com_rollback": 100,
+                "handler_commit": 0,
+                "binlog_commits": 0,
+            },
+            "nothing commits, because statements fail",
         ),
         (
             {"com_update": 100, "handler_rollback": 200, "innodb_deadlocks": 90, "binlog_commits": 20},

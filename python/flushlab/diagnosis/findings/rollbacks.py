@@ -26,6 +26,10 @@ _LIMITED = 1 << 62
 _ALL = (*WAITS, ROW_LOCK)
 _TOO_LARGE = "ER_TRANS_CACHE_FULL"
 _ERRORS = "SELECT * FROM performance_schema.events_errors_summary_global_by_error"
+_SMALLER = (
+    "Commit fewer rows at once, or raise max_binlog_cache_size, which has no limit by default: new"
+    " connections take the new value."
+)
 _RETRIED = (
     "Against deadlocks, touch rows in one order, and keep transactions short; SHOW ENGINE INNODB STATUS has"
     " the last one. Without deadlocks, look for errors such as duplicate keys, and for the application's own"
@@ -103,16 +107,18 @@ def _why(evidence: Evidence, lost: float) -> tuple[str, str]:
     most = errors[0][0] if errors else ""
     limit = evidence.after.variable("max_binlog_cache_size")
     is_spilt = (evidence.per_s("binlog_cache_disk_use") or 0.0) >= _OFTEN * lost
-    if most == _TOO_LARGE or (not most and limit is not None and limit < _LIMITED and is_spilt):
-        size = f" ({format_size(limit)})" if limit is not None else ""
-        return f"transactions are larger than max_binlog_cache_size{size}: error 1197", (
-            "Commit fewer rows at once, or raise max_binlog_cache_size, which has no limit by default: new"
-            " connections take the new value."
-        )
+    size = f" ({format_size(limit)})" if limit is not None else ""
+    is_limited = limit is not None and limit < _LIMITED
+    if most == _TOO_LARGE or (not most and is_limited and is_spilt):
+        return f"transactions are larger than max_binlog_cache_size{size}: error 1197", _SMALLER
     if most:
         return f"statements fail: {most}", _RETRIED
     if (evidence.per_s("innodb_deadlocks") or 0.0) >= _OFTEN * lost:
         return "transactions end in deadlocks", _RETRIED
-    if (evidence.per_s("com_rollback") or 0.0) >= _OFTEN * lost:
+    asked = evidence.per_s("com_rollback") or 0.0
+    done = (evidence.per_s("handler_commit") or 0.0) - (evidence.per_s("com_select") or 0.0)
+    if asked >= _OFTEN * lost and done >= asked / 2:
         return "clients roll their transactions back", _RETRIED
+    if is_limited:  # MariaDB counts no use of the cache if the first statement is too large for it
+        return f"statements fail, perhaps by error 1197: max_binlog_cache_size is limited{size}", _SMALLER
     return "statements fail", f"The application's log has the errors. {_RETRIED}"
