@@ -20,7 +20,7 @@ LATENCY_S = 0.02
 PROGRAM = """
 import json, sys, time
 from pathlib import Path
-from flushlab.process import Guard
+from flushlab.process import Guard, Reach
 from flushlab.process.network import EmulatedNetwork
 
 network, guards, pids = EmulatedNetwork(0.02), [], []
@@ -31,8 +31,7 @@ for number in (1, 2, 3):
         log=Path("/dev/null"),
         cwd=Path("/"),
         environment={},
-        writes=None,
-        network="own",
+        reach=Reach(None, "own"),
         before_exec=network.end(number).attach,
     )
     pids.append(process.pid)

@@ -37,7 +37,7 @@ from flushlab.datadir.recording import Recording
 from flushlab.errors import FlushlabError, HarnessError, NoSpace, StorageError, UsageError
 from flushlab.machine import ownership
 from flushlab.machine.cgroup import group_of_self, memory_limit_bytes
-from flushlab.process import Guard, GuardedProcess, discard, make_lasting
+from flushlab.process import Guard, GuardedProcess, Reach, discard, make_lasting
 from flushlab.record import DiskProfile, Failure
 from flushlab.undo import undo_all
 from flushlab.units import counted
@@ -252,7 +252,7 @@ class _Disk:
                 log=self.own / "log",
                 cwd=self.own,
                 environment={},
-                writes=None,
+                reach=Reach(None),
                 before_exec=leave_memory_limit,
                 outlives_guard=self._outlives,
                 serves_disk=True,

@@ -1,6 +1,6 @@
 """Process: guarded children, so that no server outlives flushlab."""
 
-from flushlab.process.guard import Guard, GuardedProcess, Network
+from flushlab.process.guard import Guard, GuardedProcess, Network, Reach
 from flushlab.process.identity import ProcessIdentity, identify, myself, terminate
 from flushlab.process.janitor import reap
 from flushlab.process.passing import discard, make_lasting, passing_folder
@@ -11,6 +11,7 @@ __all__ = [
     "GuardedProcess",
     "Network",
     "ProcessIdentity",
+    "Reach",
     "RunRecord",
     "all_records",
     "discard",

@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import msgspec
 
@@ -32,7 +32,20 @@ from flushlab.process.janitor import reap_record
 from flushlab.process.run_record import RunRecord
 
 Network = Literal["none", "host", "own"]
-"""Access of a guarded program to networks."""
+
+
+class Reach(NamedTuple):
+    """What the kernel lets a guarded program reach.
+
+    Attributes:
+        writes: folders below which it may write, besides its log (`machine.confinement`); None: no limit.
+        network: `none`, it refuses connections; `host`; or `own`, a network that ends with the program and its
+            children (root only).
+    """
+
+    writes: Sequence[Path] | None
+    network: Network = "none"
+
 
 _GUARD_MAIN = Path(__file__).with_name("guard_main.py")
 _ANSWER_S = 120.0
@@ -86,10 +99,9 @@ class Guard:
         log: Path,
         cwd: Path,
         environment: Mapping[str, str],
-        writes: Sequence[Path] | None,
+        reach: Reach,
         before_exec: Callable[[int], None] | None = None,
         outlives_guard: bool = False,
-        network: Network = "none",
         serves_disk: bool = False,
     ) -> GuardedProcess:
         """Starts a program in a session of its own, as the servers' user, with stdin closed.
@@ -100,12 +112,9 @@ class Guard:
             argv: the first word is an absolute path.
             log: stdout and stderr are appended to it.
             environment: the whole environment, on top of PATH.
-            writes: folders below which it may write, besides its log; the kernel refuses all others
-                (`machine.confinement`). None: no limit.
+            reach: folders and networks; the kernel refuses all others.
             before_exec: called with the pid while the process waits (to put it into a cgroup).
             outlives_guard: for a process that will be released; it is not killed when the guard dies.
-            network: access to networks: `none`, the kernel refuses connections; `host`; or `own`, a network
-                that ends with the program and its children (root only).
             serves_disk: it keeps flushlab's user, and is the last that the kernel kills for want of memory.
 
         Raises:
@@ -121,10 +130,10 @@ class Guard:
             "gid": gid,
             "log": str(log),
             "dies_with_guard": not outlives_guard,
-            "connects": network != "none",
-            "own_network": network == "own",
+            "connects": reach.network != "none",
+            "own_network": reach.network == "own",
             "serves_disk": serves_disk,
-            "writes": None if writes is None else [str(folder) for folder in writes],
+            "writes": None if reach.writes is None else [str(folder) for folder in reach.writes],
         }
         self._send({"spawn": order})
         pid = int(self._receive("pid")["pid"])

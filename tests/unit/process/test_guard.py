@@ -15,7 +15,7 @@ import pytest
 from flushlab.errors import HarnessError, UsageError
 from flushlab.machine import server_user
 from flushlab.machine.confinement import available
-from flushlab.process import Guard, GuardedProcess, all_records, identify, run_folder
+from flushlab.process import Guard, GuardedProcess, Reach, all_records, identify, run_folder
 from flushlab.process.guard import strike
 from flushlab.process.identity import ProcessIdentity
 from tests.left import processes_of
@@ -34,7 +34,7 @@ def guard() -> Iterator[Guard]:
 
 def run(guard: Guard, script: str, writes: Sequence[Path] | None = None) -> GuardedProcess:
     log = run_folder() / guard.name / "log"
-    return guard.spawn(["/bin/sh", "-c", script], log=log, cwd=Path("/"), environment={}, writes=writes)
+    return guard.spawn(["/bin/sh", "-c", script], log=log, cwd=Path("/"), environment={}, reach=Reach(writes))
 
 
 def output(guard: Guard, script: str) -> str:
@@ -79,7 +79,11 @@ def test_closing_removes_folder_and_record(guard: Guard) -> None:
 def test_program_that_cannot_be_executed_is_an_error(guard: Guard) -> None:
     with pytest.raises(HarnessError, match=r"/nonexistent could not be executed: FileNotFoundError"):
         guard.spawn(
-            ["/nonexistent"], log=run_folder() / "it" / "log", cwd=Path("/"), environment={}, writes=None
+            ["/nonexistent"],
+            log=run_folder() / "it" / "log",
+            cwd=Path("/"),
+            environment={},
+            reach=Reach(None),
         )
 
 
@@ -110,7 +114,9 @@ def test_it_ignores_and_blocks_no_signals(guard: Guard) -> None:
 
 def test_environment_is_what_was_given_and_path(guard: Guard) -> None:
     log = run_folder() / "it" / "log"
-    process = guard.spawn(["/usr/bin/env"], log=log, cwd=Path("/"), environment={"ONLY": "this"}, writes=None)
+    process = guard.spawn(
+        ["/usr/bin/env"], log=log, cwd=Path("/"), environment={"ONLY": "this"}, reach=Reach(None)
+    )
     assert process.wait(PATIENCE_S) == 0
     names = {line.split("=")[0] for line in log.read_text().splitlines()}
     assert names == {"ONLY", "PATH"}
@@ -126,7 +132,7 @@ def test_record_names_the_process_before_it_executes(guard: Guard) -> None:
 
     log = run_folder() / "it" / "log"
     process = guard.spawn(
-        ["/bin/true"], log=log, cwd=Path("/"), environment={}, writes=None, before_exec=look
+        ["/bin/true"], log=log, cwd=Path("/"), environment={}, reach=Reach(None), before_exec=look
     )
     assert seen == [process.identity]
     assert b"guard_main" in programs[0], "it was still a copy of the guard"
@@ -171,7 +177,7 @@ def test_folder_that_took_the_place_of_a_sandboxs_own_is_left(guard: Guard, priv
 def test_released_process_lives_on(guard: Guard) -> None:
     log = run_folder() / "it" / "log"
     process = guard.spawn(
-        ["/bin/sleep", "600"], log=log, cwd=Path("/"), environment={}, writes=None, outlives_guard=True
+        ["/bin/sleep", "600"], log=log, cwd=Path("/"), environment={}, reach=Reach(None), outlives_guard=True
     )
     guard.release()
     guard.close()
@@ -210,10 +216,10 @@ def test_forked_child_does_not_keep_the_guard_alive(guard: Guard) -> None:
 OWNER = """
 import sys
 from pathlib import Path
-from flushlab.process import Guard, run_folder
+from flushlab.process import Guard, Reach, run_folder
 folder = run_folder() / "it"
 guard = Guard("it", [folder])
-process = guard.spawn(["/bin/sleep", "600"], log=folder / "log", cwd=Path("/"), environment={}, writes=None)
+process = guard.spawn(["/bin/sleep", "600"], log=folder / "log", cwd=Path("/"), environment={}, reach=Reach(None))
 print(process.pid, flush=True)
 sys.stdin.readline()
 %s

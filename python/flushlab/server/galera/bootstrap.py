@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from flushlab.errors import StartFailed, StorageError
-from flushlab.process import Guard
+from flushlab.process import Guard, Reach
 from flushlab.server.sandbox import failures, log
 from flushlab.server.sandbox.grastate import NOWHERE, State, recovered
 from flushlab.server.sandbox.sandbox import Sandbox
@@ -109,8 +109,8 @@ def recover(node: Sandbox) -> State:
             log=node.log,
             cwd=node.datadir,
             environment=node.membership.environment(node.build),
-            writes=node.folders,
-            network="host",  # it tries whether somebody answers at the socket that the killed node left
+            # It tries whether somebody answers at the socket that the killed node left.
+            reach=Reach(node.folders, "host"),
         )
         code = process.wait(_LIMIT_S)
     said = log.since(node.log, before)

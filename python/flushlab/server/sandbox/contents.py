@@ -17,7 +17,7 @@ from flushlab.datadir import Restored, Snapshot, SnapshotKey, Snapshots
 from flushlab.datadir.restore import copy_tree
 from flushlab.errors import NoSpace, SnapshotDamaged, StartFailed
 from flushlab.machine import server_user
-from flushlab.process import Guard, run_folder
+from flushlab.process import Guard, Reach, run_folder
 from flushlab.record import Value
 from flushlab.server.sandbox import log
 from flushlab.server.sandbox.account import write_private
@@ -93,7 +93,7 @@ def initialise(build: Build, layout: Mapping[str, Value], target: Path) -> None:
             log=folder / "log",
             cwd=temporary,
             environment={**build.environment, "TMPDIR": str(temporary), "HOME": str(temporary)},
-            writes=(target, temporary),
+            reach=Reach((target, temporary)),
         )
         code = process.wait(_LIMIT_S)
         if code != 0:

@@ -15,7 +15,7 @@ import pymysql
 
 from flushlab.errors import FlushlabError, StartFailed
 from flushlab.machine import server_user
-from flushlab.process import Guard, Network
+from flushlab.process import Guard, Network, Reach
 from flushlab.record import Endpoint
 from flushlab.server.control import (
     ConnectionGone,
@@ -88,10 +88,9 @@ class Start:
                 "HOME": str(paths.server_folder),
                 "TMPDIR": str(paths.temporary),
             },
-            writes=paths.of_server,
+            reach=Reach(paths.of_server, network),
             before_exec=self._attach,
             outlives_guard=self.spec.instance.kept,
-            network=network,
         )
 
     @property
