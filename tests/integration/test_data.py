@@ -53,9 +53,8 @@ def test_a_schema_that_is_hard_to_write_to_is_written_to_without_an_error(server
     assert measured.load is not None and measured.stand_in is not None
     assert measured.load.errors == ()
     assert done["Handler_delete"] >= done["Com_delete"] > 0, "every DELETE finds its row"
-    assert done["Handler_read_rnd_next"] < 15_000, (
-        "tables are read once, into the buffer pool, and not scanned"
-    )
+    # Scans for the writes of one of the tables would read some 20 rows for each of all events.
+    assert done["Handler_read_rnd_next"] < 8 * measured.load.events, "tables are not scanned"
 
     tables = {one.name.removeprefix("hard."): one for one in measured.stand_in.tables}
     whole = {"binary_key", "line", "numbers", "parted", "tàble `%s?", "text_key", "times", "tree", "watched"}

@@ -39,8 +39,8 @@ class Reach(NamedTuple):
 
     Attributes:
         writes: folders below which it may write, besides its log (`machine.confinement`); None: no limit.
-        network: `none`, it refuses connections; `host`; or `own`, a network that ends with the program and its
-            children (root only).
+        network: `none`, it refuses connections; `host`; or `own`, a network that ends with the program and
+            its children (root only).
     """
 
     writes: Sequence[Path] | None

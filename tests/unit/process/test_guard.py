@@ -219,7 +219,8 @@ from pathlib import Path
 from flushlab.process import Guard, Reach, run_folder
 folder = run_folder() / "it"
 guard = Guard("it", [folder])
-process = guard.spawn(["/bin/sleep", "600"], log=folder / "log", cwd=Path("/"), environment={}, reach=Reach(None))
+log, anywhere = folder / "log", Reach(None)
+process = guard.spawn(["/bin/sleep", "600"], log=log, cwd=Path("/"), environment={}, reach=anywhere)
 print(process.pid, flush=True)
 sys.stdin.readline()
 %s
