@@ -21,7 +21,8 @@ from tests.conftest import StartSandbox, flavors, require_build
 from tests.contract.test_check_soak import option_of
 from tests.planted import Planted
 
-SERVERS = flavors("mariadb@10.11", "mysql@8.0", "mysql@9.7", "mysql@5.7", "mariadb@11.8", first=3)
+ALL = ("mariadb@10.11", "mysql@8.0", "mysql@9.7", "mysql@5.7", "mariadb@11.8")
+SERVERS = flavors(*ALL, first=2)
 FILES = int(os.environ.get("FLUSHLAB_STARTED_FILES") or 0)
 SEED = int(os.environ.get("FLUSHLAB_OPTION_FILES_SEED", "34"))
 PREFIXES = ("", "loose-", "skip-", "enable_", "disable-", "maximum-", "loose_skip-")
@@ -43,8 +44,8 @@ def started(file: Path, name: str, *lines: str) -> tuple[Judged, Started]:
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_binary_logs_elsewhere_are_tried_inside(name: str, planted: Planted, tmp_path: Path) -> None:
-    for spelled in ("log_bin = ", "log-bin=", "loose_log_bin='", 'log-bin = "'):
-        end = spelled[-1] if spelled[-1] in "'\"" else ""
+    for spelled in ("log_bin = ", "loose_log-bin='"):
+        end = spelled[-1].strip()
         _, told = started(tmp_path / "my.cnf", name, f"{spelled}{planted.folder}/bin{end}", "server_id = 7")
         assert (told.ran, told.refusal, told.moved) == (True, "", ("log_bin",))
         assert planted.changes() == []
@@ -70,7 +71,7 @@ def test_no_option_of_the_server_reaches_a_file_of_theirs(
 
 
 @pytest.mark.skipif(not available(), reason="this kernel has no Landlock")
-@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("name", flavors(*ALL, first=1))
 @pytest.mark.parametrize(
     "words",
     [
@@ -132,7 +133,7 @@ def line_of(chance: random.Random, build: Build, planted: Planted) -> str:
 
 
 @pytest.mark.soak("FLUSHLAB_STARTED_FILES")
-@pytest.mark.parametrize("name", ("mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@11.8"))
+@pytest.mark.parametrize("name", ALL)
 def test_generated_files_touch_nothing_of_theirs(
     name: str, planted: Planted, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
