@@ -45,6 +45,14 @@ def test_a_dry_run_of_tune() -> None:
     check("forecast-tune.txt", text_of(forecast.render(facts, OUT)))
 
 
+def test_a_dry_run_says_what_raises_the_users_settings_to_the_floor() -> None:
+    assert FACTS.tuning is not None
+    tuning = msgspec.structs.replace(FACTS.tuning, raised_why=("sync_binlog = 1 so that …",))
+    facts = msgspec.structs.replace(FACTS, floor="strict", tuning=tuning, forecast=LONG)
+    shown = text_of(forecast.render(facts, OUT))
+    assert "Your settings do not meet strict. It would raise them:\n  sync_binlog = 1 so that …\n" in shown
+
+
 def test_a_dry_run_of_a_series_that_only_its_first_run_can_time() -> None:
     found = Forecast(
         arms=(PlannedArm(name="A default"), PlannedArm(name="J ZFS", why="there is no ZFS here", runs=False)),

@@ -118,14 +118,26 @@ def _require_quoted(spec: SuiteSpec) -> None:
     """Refuses files in the place of the command: the shell has replaced the pattern of --inputs by them."""
     inputs, words = spec.throwaway.inputs, spec.command
     files = words[: words.index("--")] if "--" in words else words[:1]
-    if not inputs or not files or not all(Path(one).is_file() for one in files):
-        return
-    folder, suffix = Path(inputs[-1]).parent, Path(inputs[-1]).suffix
-    if Path(files[0]).suffix == suffix or not os.access(files[0], os.X_OK):
+    if not inputs or not files or not all(Path(one).exists() for one in (inputs[-1], *files)):
+        return  # a pattern that is still one was quoted
+    given, first = Path(inputs[-1]), Path(files[0])
+    alike = "--" in words and (first.parent, first.suffix) == (given.parent, given.suffix)
+    if alike or first.is_dir() or not os.access(first, os.X_OK):
         raise UsageError(
-            f"{files[0]} is an input, not the command: the shell has replaced the pattern of --inputs",
-            hint=f"quote it, for example --inputs '{folder / f'*{suffix}'}'",
+            f"{first} is an input, not the command: the shell has replaced the pattern of --inputs",
+            hint=f"quote it, for example --inputs '{_pattern(given, first)}'",
         )
+
+
+def _pattern(one: Path, other: Path) -> str:
+    """That both paths match."""
+    if one.is_dir():
+        return f"{one.parent / '**'}"
+    if len(one.parts) != len(other.parts) or one.parent == other.parent:
+        return f"{one.parent / f'*{one.suffix}'}"
+    folders = zip(one.parts[:-1], other.parts[:-1], strict=True)
+    name = one.name if one.name == other.name else f"*{one.suffix}"
+    return "/".join([*(here if here == there else "*" for here, there in folders), name])
 
 
 def _exit_code(result: SuiteResult) -> int:

@@ -71,6 +71,7 @@ _HINTS: dict[int, str] = {
     **dict.fromkeys(
         (1044, 1142, 1227), "the account may not do this in a sandbox: remove the statement from the dump"
     ),
+    1100: "its LOCK TABLES leaves out a table or sequence that the rows need: make it with --skip-add-locks",
     1046: "the dump does not say which database: make it with mysqldump --databases NAME",
     1049: "the dump uses a database that it does not create: make it with mysqldump --databases NAME",
     1153: "a statement is larger than 1 GiB: make the dump with --max-allowed-packet=64M",

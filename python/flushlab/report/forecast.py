@@ -57,6 +57,7 @@ def render(facts: CampaignFacts, writes: Mapping[str, str]) -> RenderableType:
     forecast = _forecast(facts)
     runs = sum(one.runs for one in forecast.arms)
     lowest = facts.tuning.lowest if facts.tuning else ""
+    raised = facts.tuning.raised_why if facts.tuning else ()
     what = f"{counted(runs, 'candidate')} {aims(facts.floor, lowest)}"
     if facts.plan is not None:
         what = f"{counted(runs, 'arm')} in {counted(facts.plan.blocks, 'block')}"
@@ -78,6 +79,9 @@ def render(facts: CampaignFacts, writes: Mapping[str, str]) -> RenderableType:
         _NOTHING,
         about,
         "",
+        *(Text(f"Your settings do not meet {facts.raised_to}. It would raise them:") for _ in raised[:1]),
+        *(Padding(Text(why), (0, 0, 0, 2)) for why in raised),
+        *("" for _ in raised[:1]),
         Text(f"It would try {what}:"),
         *(line for one in forecast.arms for line in _try(one)),
         "",

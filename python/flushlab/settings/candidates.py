@@ -250,6 +250,8 @@ def _fits(here: SettingHere, value: Value, memory_bytes: int) -> bool:
 
 
 def _right_way(one: CandidateEntry, value: Value, now: Value) -> bool:
+    if one.replaces is not None and now != one.replaces:
+        return False
     if isinstance(value, str) or isinstance(now, str):
         return True
     return not (one.raise_only and now >= value) and not (one.lower_only and now <= value)

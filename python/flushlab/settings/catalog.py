@@ -47,6 +47,7 @@ class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         multiple: see `memory_share`.
         settings_with (`with` in the files): settings that change together with it, set before it.
         raise_only, lower_only: left out where the base is at or above (below) the value.
+        replaces: left out where the base has another value than this.
         floor: proposed only at this floor or below; for what a safer floor has no use of.
         flavor, since, until: where it makes sense, beyond where the setting exists.
         why: possible gain, in one sentence.
@@ -59,6 +60,7 @@ class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     settings_with: dict[str, Value] = msgspec.field(default={}, name="with")
     raise_only: bool = False
     lower_only: bool = False
+    replaces: Value | None = None
     floor: Floor = Floor.STRICT
     flavor: Flavor | None = None
     since: str = ""

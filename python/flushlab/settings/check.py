@@ -205,7 +205,7 @@ def unusable(text: str) -> tuple[str, str] | None:
             if words.search(line):
                 return f"is a template: line {number} has {form}", "give the rendered file"
     if lines and (match := _MARKUP.match(lines[0][1])) is not None:
-        hint = "give the option file inside it, as a file of its own"
+        hint = "write the options inside it to an option file, under [mysqld], and give that"
         return f"is {'JSON' if match[0] == '{' else 'YAML'}, not an option file", hint
     if not is_option_file(text):
         hint = "give the server's my.cnf; `mysqld --verbose --help` lists the paths that it reads"

@@ -2,6 +2,7 @@
 
 Only settings that do not fit are scaled, in this order:
 
+0. `innodb_dedicated_server`, which would give each sandbox the whole machine: sizes take its place.
 1. The buffer pool and the redo log by one factor: they stay in proportion to each other, and to data of the
    same scale. If the pool still holds all of the data, each is scaled by itself.
 2. The buffers that all connections share, and those of each, only if they alone would fill the memory.
@@ -33,6 +34,10 @@ POOL, INSTANCES, CHUNK = (
 )
 REDO = ("innodb_redo_log_capacity", "innodb_log_file_size")
 _SPACES = {"innodb_data_file_path": "ibdata1", "innodb_temp_data_file_path": "ibtmp1"}
+
+DEDICATED = "innodb_dedicated_server"
+_DEDICATED_PART, _DEDICATED_REDO = 0.75, 1 << 30
+"""Of the memory, what it takes for the pool; and a redo log, which each version derives in another way."""
 
 SCALED = "scaled"
 """Slug of the warning that a setting was scaled."""
@@ -121,7 +126,15 @@ def fit(
         data_bytes: of the data set, about; None: not known.
     """
     given = Configuration(settings, identity)
-    fitting = _Fitting(given, dict(settings), memory_bytes, disk_bytes, connections, data_bytes, like.factor)
+    undedicated = _undedicated(given, dict(settings), memory_bytes)
+    dedicated, given = given, Configuration(undedicated, identity)
+    fitting = _Fitting(given, undedicated, memory_bytes, disk_bytes, connections, data_bytes, like.factor)
+    if dedicated.is_on(DEDICATED):
+        fitting.scaled.append(
+            Scaled(
+                name=DEDICATED, yours="ON", here="OFF", why="it would take the whole machine for each server"
+            )
+        )
     fitting.buffers()
     fitting.pool_and_redo(like)
     fitting.tablespaces()
@@ -134,6 +147,19 @@ def fit(
         scaled=tuple(fitting.scaled),
         not_transferable=tuple(fitting.not_transferable()),
     )
+
+
+def _undedicated(given: Configuration, settings: dict[str, Value], memory_bytes: int) -> dict[str, Value]:
+    """The settings with what `innodb_dedicated_server` would derive from this much memory in its place."""
+    if not given.is_on(DEDICATED):
+        return settings
+    in_parts = given.identity.version >= REDO_IN_PARTS_SINCE
+    redo = {REDO[0]: _DEDICATED_REDO} if in_parts else {REDO[1]: _REDO_WRITTEN_AT_MOST // 2}
+    derived: dict[str, Value] = {POOL: int(memory_bytes * _DEDICATED_PART) // _POOL_STEP * _POOL_STEP}
+    derived |= {} if given.is_set(*REDO) else redo
+    method = given.value("innodb_flush_method")
+    derived |= {} if method is None else {"innodb_flush_method": method}
+    return {**derived, **settings, DEDICATED: "OFF"}
 
 
 @dataclass
@@ -276,6 +302,8 @@ class _Fitting:
             yield "How long writes go on before a full redo log makes them wait: yours is larger."
         if names & {*SHARED, *PER_CONNECTION} - {POOL}:
             yield "Sorts, joins and transactions that need the buffers of your file: they are smaller here."
+        if DEDICATED in names:
+            yield f"Sizes that {DEDICATED} derives from your machine's memory: others are set here."
         if CONNECTIONS in names:
             yield f"What more than {self.settings[CONNECTIONS]} connections do at once."
 
@@ -328,8 +356,8 @@ def as_warnings(fitted: Fit) -> tuple[Warning, ...]:
 def names_fixed(scaled: tuple[Scaled, ...]) -> tuple[str, ...]:
     """Settings whose sizes here say nothing about yours: the scaled ones and those beside them."""
     names = [one.name for one in scaled]
-    beside = [*REDO, "innodb_log_files_in_group"] if set(names) & set(REDO) else []
-    pool = [INSTANCES] if POOL in names else []
+    beside = [*REDO, "innodb_log_files_in_group"] if set(names) & {*REDO, DEDICATED} else []
+    pool = [POOL, INSTANCES] if set(names) & {POOL, DEDICATED} else []
     catalog = load_catalog()
     return tuple(dict.fromkeys(name for name in (*names, *beside, *pool) if name in catalog))
 

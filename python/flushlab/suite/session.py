@@ -109,10 +109,15 @@ def require_prepared(ended: Ended, request: SuiteRequest) -> None:
     on = f"on {request.build.name}{f' ({request.chosen})' if request.chosen else ''}"
     none = "no template was kept and the suite did not run"
     ways = list(_ways(ended, request))
+    read = "read the output of the prepare command above"
+    if not ended.tail.strip():
+        read = (
+            "the prepare command printed nothing: let it show its errors, without 2>/dev/null or a log file"
+        )
     if ended.exit_code != 0:
         raise UsageError(
             f"the prepare command exited with code {ended.exit_code} {on}; {none}{said}",
-            hint="; ".join(ways or ["read the output of the prepare command above"]),
+            hint="; ".join(ways or [read]),
         )
     if ended.errors and not request.spec.keep_failed:
         ways += ["end the command at its first error (set -e), or keep the result with --keep-failed"]

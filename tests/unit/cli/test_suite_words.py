@@ -37,6 +37,36 @@ def test_a_pattern_that_the_shell_has_replaced_is_to_be_quoted(
     assert error.value.hint == "quote it, for example --inputs 'sql/*.sql'"
 
 
+@pytest.mark.parametrize(
+    ("given", "command", "hint"),
+    [
+        ("m/01/ddl.sql", ("m/02/ddl.sql", "--", "x"), "m/*/ddl.sql"),
+        ("m/01/a.sql", ("m/02/ddl.sql", "x"), "m/*/*.sql"),
+        ("m/01", ("m/02", "--", "x"), "m/**"),
+    ],
+)
+def test_the_hint_names_a_pattern_that_matches_all_folders(
+    given: str, command: tuple[str, ...], hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("m/01/a.sql", "m/01/ddl.sql", "m/02/ddl.sql"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text("")
+    with pytest.raises(UsageError) as error:
+        require(tmp_path, *command, inputs=(given,))
+    assert error.value.hint == f"quote it, for example --inputs '{hint}'"
+
+
+@pytest.mark.parametrize("inputs", ["sql/**", "sql", "sql/V1.sql", "run.sh"])
+@pytest.mark.parametrize("command", ["./gradlew", "./run.sh"])
+def test_a_program_of_the_project_is_the_command(
+    command: str, inputs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("gradlew").touch(0o755)
+    require(tmp_path, command, "test", inputs=(inputs,))
+
+
 @pytest.mark.parametrize("command", [("./run.sh", "--", "x"), ("mvn", "test"), ("docker", "run", "--", "x")])
 def test_commands_may_have_two_dashes_of_their_own(
     command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -77,6 +77,7 @@ def test_syntax_of_a_dump_without_its_end_may_be_a_statement_that_was_cut() -> N
     ("errno", "words"),
     [
         (1046, "--databases"),
+        (1100, "--skip-add-locks"),
         (1049, "--databases"),
         (1153, "--max-allowed-packet"),
         (1227, "may not do this"),

@@ -133,6 +133,7 @@ def test_group_commit_delays_are_proposed_only_with_a_binary_log() -> None:
 def test_a_base_at_policy_three_is_offered_policy_one() -> None:
     assert proposed(MARIADB1011, {FLUSH: 3}, Floor.STRICT)[FLUSH] == [1]
     assert proposed(MARIADB1011, {FLUSH: 0}, Floor.RELAXED)[FLUSH] == [2]
+    assert proposed(MYSQL80, {FLUSH: 2}, Floor.RELAXED)[FLUSH] == [0]
 
 
 def test_a_tiny_log_buffer_and_io_capacity_are_mended_at_strict() -> None:

@@ -151,3 +151,25 @@ def test_the_table_says_yours_here_and_why_and_what_does_not_transfer() -> None:
         "innodb_buffer_pool_instances",
     )
     assert lines(Fit(settings={}), "") == []
+
+
+@pytest.mark.parametrize(
+    ("server", "derived"),
+    [
+        (MYSQL80, {"innodb_log_file_size": 256 * M, "innodb_flush_method": "O_DIRECT_NO_FSYNC"}),
+        (MYSQL8046, {"innodb_redo_log_capacity": G, "innodb_flush_method": "O_DIRECT_NO_FSYNC"}),
+        (MYSQL84, {"innodb_redo_log_capacity": G, "innodb_flush_method": "O_DIRECT"}),
+    ],
+    ids=lambda one: getattr(one, "name", ""),
+)
+def test_no_sandbox_is_sized_by_the_whole_machine(server: ServerIdentity, derived: dict[str, Value]) -> None:
+    found = fitted({"innodb_dedicated_server": "ON"}, server, memory=4 * G)
+    assert found.settings == {
+        "innodb_dedicated_server": "OFF",
+        "innodb_buffer_pool_size": 3 * G,
+        **derived,
+    }
+    assert [one.name for one in found.scaled] == ["innodb_dedicated_server"]
+    assert {"innodb_buffer_pool_size", *derived} - {"innodb_flush_method"} <= {*names_fixed(found.scaled)}
+    yours: dict[str, Value] = {"innodb_dedicated_server": "ON", "innodb_buffer_pool_size": G}
+    assert fitted(yours, server, memory=4 * G).settings["innodb_buffer_pool_size"] == G

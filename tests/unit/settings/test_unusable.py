@@ -52,7 +52,7 @@ def test_a_template_is_told_in_one_line_by_its_first_mark(line: str, form: str) 
 def test_yaml_is_not_an_option_file(text: str) -> None:
     says, hint = unusable(f"# values\n\n{text}") or ("", "")
     assert says == "is YAML, not an option file"
-    assert hint == "give the option file inside it, as a file of its own"
+    assert hint == "write the options inside it to an option file, under [mysqld], and give that"
 
 
 def test_json_is_not_an_option_file() -> None:

@@ -26,6 +26,7 @@ def test_each_word_is_found_in_its_own_example(entry: object) -> None:
         ("INSERT INTO t (a)\nVALUES (1)\nRETURNING id;", "RETURNING"),
         ("ALTER TABLE t\n  ADD COLUMN IF NOT EXISTS c INT;", "IF NOT EXISTS of columns and indexes"),
         ("CREATE UNIQUE INDEX u ON t ((LOWER(a)))", "an index of an expression"),
+        ("KEY k ((cast(json_extract(`j`,_utf8mb4'$') as decimal(10,2) array)))", "a multi-valued index"),
         ("  `j` json GENERATED ALWAYS AS (`d`->>'$.x')", "the operator ->"),
         ("SET NAMES utf8; /*!80023 ALTER */", "comments /*!80…"),
     ],

@@ -30,8 +30,11 @@ def test_an_interrupted_preparation_is_no_template_whatever_its_exit_code(exit_c
 def test_a_failed_preparation_is_the_users_mistake_and_names_the_server_and_who_chose_it() -> None:
     require_prepared(Ended(exit_code=0), request())
     with pytest.raises(UsageError, match=r"exited with code 3 on mysql@8\.0\.15; no template") as error:
-        require_prepared(Ended(exit_code=3), request(MYSQL80))
+        require_prepared(Ended(exit_code=3, tail="no such table"), request(MYSQL80))
     assert error.value.hint == "read the output of the prepare command above"
+    with pytest.raises(UsageError) as silent:
+        require_prepared(Ended(exit_code=3), request())
+    assert str(silent.value.hint).startswith("the prepare command printed nothing")
     default = r"code 3 on mariadb@10\.11\.19 \(default; --server mysql@8\.0\); no template"
     with pytest.raises(UsageError, match=default):
         require_prepared(Ended(exit_code=3), request(chosen="default; --server mysql@8.0"))
