@@ -161,6 +161,17 @@ def test_one_list_alone_tells_how_long_statements_take() -> None:
     assert any(one.startswith("row locks") for one in found.not_judged)
 
 
+def test_many_lists_alone_do_not_tell_that_nothing_binds() -> None:
+    rows = [
+        vertical([connection(1, "Query", 43 + at, "updating", "UPDATE t SET n=n+1 WHERE id=1")])
+        for at in range(6)
+    ]
+    assert diagnosis(a="".join(rows)).answer == (
+        "What bounds writes cannot be judged: writers execute statements 100% of their time, for up to 48 s,"
+        " and no file tells whether they wait for row locks."
+    )
+
+
 def test_one_list_with_a_monitor_tells_of_waits_for_rows() -> None:
     rows = [connection(9, "Query", 45, "updating", "UPDATE t SET n=n+1 WHERE id=1")]
     found = diagnosis(a=vertical(rows), b=hangs.WAITS_FOR_XA)
