@@ -14,6 +14,7 @@ from flushlab.diagnosis.finding import Finding, weighed
 from flushlab.diagnosis.findings import FINDINGS
 from flushlab.diagnosis.shares import times
 from flushlab.diagnosis.state import State, state_of
+from flushlab.diagnosis.waits import wait_of
 from flushlab.settings.durability import describe
 from flushlab.telemetry.live import questions
 from flushlab.units import format_seconds
@@ -132,7 +133,12 @@ def _from_shares(evidence: Evidence, findings: list[Finding]) -> str:
         return f"Writes may be bound: {maybe.title}. How much of the time this takes is not known."
     if not binding:
         executing = time.connections.get("statement", 0.0) / time.total
-        return f"No single wait bounds writes: writers execute statements {executing:.0%} of their time."
+        words = f"writers execute statements {executing:.0%} of their time"
+        if not time.row_locks_known:
+            return (
+                f"{CANNOT}: {words}{_for_up_to(evidence)}, and no file tells whether they wait for row locks."
+            )
+        return f"No single wait bounds writes: {words}."
     if binding[0].name != "client":
         verb = "are" if binding[0].is_proven else "may be"
         return f"Writes {verb} bound: {binding[0].title}.{_bound(binding[0])}"
@@ -140,6 +146,13 @@ def _from_shares(evidence: Evidence, findings: list[Finding]) -> str:
     if len(binding) == 1:
         return f"{_NOT_THE_SERVER}{turn}"
     return f"{_sentence(turn)} In the server: {binding[1].title}.{_bound(binding[1])}"
+
+
+def _for_up_to(evidence: Evidence) -> str:
+    """The longest statement that writes, if it takes seconds."""
+    every = evidence.longest.values()
+    longest = max((one.seconds for one in every if wait_of(one, evidence.identity) == "statement"), default=0)
+    return f", for up to {longest:,} s" if longest else ""
 
 
 def _bound(found: Finding) -> str:

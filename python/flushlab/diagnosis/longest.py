@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from flushlab.diagnosis.waits import BACKGROUND
-from flushlab.telemetry.live.questions import ThreadState
+from flushlab.telemetry.live.questions import ThreadState, waits_for_metadata
 
 LONG_S = 2
 """Shorter times are those of a server that works."""
@@ -25,7 +25,9 @@ class Longest:
     def note(self, at_s: float, states: Iterable[ThreadState]) -> None:
         """One moment."""
         for one in states:
-            if one.seconds < LONG_S or (one.command == "Sleep") != self._asleep or one.command in BACKGROUND:
+            if one.seconds < LONG_S or (one.command == "Sleep") != self._asleep:
+                continue
+            if one.command in BACKGROUND and not waits_for_metadata(one.state):  # a replica's applier may
                 continue
             known = self._found.get(one.id)
             if known is None or known[1].seconds <= one.seconds:

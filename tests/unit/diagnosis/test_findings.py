@@ -972,3 +972,42 @@ def test_a_delay_longer_than_the_sync_comes_first() -> None:
         )
         found = commit_sync.find(msgspec.structs.replace(seen, before=before, after=after))
         assert found is not None and found.title.startswith(says)
+
+
+def test_duplicates_that_clients_roll_back_are_failures() -> None:
+    """MySQL 8.0.15 and MariaDB 10.11.19: an insert that fails, and a driver that sends ROLLBACK after it."""
+    counters = {"com_insert": 2000, "handler_rollback": 2000, "com_rollback": 2000, "handler_commit": 0}
+    for identity, logged in ((MARIADB, {"binlog_commits": 0}), (MYSQL97, {"binlog_cache_use": 0})):
+        found = diagnose(failing(identity, {**counters, "com_select": 100, **logged})).findings[0]
+        assert (found.name, found.title) == ("rollbacks", "nothing commits, because statements fail")
+    reads = {**counters, "com_select": 2000, "binlog_commits": 0}
+    assert found_in(failing(MARIADB, reads))["rollbacks"].strength == "hint"
+
+
+def test_an_alter_that_copies_a_table_is_no_missing_index() -> None:
+    alter = msgspec.structs.replace(transaction(7, modified=0), rows_locked=1_216_180)
+    copying = ThreadState(7, "Query", 6, "copy to tmp table", "alter")
+    seen = evidence(SCANNING, transactions={7: alter}, write_time=time_of([writer(1)]))
+    assert full_scans.find(seen) is not None
+    assert full_scans.find(msgspec.structs.replace(seen, longest={7: copying})) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "share", "words"),
+    [
+        ("updating", 0.1, "for a writer's turn, and 10% of that is the commit"),
+        (COMMITTING, 0.9, "as long as"),
+    ],
+)
+def test_a_commit_has_no_larger_part_of_the_waits_than_of_the_turns(
+    state: str, share: float, words: str
+) -> None:
+    """MySQL 8.0.15: six updates without an index; the one that holds the rows mostly executes."""
+    other = COMMITTING if state == "updating" else "updating"
+    turns = [
+        [writer(at % 6, other if at % 10 == 9 else state), *(writer((at + one) % 6) for one in range(1, 6))]
+        for at in range(30)
+    ]
+    found = commit_sync.find(evidence(write_time=time_of(*turns, row_locks=5.0)))
+    assert found is not None and found.share is not None and words in found.advice
+    assert found.share.mid == pytest.approx(share, abs=0.02)

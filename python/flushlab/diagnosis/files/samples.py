@@ -26,7 +26,7 @@ from flushlab.record import ServerIdentity
 from flushlab.record.server import Flavor
 from flushlab.settings.in_force import identity_of
 from flushlab.telemetry.live.questions import FileEvents, OpenTransaction, ThreadState
-from flushlab.telemetry.live.status import ServerStatus
+from flushlab.telemetry.live.status import ServerStatus, waiting_for_rows
 
 _IDENTITIES = ("server_uuid", "hostname", "port", "version", "datadir")
 _NEVER_FALL = (
@@ -278,8 +278,8 @@ def _write_time(
     for at, states in enumerate(lists):
         tally.add(at, states)
     waiting = [float(sum(one.waits for one in moment)) for moment in transactions]
-    current = [one.status.get("innodb_row_lock_current_waits", "") for one in moments]
-    waiting += [_number(text) for text in current if text]
+    current = [waiting_for_rows(one.status) for one in moments]
+    waiting += [one for one in current if one is not None]
     waited_ms = 0.0
     if seconds > 0:
         first, last = (

@@ -1,6 +1,7 @@
 """Sync at commit: writers wait until redo log and binary log are durable, and for a configured delay. Pure.
 
-Locks are held until the commit ends, so the waits for row locks belong to the bound.
+Locks are held until the commit ends, so the waits for row locks belong to the bound. Where writers take turns
+with the rows, the share has the commit's part of a turn, and of the waits for it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _DELAYS: Mapping[str, Sequence[str]] = {
 """Settings that let a group of commits wait for more of them, if all are above 0: microseconds come last."""
 _USUAL_SYNC_S = 0.001
 _MOST = 0.5
-"""Commits by autocommit, from which they are worth a word."""
+"""Commits by autocommit, from which they are worth a word; a commit's part of a turn, which is most of it."""
 
 
 def find(evidence: Evidence) -> Finding | None:
@@ -69,6 +70,8 @@ def find(evidence: Evidence) -> Finding | None:
     delay = [f"{name} ({format_latency(delay_us)})" for name in delays[-1:]]
     waited_for = [*delay, *syncs] if delay_us > _sync_us(evidence) else [*syncs, *delay]
     is_serial = bool(waited_for) and time.is_serial
+    share = time.share(*waits, delays=() if ROW_LOCK in waits else (ROW_LOCK,))
+    turn = time.connections["commit"] / (time.total - time.connections[ROW_LOCK]) if is_serial else 1.0
     return Finding(
         name="commit_sync",
         title=("each commit holds row locks while it waits for " if is_serial else "commits wait for ")
@@ -77,11 +80,11 @@ def find(evidence: Evidence) -> Finding | None:
         else "commits take time; whether they sync is not known"
         if unknown
         else "commits take time, though they do not sync",
-        share=time.share(*waits, delays=() if ROW_LOCK in waits else (ROW_LOCK,)),
+        share=share.part(turn) if share is not None and is_serial else share,
         names_cause=bool(waited_for),
         waits=waits,
         seen=tuple(seen),
-        advice=_advice(bool(logs) or unknown, delays, is_serial),
+        advice=_advice(bool(logs) or unknown, delays, turn if is_serial else None),
         changes=(*changes(evidence, *({name: 0} for name in delays[:1])), *_changes(evidence, logs)),
     )
 
@@ -103,15 +106,27 @@ def _sync_us(evidence: Evidence) -> float:
     return 1e6 * max(known, default=_USUAL_SYNC_S)
 
 
-def _advice(syncs: bool, delays: Sequence[str], is_serial: bool) -> str:
+def _advice(syncs: bool, delays: Sequence[str], turn: float | None) -> str:
+    """What to do.
+
+    Args:
+        syncs: at commit, or not known.
+        delays: settings of one.
+        turn: the commit's part of each writer's turn with the rows; None if writers take no turns.
+    """
     if delays:
         return (
             f"{delays[-1]} makes commit groups larger, but each commit slower. If few connections"
             " commit at the same time, the delay only adds latency. Removing it costs no guarantee."
         )
-    if syncs and is_serial:
+    if syncs and turn is not None:
+        lasts = (
+            "as long as such a commit"
+            if turn >= _MOST
+            else f"for a writer's turn, and {turn:.0%} of that is the commit"
+        )
         return (
-            "Each wait for these rows lasts as long as such a commit: use a disk with faster syncs, or change"
+            f"Each wait for these rows lasts {lasts}: use a disk with faster syncs, or change"
             " the rows less often. More connections gain nothing. Relaxed settings cost a guarantee."
         )
     if not syncs:

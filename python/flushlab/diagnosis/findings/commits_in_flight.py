@@ -45,7 +45,8 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     seen = list[Seen]()
     if waiting:
-        text = f"{counted(len(waiting), 'statement')} in their commit, for up to {max(waiting):,} s"
+        whose = "its" if len(waiting) == 1 else "their"
+        text = f"{counted(len(waiting), 'statement')} in {whose} commit, for up to {max(waiting):,} s"
         seen.append(Seen(text, _STATES))
     if prepared:
         text = f"{counted(len(prepared), 'transaction')} prepared but not committed, open for up to"

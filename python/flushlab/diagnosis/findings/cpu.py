@@ -7,6 +7,7 @@ import msgspec
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen
 from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK
+from flushlab.units import counted
 
 _BUSY = 0.5
 
@@ -37,7 +38,7 @@ def find(evidence: Evidence) -> Finding | None:
     if waiting is not None:
         seen.append(Seen(f"{waiting:.1f} server threads waited for a processor, on average (schedstat)"))
     if running is not None and evidence.cpus:
-        text = f"{running:,.0f} connections at work on {evidence.cpus} processors"
+        text = f"{counted(round(running), 'connection')} at work on {counted(evidence.cpus, 'processor')}"
         seen.append(Seen(text, "SHOW GLOBAL STATUS LIKE 'Threads_running'"))
     return Finding(
         name="cpu",

@@ -10,6 +10,7 @@ import itertools
 
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen
+from flushlab.diagnosis.lock_holders import DDL
 from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK
 
 _ROWS_PER_CHANGE = 100.0
@@ -79,9 +80,15 @@ def _tables(evidence: Evidence) -> list[tuple[int, int, str]]:
 
 
 def _locks(evidence: Evidence) -> list[tuple[int, int]]:
-    """Row locks and changed rows of transactions with very many for each change, most locks first."""
+    """Row locks and changed rows of transactions with very many for each change, most locks first.
+
+    An ALTER that copies a table locks its rows, too.
+    """
     every = itertools.chain(evidence.transactions.values(), *evidence.looks)
-    found = {(one.rows_locked, one.rows_modified) for one in every if not one.prepared}
+    ddl = {one.id for one in evidence.longest.values() if one.verb in DDL}
+    found = {
+        (one.rows_locked, one.rows_modified) for one in every if not one.prepared and one.thread not in ddl
+    }
     return sorted(
         (one for one in found if one[0] >= max(_MANY_LOCKS, _ROWS_PER_CHANGE * one[1])), reverse=True
     )

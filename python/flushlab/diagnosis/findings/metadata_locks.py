@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen, wait
 from flushlab.diagnosis.lock_holders import Holder, holders, known, others, stops_all_writes, waiters
-from flushlab.diagnosis.waits import ROW_LOCK
+from flushlab.diagnosis.waits import BACKGROUND, ROW_LOCK
 from flushlab.telemetry.live.questions import ThreadState
 from flushlab.units import counted
 
@@ -35,7 +35,8 @@ def find(evidence: Evidence) -> Finding | None:
     holder = known(found)
     if long:
         first, more = long[0], f"; {counted(len(long) - 1, 'more statement')} behind it"
-        text = f"{first.verb.upper() or 'statement'} of connection {first.id}: {first.state} for"
+        what = "the replica's applier" if first.command in BACKGROUND else "statement"
+        text = f"{first.verb.upper() or what} of connection {first.id}: {first.state} for"
         seen.append(Seen(f"{text} {first.seconds:,} s{more if len(long) > 1 else ''}", _STATES))
     if is_measured:
         seen.append(Seen(time.told("wait for a metadata or table lock", "metadata lock"), _STATES))

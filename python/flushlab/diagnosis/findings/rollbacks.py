@@ -76,6 +76,9 @@ def _lost(evidence: Evidence, rolled_back: float) -> float:
     """Writes per second that fail, if most do; 0 if most commit."""
     asked, commits = evidence.per_s("com_rollback") or 0.0, evidence.commits or 0.0
     lost = rolled_back - asked
+    if (reads := evidence.per_s("com_select")) is not None:
+        # A ROLLBACK of reads has a SELECT before it: what is more are failures, or transactions that wrote.
+        lost = max(lost, min(asked, rolled_back - reads))
     if evidence.commits_by == WITH_ROLLBACKS:
         ends = COUNTERS[WITH_ROLLBACKS] * (evidence.per_s(WITH_ROLLBACKS) or 0.0)
         lost = max(lost, min(asked, ends - commits))

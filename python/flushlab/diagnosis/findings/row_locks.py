@@ -6,7 +6,7 @@ from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen, wait
 from flushlab.diagnosis.shares import WriteTime
 from flushlab.diagnosis.waits import ROW_LOCK, wait_words
-from flushlab.units import format_latency
+from flushlab.units import counted, format_latency
 
 _STATUS = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock%'"
 _OPEN = (
@@ -29,7 +29,8 @@ def find(evidence: Evidence) -> Finding | None:
         each = format_latency(1000 * waited_ms / waits)
         seen.append(Seen(f"{waits / evidence.seconds:,.1f} waits/s, {each} each", _STATUS))
     if waiting:
-        seen.append(Seen(f"{len(waiting)} transactions were seen waiting for a lock", _OPEN))
+        were = "was" if len(waiting) == 1 else "were"
+        seen.append(Seen(f"{counted(len(waiting), 'transaction')} {were} seen waiting for a lock", _OPEN))
     holders = [one for one in evidence.transactions.values() if not one.waits and one.rows_locked]
     if holders:
         oldest = max(holders, key=lambda one: one.age_s)
@@ -38,7 +39,7 @@ def find(evidence: Evidence) -> Finding | None:
         seen.append(
             Seen(
                 f"oldest transaction with locks: {who},"
-                f" {oldest.rows_locked:,} rows locked{_IDLE if oldest.idle and oldest.thread else ''}",
+                f" {counted(oldest.rows_locked, 'row lock')}{_IDLE if oldest.idle and oldest.thread else ''}",
                 _OPEN,
             )
         )

@@ -36,7 +36,7 @@ def find(evidence: Evidence) -> Finding | None:
         seen=(
             Seen(
                 f"{len(left)} prepared, {alone} of them without a connection; the oldest for {oldest_s:,} s,"
-                f" with {locks} and {sum(one.rows_modified for one in left):,} rows changed",
+                f" with {locks} and {counted(sum(one.rows_modified for one in left), 'changed row')}",
                 "SELECT * FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 20",
             ),
             *(names if xids else ()),

@@ -153,8 +153,8 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def row_lock_waiters(self) -> float | None:
-        """Connections that wait for row locks."""
-        return self.number("innodb_row_lock_current_waits")
+        """Connections that wait for row locks; None if the server's counter is not to be believed."""
+        return waiting_for_rows(self.status)
 
     @property
     def history_length(self) -> float | None:
@@ -356,6 +356,18 @@ def _between(driven: tuple[float | None, float | None], at: tuple[float, float])
     if driven[0] is not None and driven[1] is not None:
         return driven[1] - driven[0]
     return at[1] - at[0]
+
+
+_BELOW_ZERO = 2.0**63
+
+
+def waiting_for_rows(status: Mapping[str, str]) -> float | None:
+    """Connections that wait for row locks; None if that is not known.
+
+    MySQL's counter may fall below zero, and shows 18446744073709551615 until a restart (8.0.15).
+    """
+    told = _number(status.get("innodb_row_lock_current_waits"))
+    return None if told is None or told >= _BELOW_ZERO else told
 
 
 def _number(text: str | None) -> float | None:

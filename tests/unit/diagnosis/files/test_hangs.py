@@ -161,6 +161,37 @@ def test_one_list_alone_tells_how_long_statements_take() -> None:
     assert any(one.startswith("row locks") for one in found.not_judged)
 
 
+def test_many_lists_alone_do_not_tell_that_nothing_binds() -> None:
+    rows = [
+        vertical([connection(1, "Query", 43 + at, "updating", "UPDATE t SET n=n+1 WHERE id=1")])
+        for at in range(6)
+    ]
+    assert diagnosis(a="".join(rows)).answer == (
+        "What bounds writes cannot be judged: writers execute statements 100% of their time, for up to 48 s,"
+        " and no file tells whether they wait for row locks."
+    )
+
+
+def test_an_applier_that_a_backup_holds_up_is_no_idle_server() -> None:
+    """MariaDB 10.11.19, FLUSH TABLES WITH READ LOCK on a replica."""
+    rows = [
+        vertical(
+            [
+                connection(7, "Slave_worker", 3 + at, "Waiting for backup lock", "NULL"),
+                connection(
+                    6, "Slave_SQL", 24, "Slave has read all relay log; waiting for more updates", "NULL"
+                ),
+                connection(11, "Sleep", 4 + at, "", "NULL"),
+            ]
+        )
+        for at in range(6)
+    ]
+    found = diagnosis(a="".join(rows))
+    assert found.answer.startswith("The files show no writer at work, but 1 statement waits for ")
+    texts = [one.text for one in found.findings[0].seen]
+    assert "the replica's applier of connection 7: Waiting for backup lock for 8 s" in texts
+
+
 def test_one_list_with_a_monitor_tells_of_waits_for_rows() -> None:
     rows = [connection(9, "Query", 45, "updating", "UPDATE t SET n=n+1 WHERE id=1")]
     found = diagnosis(a=vertical(rows), b=hangs.WAITS_FOR_XA)

@@ -156,3 +156,9 @@ def test_syncs_that_the_kernel_counted_win() -> None:
     after = seen(MARIADB, at_s=12.0, syncs={"redo": 300, "data": 7, "undo": 1})
     found = Rates(before, after).syncs
     assert (found.redo, found.data, found.binlog) == (100, 0, None)
+
+
+def test_a_counter_of_waits_below_zero_tells_nothing() -> None:
+    """MySQL 8.0.15, idle after waits for one row: 18446744073709551615 transactions wait."""
+    for text, waiters in (("18446744073709551615", None), ("3", 3.0)):
+        assert seen(MYSQL97, status={"innodb_row_lock_current_waits": text}).row_lock_waiters == waiters
