@@ -14,7 +14,9 @@ from flushlab.campaign.facts import ArmFacts, Demand
 from flushlab.campaign.request import SeriesRequest
 from flushlab.diagnosis.commits import WITH_READS
 from flushlab.errors import BelowFloor
-from flushlab.record import ObservedLoad, Trial, Warning, together
+from flushlab.record import Launch, ObservedLoad, ServerIdentity, Storage, Trial, Warning, together
+from flushlab.settings.durability import Guarantees, guarantees, keeps, level
+from flushlab.settings.durability.guarantee import FAILURES
 from flushlab.settings.floor import Floor
 from flushlab.workload import own_load
 
@@ -22,30 +24,49 @@ FOLLOWS = 0.5
 """Throughput that gains less than this part of the latency's gain, in logarithms, does not follow it."""
 
 
-def require_permitted(request: SeriesRequest, now: Floor) -> None:
+def require_permitted(request: SeriesRequest, identity: ServerIdentity, storage: Storage) -> None:
     """Refuses arms, the base among them, that guarantee less than the floor and less than the server does
     now: its users' commits run under them.
 
     Args:
         request: what is to run.
-        now: what the server guarantees before anything is set.
+        identity, storage: of the server.
 
     Raises:
         BelowFloor: there is one.
     """
     if request.base.workload.name != own_load.NAME:
         return
-    floor = request.floor or now
+    launch = Launch(arguments=request.arguments)
+    has = guarantees(request.has, identity, storage, launch)
+    now = level(has)
     for arm in (request.base, *request.running):
-        keeps = Floor(arm.floor or Floor.THROWAWAY)
-        if keeps.at_least(floor) or keeps.at_least(now):
+        then = guarantees({**request.has, **arm.settings}, identity, storage, launch)
+        floor = level(then)
+        if request.floor and floor.at_least(request.floor):
+            continue
+        if not _loses_more(then, has) or (floor.at_least(now) and now is not Floor.THROWAWAY):
             continue
         name = request.base_name if arm is request.base else arm.name
+        below = request.floor or now
         raise BelowFloor(
-            f"{name} is below the floor {floor}: your application's commits would be no safer than"
-            f" {keeps} while it runs",
-            hint=f"--floor {keeps} allows it",
+            f"{name} would keep less in a crash than your server does now"
+            if below is Floor.THROWAWAY
+            else f"{name} is below the floor {below}: your application's commits would be no safer than"
+            f" {floor} while it runs",
+            hint=f"--floor {floor} allows it",
         )
+
+
+def _loses_more(then: Guarantees, has: Guarantees) -> bool:
+    """Whether a failure costs more, or the same window of commits for one more reason.
+
+    `throwaway` promises nothing, so a server there is held against what it keeps: with sync_binlog=0 its
+    tables lose the last group of commits, with innodb_flush_log_at_trx_commit=2 as well a second of them.
+    """
+    pairs = [(then.under(failure), has.under(failure)) for failure in FAILURES]
+    more = any(own.level != "nothing_lost" and {*own.because} - {*other.because} for own, other in pairs)
+    return more or not keeps(then, has)
 
 
 def demand_of(arms: Iterable[ArmFacts]) -> Demand:

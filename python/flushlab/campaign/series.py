@@ -56,7 +56,6 @@ from flushlab.plan.shipped import PIPED, find_plan, read_plan, shipped
 from flushlab.record import Arm, Launch, SourceText, Trial, Value, Warning
 from flushlab.redact import without_passwords
 from flushlab.settings.catalog import canonical
-from flushlab.settings.durability import verdict
 from flushlab.settings.option_names import load_option_names
 from flushlab.spec.build import build, stored
 from flushlab.spec.kinds import CompareSpec, SeriesSpec
@@ -176,6 +175,7 @@ def run(load: Callable[[ServerPool], Loaded] | None, asked: SeriesInput, watcher
         with pool.volumes(watcher.say) as volumes:
             request = _decided(load, asked, pool, volumes, watcher) if load else earlier
             assert request is not None
+            _require_same_values(request, pool)
             return carry_out(request, pool, volumes, session)
 
     def foresee(pool: ServerPool) -> CampaignFacts:
@@ -197,8 +197,7 @@ def _decided(
     pools = (pool, *(pool.other(name, watcher.say) for name in others))
     requests = [decide(load(one), asked, one, volumes, watcher) for one in pools]
     for one, its in zip(requests, pools, strict=True):
-        launch = Launch(arguments=one.arguments)
-        require_permitted(one, verdict(one.has, its.identity, its.storage, launch).floor)
+        require_permitted(one, its.identity, its.storage)
     request = joined(requests, (spec.server.build, *others), [one.identity for one in pools])
     if request.kind == "compare" and not request.running:
         raise UsageError(
@@ -207,6 +206,24 @@ def _decided(
             hint="correct the configurations, or name a server that has them",
         )
     return request if spec.fresh or request.alternate else _scheduled(request, pool, watcher)
+
+
+def _require_same_values(request: SeriesRequest, pool: ServerPool) -> None:
+    """Finds out whether a running server still has the values that the campaign began with.
+
+    Raises:
+        UsageError: one that the campaign changes is another now.
+    """
+    names = dict.fromkeys(name for arm in (request.base, *request.running) for name in arm.changes)
+    began = {name: request.has[name] for name in names if name in request.has}
+    has = pool.has(began) if began else {}
+    if others := [
+        f"{name} is {has[name]}, and was {value}" for name, value in began.items() if has[name] != value
+    ]:
+        raise UsageError(
+            f"the campaign began with other settings: {', '.join(others)}",
+            hint="set them back, or start a new campaign: results of two bases are not comparable",
+        )
 
 
 def _load(name: str) -> Loaded:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -12,14 +14,17 @@ from flushlab.campaign.compare import compare
 from flushlab.campaign.facts import ArmFacts
 from flushlab.campaign.observed import demand_of, of_observed, require_permitted
 from flushlab.campaign.request import BoundArm
-from flushlab.campaign.series import series
+from flushlab.campaign.series import _require_same_values, series
 from flushlab.errors import BelowFloor, UsageError
 from flushlab.experiment.objective import scores
 from flushlab.record import (
     Comparison,
     ObservedLoad,
     Ratio,
+    ServerIdentity,
+    Storage,
     Trial,
+    Value,
     WrittenStatements,
     side_by_side,
     together,
@@ -178,8 +183,27 @@ def test_a_plan_cannot_ask_for_it(tmp_path: Any) -> None:
         series(plan, dry_run=True)
 
 
-def bound(name: str, floor: str) -> BoundArm:
-    return BoundArm(name=name, floor=floor, workload=WorkloadSpec(name=own_load.NAME))
+MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
+STRICT: dict[str, Value] = {"log_bin": "ON", "sync_binlog": 1, "innodb_flush_log_at_trx_commit": 1}
+UNSYNCED: dict[str, Value] = {**STRICT, "sync_binlog": 0}
+OF_FLOOR = {"strict": 1, "second": 2, "relaxed": 0}
+
+
+def bound(name: str, settings: Mapping[str, Value]) -> BoundArm:
+    return BoundArm(name=name, settings=settings, workload=WorkloadSpec(name=own_load.NAME))
+
+
+def permitted(
+    has: Mapping[str, Value], base: Mapping[str, Value], arm: Mapping[str, Value], floor: str | None
+) -> None:
+    asked = series_request(
+        has=has,
+        base=bound("base", base),
+        arms=(bound("arm", arm),),
+        floor=Floor(floor) if floor else None,
+        base_name="the base",
+    )
+    require_permitted(asked, MARIADB, Storage(visible=False))
 
 
 @pytest.mark.parametrize(
@@ -196,17 +220,42 @@ def bound(name: str, floor: str) -> BoundArm:
 def test_a_configuration_is_held_against_what_the_server_guarantees_now(
     base: str, arm: str, floor: str | None, now: str, refused: str
 ) -> None:
-    asked = series_request(
-        base=bound("base", base),
-        arms=(bound("arm", arm),),
-        floor=Floor(floor) if floor else None,
-        base_name="the base",
-    )
+    own, other = ({"innodb_flush_log_at_trx_commit": OF_FLOOR[one]} for one in (base, arm))
+    has = {**STRICT, "innodb_flush_log_at_trx_commit": OF_FLOOR[now]}
     if refused:
         with pytest.raises(BelowFloor, match=f"^{refused} is below the floor"):
-            require_permitted(asked, Floor(now))
+            permitted(has, own, other, floor)
     else:
-        require_permitted(asked, Floor(now))
+        permitted(has, own, other, floor)
+
+
+@pytest.mark.parametrize("floor", [None, "second", "strict"])
+@pytest.mark.parametrize("value", [2, 0])
+def test_a_server_that_meets_no_floor_is_not_made_to_lose_more(value: int, floor: str | None) -> None:
+    arm = {"innodb_flush_log_at_trx_commit": value}
+    words = f"is below the floor {floor}" if floor else "would keep less in a crash than your server does now"
+    with pytest.raises(BelowFloor, match=f"^arm {words}") as refused:
+        permitted(UNSYNCED, {}, arm, floor)
+    assert refused.value.hint == "--floor throwaway allows it"
+    permitted(UNSYNCED, {}, arm, "throwaway")
+
+
+@pytest.mark.parametrize(
+    "arm", [{"sync_binlog": 1}, {"sync_binlog": 100}, {"innodb_flush_log_at_trx_commit": 3}]
+)
+def test_a_server_that_meets_no_floor_may_have_what_loses_no_more(arm: Mapping[str, Value]) -> None:
+    permitted(UNSYNCED, {}, arm, None)
+
+
+def test_a_campaign_goes_on_only_with_the_values_that_it_began_with() -> None:
+    arm = BoundArm(name="arm", changes={"sync_binlog": 1000})
+    asked = series_request(has={"sync_binlog": 0, "innodb_io_capacity": 200}, arms=(arm,))
+    pool: Any = SimpleNamespace(has=lambda also: {"sync_binlog": 0, "innodb_io_capacity": 400})
+    _require_same_values(asked, pool)
+    _require_same_values(series_request(arms=(arm,)), pool)  # a server of its own for each arm
+    pool.has = lambda also: {"sync_binlog": 5}
+    with pytest.raises(UsageError, match=r"began with other settings: sync_binlog is 5, and was 0$"):
+        _require_same_values(asked, pool)
 
 
 def test_reads_among_commits_are_warned_of() -> None:

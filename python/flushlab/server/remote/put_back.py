@@ -326,7 +326,7 @@ def put_back_left(say: Say) -> None:
                 path.unlink(missing_ok=True)
                 _unlock(query)
         except FlushlabError as error:  # such as certificates that are gone
-            say(f"{_not_yet(written.address, written.undo, error)} If that server is gone, remove {path}")
+            say(f"{_not_yet(written.address, written.undo, error)}. If that server is gone, remove {path}")
 
 
 def require_kept(server: RemoteServer) -> None:
