@@ -16,6 +16,7 @@ from flushlab.cli.declare import Group
 from flushlab.cli.output import emit_json, require_writable, stdout
 from flushlab.errors import BinlogDamaged, BinlogMisplaced, BinlogUnchecked, FlushlabError, StorageError
 from flushlab.spec import Option
+from flushlab.units import counted
 
 app = Group("binlog", "Check binary log files for damage.")
 
@@ -90,7 +91,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
         + (
             ""
             if is_relay_log
-            else f", {report['transactions']:,} transactions; rows: {rows['written']:,} inserted,"
+            else f", {counted(report['transactions'], 'transaction')}; rows: {rows['written']:,} inserted,"
             f" {rows['updated']:,} updated, {rows['deleted']:,} deleted"
         ),
     ]

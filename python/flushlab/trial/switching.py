@@ -105,9 +105,14 @@ class Switching:
 
 @dataclass
 class RemoteSwitching(Switching):
-    """The settings of the user's own server, which somebody else may set meanwhile."""
+    """The settings of the user's own server, which somebody else may set meanwhile.
+
+    Attributes:
+        taken: names and values that read back as they were set.
+    """
 
     server: RemoteGroup
+    taken: set[tuple[str, Value]] = field(default_factory=set)
 
     def require_kept(self) -> None:
         """Makes sure that every node has what it was given; raises as `require_kept` of `put_back`."""
@@ -119,4 +124,17 @@ class RemoteSwitching(Switching):
         made |= dict.fromkeys(changed)
         found = super()._switched(node, changed)
         made |= found.settings
+        same, refused = Configuration({}, node.identity).same, {one.name for one in found.refused}
+        taken = {name for name, value in changed.items() if same(name, value, found.settings.get(name))}
+        # What the server took before it takes again: another value is of somebody who was quicker.
+        theirs = {
+            name: value
+            for name, value in changed.items()
+            if name not in taken | refused
+            and ((name, value) in self.taken or same(name, value, self.initial.get(name)))
+        }
+        self.taken |= {(name, changed[name]) for name in taken}
+        if theirs:
+            made |= theirs
+            require_kept(node)
         return found

@@ -171,6 +171,31 @@ def test_what_somebody_else_sets_in_mid_run_stays_and_ends_the_run(
     assert not journal.files(put_back.FOLDER)
 
 
+def test_what_somebody_else_sets_between_a_switch_and_its_reading_stays(
+    private_home: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server: Any = Theirs()
+    changes, said, switching = Changes(server, {}, {FLUSH: 2}), list[str](), switching_of(server)
+    changes.announce()
+    for value in (2, 1):
+        assert switching.become(Arm(name="arm", settings={FLUSH: value})) is None
+    query = server.query
+
+    def overtaken(sql: str, *given: Any, **more: Any) -> Any:
+        found = query(sql, *given, **more)
+        if sql.startswith("SET GLOBAL"):
+            query(f"SET GLOBAL {FLUSH} = %s", [0])
+        return found
+
+    monkeypatch.setattr(server, "query", overtaken)
+    with pytest.raises(SettingsTouched, match=f"{FLUSH} is 0, and flushlab had set 2"):
+        switching.become(Arm(name="arm", settings={FLUSH: 2}))
+    monkeypatch.undo()
+    changes.put_back(said.append)
+    assert server.read_back([FLUSH]) == {FLUSH: 0}
+    assert said == [f"{FLUSH} is 0 now: somebody else has set it, and it stays so"]
+
+
 def test_what_somebody_else_sets_in_a_single_run_is_noticed(private_home: object) -> None:
     server: Any = Theirs()
     changes = Changes(server, {FLUSH: 2})
