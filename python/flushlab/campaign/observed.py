@@ -61,8 +61,8 @@ def require_permitted(request: SeriesRequest, identity: ServerIdentity, storage:
 def _loses_more(then: Guarantees, has: Guarantees) -> bool:
     """Whether a failure costs more, or the same window of commits for one more reason.
 
-    `throwaway` promises nothing, so a server there is held against what it keeps: with sync_binlog=0 its
-    tables lose the last group of commits, with innodb_flush_log_at_trx_commit=2 as well a second of them.
+    `throwaway` promises nothing, so a server there is held against what it keeps. With sync_binlog=0, its
+    tables lose the last group of commits; with innodb_flush_log_at_trx_commit=2, a second of commits, too.
     """
     pairs = [(then.under(failure), has.under(failure)) for failure in FAILURES]
     more = any(own.level != "nothing_lost" and {*own.because} - {*other.because} for own, other in pairs)

@@ -120,7 +120,8 @@ class RemoteSwitching(Switching):
             require_kept(node)
 
     def _switched(self, node: Server, changed: Mapping[str, Value]) -> _Switched:
-        made = next(one for one in self.server.nodes if one is node).made
+        remote = next(one for one in self.server.nodes if one is node)
+        made = remote.made
         made |= dict.fromkeys(changed)
         found = super()._switched(node, changed)
         made |= found.settings
@@ -136,5 +137,5 @@ class RemoteSwitching(Switching):
         self.taken |= {(name, changed[name]) for name in taken}
         if theirs:
             made |= theirs
-            require_kept(node)
+            require_kept(remote)
         return found

@@ -995,7 +995,7 @@ def test_an_alter_that_copies_a_table_is_no_missing_index() -> None:
 @pytest.mark.parametrize(
     ("state", "share", "words"),
     [
-        ("updating", 0.1, "for a writer's turn, and 10% of that is the commit"),
+        ("updating", 0.1, "as long as a writer holds them, and 10% of that is the commit"),
         (COMMITTING, 0.9, "as long as"),
     ],
 )

@@ -1,7 +1,7 @@
 """Sync at commit: writers wait until redo log and binary log are durable, and for a configured delay. Pure.
 
-Locks are held until the commit ends, so the waits for row locks belong to the bound. Where writers take turns
-with the rows, the share has the commit's part of a turn, and of the waits for it.
+Locks are held until the commit ends, so the waits for row locks belong to the bound. Where one writer after
+the other gets the rows, the share has the commit's part of the time that each holds them, and of the waits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _DELAYS: Mapping[str, Sequence[str]] = {
 """Settings that let a group of commits wait for more of them, if all are above 0: microseconds come last."""
 _USUAL_SYNC_S = 0.001
 _MOST = 0.5
-"""Commits by autocommit, from which they are worth a word; a commit's part of a turn, which is most of it."""
+"""Commits by autocommit, from which they are worth a word; a commit's part of the time that a writer holds
+rows, which is most of it."""
 
 
 def find(evidence: Evidence) -> Finding | None:
@@ -112,7 +113,7 @@ def _advice(syncs: bool, delays: Sequence[str], turn: float | None) -> str:
     Args:
         syncs: at commit, or not known.
         delays: settings of one.
-        turn: the commit's part of each writer's turn with the rows; None if writers take no turns.
+        turn: the commit's part of the time that a writer holds rows; None if they do not wait for each other.
     """
     if delays:
         return (
@@ -123,7 +124,7 @@ def _advice(syncs: bool, delays: Sequence[str], turn: float | None) -> str:
         lasts = (
             "as long as such a commit"
             if turn >= _MOST
-            else f"for a writer's turn, and {turn:.0%} of that is the commit"
+            else f"as long as a writer holds them, and {turn:.0%} of that is the commit"
         )
         return (
             f"Each wait for these rows lasts {lasts}: use a disk with faster syncs, or change"
