@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from flushlab.machine import ownership
+from tests.descriptors import descriptors
 from tests.trees import tree
 
 MARK = {"what": "sandbox", "name": "it", "token": "0123456789abcdef" * 2}
@@ -64,12 +65,12 @@ def test_a_link_or_a_pipe_is_neither_marked_nor_read_as_a_folder(tmp_path: Path)
 
 
 def test_no_descriptor_stays_open(tmp_path: Path) -> None:
-    before = len([*Path("/proc/self/fd").iterdir()])
+    before = descriptors()
     ownership.make(str(tmp_path / "it"), MARK)
     (tmp_path / "it/folder").mkdir()
     assert not ownership.remove(str(tmp_path / "it"), token="f" * 32)
     assert ownership.remove(str(tmp_path / "it"), token=TOKEN)
-    assert len([*Path("/proc/self/fd").iterdir()]) == before
+    assert not descriptors() - before
 
 
 @pytest.mark.parametrize("there", ["folder", "file", "dangling link"])

@@ -14,6 +14,7 @@ from flushlab.errors import UsageError
 from flushlab.process import run_record
 from flushlab.process.identity import ProcessIdentity, machine, myself, world
 from flushlab.process.run_record import RunRecord, claim, record_path, require_free, rewrite, run_folder
+from tests.descriptors import descriptors
 
 pytestmark = pytest.mark.usefixtures("private_home")
 
@@ -187,6 +188,6 @@ def test_what_another_flushlab_sweeps_at_the_same_time_is_no_error(monkeypatch: 
 
 
 def test_no_file_stays_open() -> None:
-    before = len([*Path("/proc/self/fd").iterdir()])
+    before = descriptors()
     claim(RunRecord.mine("it"))
-    assert len([*Path("/proc/self/fd").iterdir()]) == before
+    assert not descriptors() - before

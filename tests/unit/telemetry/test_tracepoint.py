@@ -6,13 +6,16 @@ import gc
 import mmap
 import os
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from flushlab.machine import file_system_of
 from flushlab.telemetry.tracepoint import EVENTS, SyncCounter, SyncKey, field_offsets, program
+from tests.descriptors import descriptors
+
+_EVENT = "anon_inode:[perf_event]"
 
 # events/ext4/ext4_sync_file_enter/format and events/xfs/xfs_file_fsync/format of Linux 6.18, the fields.
 EXT4 = """name: ext4_sync_file_enter
@@ -100,13 +103,9 @@ def test_a_counter_proves_itself_where_it_counts_only(counter: SyncCounter, tmp_
 
 
 def _descriptors() -> int:
-    """Of counters alone: what earlier tests have left may be closed at any moment."""
+    """Of counters."""
     gc.collect()
-    found = 0
-    for one in Path("/proc/self/fd").iterdir():
-        with suppress(OSError):  # the one that lists them is gone
-            found += os.readlink(one).startswith(("anon_inode:bpf", "anon_inode:[perf_event]"))
-    return found
+    return sum(count for name, count in descriptors().items() if name.startswith(("anon_inode:bpf", _EVENT)))
 
 
 def test_a_closed_counter_counts_no_more(tmp_path: Path) -> None:
