@@ -187,9 +187,10 @@ class Store:
             campaign_id = file.name[1:].removesuffix(".running")
             if file == own or not self._campaigns("WHERE id = ?", (campaign_id,)):
                 continue
-            with contextlib.suppress(OSError), file.open("rb") as opened:
-                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                file.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                if (left := _locked(file)) is not None:
+                    with left:
+                        file.unlink(missing_ok=True)
 
     def as_it_stands(self, row: CampaignRow) -> CampaignRow:
         """The campaign; one that is stored as running while no process carries it on was interrupted."""
