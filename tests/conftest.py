@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,7 +23,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.constants_ast import constants_from_module
 
 import flushlab
-from flushlab.build import Build, find_build, list_builds
+from flushlab.build import Build, find_build
 from flushlab.build.galera import Galera, galera_for
 from flushlab.errors import FlushlabError
 from flushlab.machine import home, home_part
@@ -48,6 +49,7 @@ settings.load_profile("any machine")
 SECONDS = "flushlab/seconds"
 """Name in pytest's cache: seconds that each test file took when it last ran. `scripts/quick.py` reads it."""
 
+_usual_home = os.environ.get("FLUSHLAB_HOME")
 _builds: dict[str, Build | FlushlabError] = {}
 _galeras: dict[str, Galera | FlushlabError] = {}
 _told_absent: set[str] = set()
@@ -57,11 +59,26 @@ _running = pytest.StashKey[list[Sandbox]]()
 StartSandbox = Callable[..., Sandbox]
 
 
+@contextmanager
+def usual_home() -> Iterator[None]:
+    """The home that the tests were called with, whatever the test at hand has made its own."""
+    with pytest.MonkeyPatch.context() as environment:
+        if _usual_home is None:
+            environment.delenv("FLUSHLAB_HOME", raising=False)
+        else:
+            environment.setenv("FLUSHLAB_HOME", _usual_home)
+        yield
+
+
 def require_build(name: str) -> Build:
-    """The build, obtained if need be; absent, it skips the test, or fails it if it is required."""
+    """The build, obtained if need be; absent, it skips the test, or fails it if it is required.
+
+    It is remembered for later tests, so it must not lie in the private home of the first.
+    """
     if name not in _builds:
         try:
-            _builds[name] = find_build(name)
+            with usual_home():
+                _builds[name] = find_build(name)
         except FlushlabError as error:
             _builds[name] = error
     found = _builds[name]
@@ -78,7 +95,8 @@ def require_galera(name: str = "mariadb@10.11") -> tuple[Build, Galera]:
     build = require_build(name)
     if "galera" not in _galeras:
         try:
-            _galeras["galera"] = galera_for(build)
+            with usual_home():
+                _galeras["galera"] = galera_for(build)
         except FlushlabError as error:
             _galeras["galera"] = error
     found = _galeras["galera"]
@@ -174,34 +192,31 @@ def strict_umask() -> Iterator[None]:
     os.umask(before)
 
 
-def _bring_builds(home_folder: Path, environment: pytest.MonkeyPatch) -> Path:
-    environment.delenv("FLUSHLAB_HOME")
-    shared = {Path(build.prefix).parent for build in list_builds() if build.source in ("debian", "maven")}
-    environment.setenv("FLUSHLAB_HOME", str(home_folder))
+def _bring_builds(home_folder: Path) -> Path:
+    with usual_home():
+        usual = home_part("builds")  # on a new machine they are still being fetched
     home()  # marks it as flushlab's while it is empty
-    for folder in shared:
-        (home_folder / "builds").symlink_to(folder)
+    (home_folder / "builds").symlink_to(usual)
     return home_folder
 
 
 @pytest.fixture
-def private_home_with_builds(private_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def private_home_with_builds(private_home: Path) -> Path:
     """The same, with the builds of the usual home in it."""
-    return _bring_builds(private_home, monkeypatch)
+    return _bring_builds(private_home)
 
 
-def _bring_snapshots(home_folder: Path, environment: pytest.MonkeyPatch) -> Path:
-    environment.delenv("FLUSHLAB_HOME")
-    usual = home_part("snapshots")  # on a new machine there are none yet
-    environment.setenv("FLUSHLAB_HOME", str(home_folder))
+def _bring_snapshots(home_folder: Path) -> Path:
+    with usual_home():
+        usual = home_part("snapshots")  # on a new machine there are none yet
     (home_folder / "snapshots").symlink_to(usual)
     return home_folder
 
 
 @pytest.fixture
-def furnished_home(private_home_with_builds: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def furnished_home(private_home_with_builds: Path) -> Path:
     """The same, with the snapshots of the usual home: for tests of what comes after data were made."""
-    return _bring_snapshots(private_home_with_builds, monkeypatch)
+    return _bring_snapshots(private_home_with_builds)
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +224,7 @@ def shared_furnished_home() -> Iterator[Path]:
     """The same for the tests of a module, which share what is in it."""
     with pytest.MonkeyPatch.context() as environment:
         for folder in _private_home(environment):
-            yield _bring_snapshots(_bring_builds(folder, environment), environment)
+            yield _bring_snapshots(_bring_builds(folder))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -15,7 +15,7 @@ from flushlab.build import origin
 from flushlab.machine import home, home_part
 from flushlab.server import Sandbox
 from flushlab.telemetry import status
-from tests.conftest import require_build
+from tests.conftest import require_build, usual_home
 from tests.integration.test_bench import events_of
 from tests.integration.test_bench import flushlab as run
 
@@ -86,8 +86,7 @@ def test_server_from_a_tarball_is_unpacked_and_runs(
     tmp_path: Path, private_home: Path, sandbox: StartSandbox
 ) -> None:
     """The tarball is made of an installed build's prefix, as its publisher would make one."""
-    with pytest.MonkeyPatch.context() as usual:
-        usual.delenv("FLUSHLAB_HOME")
+    with usual_home():
         build, snapshots = require_build("mysql@5.7"), home_part("snapshots")
     home()  # marks it as flushlab's while it is empty
     (private_home / "snapshots").symlink_to(snapshots)
