@@ -268,6 +268,28 @@ def require_same_build(request: StoredRequest, key: str) -> None:
         )
 
 
+def require_same_values(request: ComparingRequest, names: Iterable[str], pool: ServerPool) -> None:
+    """Finds out whether a running server still has the values that a campaign began with.
+
+    Args:
+        request: the campaign.
+        names: what it changes.
+        pool: the servers.
+
+    Raises:
+        UsageError: one of them is another now.
+    """
+    began = {name: request.has[name] for name in dict.fromkeys(names) if name in request.has}
+    has = pool.has(began) if began else {}
+    if others := [
+        f"{name} is {has[name]}, and was {value}" for name, value in began.items() if has[name] != value
+    ]:
+        raise UsageError(
+            f"the campaign began with other settings: {', '.join(others)}",
+            hint="set them back, or start a new campaign: results of two bases are not comparable",
+        )
+
+
 def run_campaign(request: StoredRequest, key: str, session: Session, campaign: Run[Row, F]) -> F:
     """Runs a campaign and gathers its facts.
 

@@ -35,6 +35,7 @@ from flushlab.campaign.loop import (
     Run,
     Session,
     require_same_build,
+    require_same_values,
     run_campaign,
     run_or_resume,
 )
@@ -175,7 +176,8 @@ def run(load: Callable[[ServerPool], Loaded] | None, asked: SeriesInput, watcher
         with pool.volumes(watcher.say) as volumes:
             request = _decided(load, asked, pool, volumes, watcher) if load else earlier
             assert request is not None
-            _require_same_values(request, pool)
+            changed = [name for arm in (request.base, *request.running) for name in arm.changes]
+            require_same_values(request, changed, pool)
             return carry_out(request, pool, volumes, session)
 
     def foresee(pool: ServerPool) -> CampaignFacts:
@@ -206,24 +208,6 @@ def _decided(
             hint="correct the configurations, or name a server that has them",
         )
     return request if spec.fresh or request.alternate else _scheduled(request, pool, watcher)
-
-
-def _require_same_values(request: SeriesRequest, pool: ServerPool) -> None:
-    """Finds out whether a running server still has the values that the campaign began with.
-
-    Raises:
-        UsageError: one that the campaign changes is another now.
-    """
-    names = dict.fromkeys(name for arm in (request.base, *request.running) for name in arm.changes)
-    began = {name: request.has[name] for name in names if name in request.has}
-    has = pool.has(began) if began else {}
-    if others := [
-        f"{name} is {has[name]}, and was {value}" for name, value in began.items() if has[name] != value
-    ]:
-        raise UsageError(
-            f"the campaign began with other settings: {', '.join(others)}",
-            hint="set them back, or start a new campaign: results of two bases are not comparable",
-        )
 
 
 def _load(name: str) -> Loaded:

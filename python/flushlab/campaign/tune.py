@@ -33,6 +33,7 @@ from flushlab.campaign.loop import (
     Run,
     Session,
     require_same_build,
+    require_same_values,
     run_campaign,
     run_or_resume,
 )
@@ -123,6 +124,8 @@ def tune(*, progress: Progress | Watcher = silent, **given: Any) -> CampaignFact
         asked = TuneInput(spec, objective, data, target.needed_fleet, target.driven_by)
 
     def go(earlier: TuneRequest | None, pool: ServerPool, session: Session) -> CampaignFacts:
+        if earlier is not None:
+            require_same_values(earlier, earlier.has, pool)
         return carry_out(earlier or decide(asked, pool, watcher), pool, session)
 
     def foresee(pool: ServerPool) -> CampaignFacts:

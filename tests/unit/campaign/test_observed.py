@@ -12,9 +12,10 @@ import pytest
 
 from flushlab.campaign.compare import compare
 from flushlab.campaign.facts import ArmFacts
+from flushlab.campaign.loop import require_same_values
 from flushlab.campaign.observed import demand_of, of_observed, require_permitted
 from flushlab.campaign.request import BoundArm
-from flushlab.campaign.series import _require_same_values, series
+from flushlab.campaign.series import series
 from flushlab.errors import BelowFloor, UsageError
 from flushlab.experiment.objective import scores
 from flushlab.record import (
@@ -251,11 +252,11 @@ def test_a_campaign_goes_on_only_with_the_values_that_it_began_with() -> None:
     arm = BoundArm(name="arm", changes={"sync_binlog": 1000})
     asked = series_request(has={"sync_binlog": 0, "innodb_io_capacity": 200}, arms=(arm,))
     pool: Any = SimpleNamespace(has=lambda also: {"sync_binlog": 0, "innodb_io_capacity": 400})
-    _require_same_values(asked, pool)
-    _require_same_values(series_request(arms=(arm,)), pool)  # a server of its own for each arm
+    require_same_values(asked, arm.changes, pool)
+    require_same_values(series_request(arms=(arm,)), arm.changes, pool)  # a server of its own for each arm
     pool.has = lambda also: {"sync_binlog": 5}
     with pytest.raises(UsageError, match=r"began with other settings: sync_binlog is 5, and was 0$"):
-        _require_same_values(asked, pool)
+        require_same_values(asked, arm.changes, pool)
 
 
 def test_reads_among_commits_are_warned_of() -> None:
