@@ -103,6 +103,8 @@ bench: setup ## Ratios against peers, false positives of the whole procedure
 	$(BIN)/python benchmarks/probe_disk.py
 	$(BIN)/python benchmarks/probe_scaling.py
 	$(BIN)/python benchmarks/test_suite.py
+	@test -d /usr/lib/postgresql || scripts/packages.sh postgresql
+	$(BIN)/python benchmarks/undo.py
 	@command -v mvn >/dev/null || scripts/packages.sh maven
 	$(BIN)/python benchmarks/flyway_suite.py
 	$(BIN)/python benchmarks/flyway_suite.py --part suite --server mysql@5.7 --disk-iops 120
@@ -133,7 +135,7 @@ bench: setup ## Ratios against peers, false positives of the whole procedure
 	$(BIN)/python benchmarks/watch_page.py --part speed
 
 soak: export FLUSHLAB_EVERY_FLAVOR = 1
-soak: setup $(TOOLS)/.ready ## Long: licenses and advisories, wheels in empty environments, the tests on mutants of the sources, the tests with real servers on every server, all tests on four worse machines, 100 comparisons of identical servers, 200 kills of servers and of disks, disks at load 100 and short of memory, 100 campaigns on a fleet whose machines fail, a series with real servers on one and on four machines, 1,000 of each commit pipeline and an hour of random ones, 20 million changed packets, 5,000 option files on each server, starts with 10,000 option files beside files of somebody else, ten million damaged binlogs, binlogs as three independent readers read them
+soak: setup $(TOOLS)/.ready ## Long: licenses and advisories, wheels in empty environments, the tests on mutants of the sources, the tests with real servers on every server, all tests on four worse machines, 100 comparisons of identical servers, 200 kills of servers and of disks, disks at load 100 and short of memory, 100 campaigns on a fleet whose machines fail, a series with real servers on one and on four machines, 1,000 of each commit pipeline and an hour of random ones, 20 million changed packets, 5,000 option files on each server, starts with 10,000 option files beside files of somebody else, 20,000 sessions of suites undone on each server, ten million damaged binlogs, binlogs as three independent readers read them
 	$(MAKE) --no-print-directory supply wheel
 	$(BIN)/python scripts/install_check.py dist/flushlab-*x86_64.whl --tools $(TOOLS)/bin
 	. scripts/cargo.sh && FLUSHLAB_MUTATIONS=20000000 cargo test --release -q -p flushlab-protocol --test mutations
@@ -147,6 +149,7 @@ soak: setup $(TOOLS)/.ready ## Long: licenses and advisories, wheels in empty en
 	$(BIN)/python benchmarks/fleet_servers.py
 	$(BIN)/python scripts/mutants.py
 	FLUSHLAB_CAMPAIGNS=2000 $(BIN)/pytest tests/unit/experiment/test_false_positives.py tests/unit/campaign/fleet/test_false_claims.py -n 2 -q --timeout 0
+	FLUSHLAB_UNDO_SESSIONS=20000 $(BIN)/pytest tests/integration/test_undo.py -n 2 -q --timeout 0 -k any_session
 	FLUSHLAB_TREES=1000 $(BIN)/pytest tests/unit/test_what_is_the_users.py -n 2 -q --timeout 0
 	FLUSHLAB_OPTION_FILES=5000 $(BIN)/pytest tests/contract/test_check_soak.py -q --timeout 0
 	FLUSHLAB_STARTED_FILES=10000 FLUSHLAB_EVERY_FLAVOR=1 $(BIN)/pytest tests/integration/test_planted.py -q --timeout 0

@@ -24,6 +24,7 @@ __all__ = [
     "check_schedule",
     "count_statements",
     "describe_rows",
+    "invert_binlog",
     "late_indexes",
     "measure_disk",
     "merge_windows",
@@ -487,6 +488,26 @@ def check_binlogs(files: list[str]) -> bytes:
     Raises:
         OSError: a file cannot be read, or, without a number, cannot be unpacked.
         KeyboardInterrupt: on Ctrl-C.
+    """
+
+def invert_binlog(file: str, start: int, most_bytes: int, without: list[tuple[str, str]]) -> bytes:
+    """Reads a binlog from `start` (0, or the end of an event) and turns around what it committed, without the
+    tables given by schema and name.
+
+    The JSON has:
+    - `end`: where the last event that was read ends.
+    - `description`: the file's description in base64, which a session needs once.
+    - `statements[]`: events in base64 for `BINLOG '…'`, in the order in which they are to be applied;
+      `most_bytes` in all.
+    - `tables[]` whose rows were changed, each with `schema`, `name`, `inserted`, `updated`, `deleted`, and
+      `missing[]`: the columns that some image lacks, from 0.
+    - `emptied[]`: tables that a statement emptied, each with `schema` and `name`: `statements` leave them
+      out; `truncations`: such statements.
+    - `transactions`: how many changed rows.
+    - `barrier`: the first event that cannot be taken back, or null; with one, `statements` is empty.
+
+    Raises:
+        OSError: the file cannot be read.
     """
 
 def read_binlog(file: str, table: str) -> bytes:

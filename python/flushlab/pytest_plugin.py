@@ -85,7 +85,7 @@ class Database:
         return f"Database({self.name!r} at {self.host}:{self.port})"
 
     def reset(self) -> float:
-        """Resets the database to the template; its connections are cut.
+        """Resets the database to the template; connections stay where that is undone row by row.
 
         Returns:
             Seconds of the reset.
@@ -181,7 +181,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     prepare = "a shell command that fills the database; the result is kept as a template"
     inputs = "files that --flushlab-prepare reads; repeatable"
-    clones = "standby servers per worker, for faster resets; default: 2 after three resets"
+    clones = "standby servers per worker, for resets that cannot be undone; default: 1 after three of them"
     group.addoption(
         "--flushlab-server", metavar="NAME", default="mariadb", help="mysql@5.7, mariadb@10.11, …"
     )

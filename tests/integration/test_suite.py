@@ -23,7 +23,7 @@ from flushlab.server import DataDirectory
 from flushlab.suite import servers
 from flushlab.suite.database import Database
 from flushlab.suite.profile import throwaway
-from flushlab.suite.servers import WORTH_IT, Clones, SuiteServer
+from flushlab.suite.servers import WORTH_IT, Clones, Pristine, SuiteServer
 from flushlab.suite.templates import FACTS
 from tests.command import flushlab as command
 from tests.conftest import StartSandbox, flavors, require_build
@@ -71,7 +71,7 @@ def test_a_suite_finds_its_server_by_socket_and_tcp_in_memory_and_nothing_stays(
     )
     first, second = out.splitlines()
     database, datadir, log_bin = eval(first)[0]
-    assert (database, log_bin) == ("app", 0)
+    assert (database, log_bin) == ("app", 1)
     assert second == f"jdbc:127.0.0.1:{second.split(':')[2]}"
     assert result["in_memory"] or "of memory is free" in err, "other tests may need it now"
     assert datadir.startswith("/dev/shm/") is result["in_memory"]
@@ -459,7 +459,8 @@ def test_a_server_moves_from_memory_to_disk_with_its_data_and_its_port(sandbox: 
     server.query("CREATE TABLE d.t (id INT PRIMARY KEY)")
     server.query("INSERT INTO d.t VALUES (1), (2)")
     in_memory, endpoint = server.datadir, server.endpoint
-    suite = SuiteServer(server, cast(Snapshot, None), Snapshots(), Clones(lambda _: server, 0))
+    first = Pristine(server, None)
+    suite = SuiteServer(first, cast(Snapshot, None), Snapshots(), Clones(lambda _: first, 0))
     suite.move_to_disk({})
     assert server.query("SELECT COUNT(*) FROM d.t") == [(2,)]
     assert server.endpoint == endpoint
@@ -524,7 +525,7 @@ def test_clones_come_by_themselves_once_a_suite_has_reset_its_database_often(
                 cursor.execute("SELECT @@port")
                 own.append(cursor.fetchall() == ((database.port,),))
     assert own == [True] * WORTH_IT + [False] * 2
-    assert len([line for line in said if line.startswith("2 standby servers were started")]) == 1
+    assert len([line for line in said if line.startswith("1 standby server for resets")]) == 1
     wait_until_memory_is_free()
 
 

@@ -11,6 +11,7 @@
 //! * [`sample`]: a small log of every column type.
 //! * [`check`]: the strict checker; [`TableMap`] and [`Rows`] read rows back.
 //! * [`read_events`], [`read_transactions`]: a file up to its first event that is not whole.
+//! * [`invert`]: row events that take back what a file says was committed.
 //!
 //! # Promises
 //!
@@ -64,6 +65,7 @@ mod event;
 mod format;
 mod gtid;
 mod head;
+mod inverse;
 mod json;
 mod log;
 mod payload;
@@ -90,10 +92,11 @@ pub use event::{
 pub use format::{Flavor, Format, Identity, Uuid, Version};
 pub use gtid::{GtidList, GtidSet, Tag};
 pub use head::{file_head, rotate_event, stop_event, Head, Previous};
+pub use inverse::{invert, Changed, Inverse, TableName};
 pub use json::Json;
 pub use log::{clear_in_use, file_name, Log, LogError, LogOptions};
 pub use payload::{uncompressed_rows, Payload, LARGEST_EVENT, LARGEST_PAYLOAD};
-pub use read::{read_events, read_transactions, Committed, Event, Reached};
+pub use read::{read_events, read_events_from, read_transactions, Committed, Event, Reached};
 pub use rows::{Rows, DUMMY_TABLE_ID, STATEMENT_END};
 pub use table::{
     Column, ColumnType, Table, TableMap, BINARY, LATIN1_SWEDISH_CI, UTF8MB4_0900_AI_CI, UTF8MB4_GENERAL_CI,

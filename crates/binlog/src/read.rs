@@ -5,7 +5,7 @@
 //! as well, whose events tell the source's positions.
 
 use std::collections::HashMap;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::bytes::{fill, Malformed};
 use crate::event::{
@@ -64,23 +64,40 @@ pub fn read_events(
     file: impl Read,
     each: impl FnMut(&Event<'_>) -> Result<(), Malformed>,
 ) -> io::Result<Reached> {
-    let mut events = Events {
-        each,
-        checksums: false,
-        described: false,
-        end: 0,
+    let mut file = file;
+    let mut events = Events::new(each);
+    let stop = match events.begin(&mut file)? {
+        None => events.go_on(&mut file)?,
+        Some(stop) => stop,
     };
-    let stop = events.run(file)?;
-    let (torn, unreadable) = match stop {
-        Stop::File => (false, None),
-        Stop::Torn => (true, None),
-        Stop::Unreadable(reason) => (false, Some(reason)),
+    Ok(events.reached(stop))
+}
+
+/// The same for the file's description and the events from `start` on, the end of an event; those between are not
+/// read.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read_events_from(
+    mut file: impl Read + Seek,
+    start: u64,
+    each: impl FnMut(&Event<'_>) -> Result<(), Malformed>,
+) -> io::Result<Reached> {
+    let mut events = Events::new(each);
+    let stop = match events.begin(&mut file)? {
+        Some(stop) => stop,
+        None => match events.next(&mut file)? {
+            Some(stop) => stop,
+            None => {
+                if start > events.end {
+                    file.seek(SeekFrom::Start(start))?;
+                    events.end = start;
+                }
+                events.go_on(&mut file)?
+            }
+        },
     };
-    Ok(Reached {
-        end: events.end,
-        torn,
-        unreadable,
-    })
+    Ok(events.reached(stop))
 }
 
 /// Calls `each` with every transaction of a file that ends in XID or COMMIT; their rows and statements as
@@ -118,40 +135,77 @@ enum Stop {
 
 struct Events<F> {
     each: F,
+    buffer: Vec<u8>,
     checksums: bool,
     described: bool,
     end: u64,
 }
 
 impl<F: FnMut(&Event<'_>) -> Result<(), Malformed>> Events<F> {
-    fn run(&mut self, mut file: impl Read) -> io::Result<Stop> {
+    fn new(each: F) -> Self {
+        Self {
+            each,
+            buffer: Vec::new(),
+            checksums: false,
+            described: false,
+            end: 0,
+        }
+    }
+
+    fn reached(&self, stop: Stop) -> Reached {
+        let (torn, unreadable) = match stop {
+            Stop::File => (false, None),
+            Stop::Torn => (true, None),
+            Stop::Unreadable(reason) => (false, Some(reason)),
+        };
+        Reached {
+            end: self.end,
+            torn,
+            unreadable,
+        }
+    }
+
+    /// Reads what a file begins with.
+    fn begin(&mut self, file: &mut impl Read) -> io::Result<Option<Stop>> {
         let mut bytes = Vec::new();
-        fill(&mut file, &mut bytes, MAGIC.len())?;
+        fill(file, &mut bytes, MAGIC.len())?;
         if bytes != MAGIC {
-            return Ok(no_binlog(&bytes));
+            return Ok(Some(no_binlog(&bytes)));
         }
         self.end = MAGIC.len() as u64;
+        Ok(None)
+    }
+
+    fn go_on(&mut self, file: &mut impl Read) -> io::Result<Stop> {
         loop {
-            bytes.clear();
-            fill(&mut file, &mut bytes, HEADER_SIZE)?;
-            if bytes.is_empty() {
-                return Ok(Stop::File);
-            }
-            let Ok(header) = Header::parse(&bytes) else {
-                return Ok(Stop::Torn);
-            };
-            let size = header.size as usize;
-            if size < HEADER_SIZE {
-                return Ok(Stop::Torn);
-            }
-            fill(&mut file, &mut bytes, size)?;
-            if bytes.len() < size {
-                return Ok(Stop::Torn);
-            }
-            if let Some(stop) = self.event(header, &mut bytes) {
+            if let Some(stop) = self.next(file)? {
                 return Ok(stop);
             }
         }
+    }
+
+    /// Reads an event.
+    fn next(&mut self, file: &mut impl Read) -> io::Result<Option<Stop>> {
+        let bytes = &mut std::mem::take(&mut self.buffer);
+        bytes.clear();
+        fill(file, bytes, HEADER_SIZE)?;
+        if bytes.is_empty() {
+            return Ok(Some(Stop::File));
+        }
+        let Ok(header) = Header::parse(bytes) else {
+            return Ok(Some(Stop::Torn));
+        };
+        let size = header.size as usize;
+        if size < HEADER_SIZE {
+            return Ok(Some(Stop::Torn));
+        }
+        fill(file, bytes, size)?;
+        if bytes.len() < size {
+            return Ok(Some(Stop::Torn));
+        }
+        let stop = self.event(header, bytes);
+        self.buffer = std::mem::take(bytes);
+        Ok(stop)
     }
 
     fn event(&mut self, header: Header, bytes: &mut [u8]) -> Option<Stop> {

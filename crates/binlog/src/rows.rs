@@ -107,13 +107,7 @@ impl<'a> Rows<'a> {
         columns: &[Column],
         mut each: impl FnMut(usize, usize, Value<'a>),
     ) -> Result<(), Malformed> {
-        if columns.len() != self.columns {
-            return Err(Malformed::new(format!(
-                "the rows have {} columns, but their table has {}",
-                self.columns,
-                columns.len()
-            )));
-        }
+        self.require_columns(columns)?;
         self.read_image(columns, self.present, &[], |column, value| each(0, column, value))?;
         if self.change == Change::Update {
             let partial = self.read_partial(columns)?;
@@ -122,6 +116,36 @@ impl<'a> Rows<'a> {
             })?;
         }
         Ok(())
+    }
+
+    /// The bytes of the next row's images, the second one empty except in updates; not of partial ones.
+    ///
+    /// # Errors
+    /// The rule that the bytes break.
+    pub(crate) fn images(&mut self, columns: &[Column]) -> Result<[&'a [u8]; 2], Malformed> {
+        self.require_columns(columns)?;
+        let (change, first, second) = (self.change, self.present, self.present_after);
+        let mut image = |present| {
+            let start = self.rest();
+            self.read_image(columns, present, &[], |_, _| {})?;
+            Ok(&start[..start.len() - self.rest().len()])
+        };
+        let before = image(first)?;
+        match change {
+            Change::Update => Ok([before, image(second)?]),
+            _ => Ok([before, &[]]),
+        }
+    }
+
+    fn require_columns(&self, columns: &[Column]) -> Result<(), Malformed> {
+        match columns.len() == self.columns {
+            true => Ok(()),
+            false => Err(Malformed::new(format!(
+                "the rows have {} columns, but their table has {}",
+                self.columns,
+                columns.len()
+            ))),
+        }
     }
 
     /// The bits of the JSON columns that have changes in place of a document, one for each JSON column of the

@@ -298,6 +298,8 @@ pub(crate) enum End {
 /// QUERY and QUERY_COMPRESSED: their text.
 #[derive(Debug, Clone)]
 pub(crate) struct Query<'a> {
+    /// The default database.
+    pub(crate) schema: &'a [u8],
     text: Cow<'a, [u8]>,
 }
 
@@ -309,7 +311,7 @@ impl<'a> Query<'a> {
         reader.uint(2, "the error")?;
         let variables = reader.uint(2, "the variables' size")? as usize;
         reader.bytes(variables, "the variables")?;
-        reader.bytes(schema, "the schema")?;
+        let schema = reader.bytes(schema, "the schema")?;
         if reader.u8("the end of the schema")? != 0 {
             return Err(Malformed::new("QUERY's schema does not end in a zero byte"));
         }
@@ -319,7 +321,7 @@ impl<'a> Query<'a> {
             inflate(&text, &mut whole)?;
             text = Cow::Owned(whole);
         }
-        Ok(Self { text })
+        Ok(Self { schema, text })
     }
 
     pub(crate) fn text(&self) -> &[u8] {

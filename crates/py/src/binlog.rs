@@ -6,12 +6,14 @@ use std::path::Path;
 
 use flushlab_binlog::check::{Checker, FileReport};
 use flushlab_binlog::sample::{write_sample, Sample, SampleOptions, TABLES};
-use flushlab_binlog::{read_transactions, Committed, Format, Identity, Reached, Uuid};
+use flushlab_binlog::{invert, read_transactions, Committed, Format, Identity, Reached, TableName, Uuid};
 use flushlab_load::{Error, Kind};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 const READ_SIZE: usize = 1 << 20;
+/// For what is read once in a moment.
+const SMALL_READ: usize = 64 << 10;
 
 /// Looks for signals whenever a buffer is filled, so that Ctrl-C ends the reading.
 struct Interruptible(File);
@@ -69,6 +71,28 @@ pub fn read_binlog<'py>(py: Python<'py>, file: &str, table: &str) -> PyResult<Bo
             transactions,
             reached,
         })
+    };
+    match py.detach(read) {
+        Ok(found) => crate::json(py, &found),
+        Err(error) => Err(with_name(error, file)),
+    }
+}
+
+#[pyfunction]
+pub fn invert_binlog<'py>(
+    py: Python<'py>,
+    file: &str,
+    start: u64,
+    most_bytes: u64,
+    without: Vec<(String, String)>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let without: Vec<_> = without
+        .into_iter()
+        .map(|(schema, name)| TableName { schema, name })
+        .collect();
+    let read = || {
+        let file = BufReader::with_capacity(SMALL_READ, File::open(file)?);
+        invert(file, start, most_bytes, &without)
     };
     match py.detach(read) {
         Ok(found) => crate::json(py, &found),

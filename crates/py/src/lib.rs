@@ -454,6 +454,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(count_statements, module)?)?;
     module.add_function(wrap_pyfunction!(run_script, module)?)?;
     module.add_function(wrap_pyfunction!(binlog::check_binlogs, module)?)?;
+    module.add_function(wrap_pyfunction!(binlog::invert_binlog, module)?)?;
     module.add_function(wrap_pyfunction!(binlog::read_binlog, module)?)?;
     module.add_function(wrap_pyfunction!(binlog::write_sample_binlog, module)?)?;
     module.add_function(wrap_pyfunction!(disk::measure_disk, module)?)?;

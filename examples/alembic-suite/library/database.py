@@ -11,4 +11,5 @@ from sqlalchemy.engine import make_url
 def engine(url: str | None = None) -> Engine:
     """Connections to `url`, or to DATABASE_URL, by PyMySQL."""
     address = make_url(url or os.environ["DATABASE_URL"])
-    return create_engine(address.set(drivername="mysql+pymysql", query={"charset": "utf8mb4"}))
+    url = address.set(drivername="mysql+pymysql", query={"charset": "utf8mb4"})
+    return create_engine(url, pool_pre_ping=True)

@@ -32,4 +32,3 @@ def committing(flushlab_database: Database, connections: Engine) -> Iterator[Eng
     """For a test that commits: afterwards the database is as the migrations left it."""
     yield connections
     flushlab_database.reset()
-    connections.dispose()  # its connections led to the server that was

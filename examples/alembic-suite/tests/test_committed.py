@@ -23,7 +23,6 @@ def test_a_reset_takes_back_rows_and_ids_and_leaves_the_seeds(
     with committing.begin() as db:
         join(db, "Ada")
     flushlab_database.reset()
-    committing.dispose()
     with committing.connect() as db:
         assert join(db, "Bo") == 1
         genres = db.scalars(text("SELECT name FROM genre ORDER BY name")).all()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from flushlab.record import Ratio
 from flushlab.suite.request import SuiteRequest
+from flushlab.suite.servers import Reset
 from flushlab.suite.session import SuiteResult
 from flushlab.units import counted, format_seconds, format_size
 
@@ -38,8 +39,8 @@ def document(result: SuiteResult, request: SuiteRequest) -> dict[str, Any]:
         "settings": dict(result.settings),
         "in_memory": result.in_memory,
         "workers": result.workers,
-        "resets": len(result.resets_s),
-        "reset_p50_s": round(statistics.median(result.resets_s), 4) if result.resets_s else None,
+        "resets": len(result.resets),
+        "resets_by": [msgspec.structs.asdict(one) for one in _kinds(result.resets)],
         "recreated": {"objects": result.recreated.count, "seconds": round(result.recreated.seconds, 3)}
         if result.recreated
         else None,
@@ -64,11 +65,43 @@ def summary(result: SuiteResult, request: SuiteRequest) -> list[str]:
     where = "in memory" if result.in_memory else "on disk"
     template = "nothing prepared" if result.template == "none" else f"template {result.template}"
     lines.append(f"flushlab: {result.server.name} {where}, {template}: {', '.join(parts)}")
-    if resets := result.resets_s:
-        median_ms = 1000 * statistics.median(resets)
-        lines.append(f"flushlab: {counted(len(resets), 'reset')}, {median_ms:,.0f} ms at the median")
+    lines += _resets(result.resets)
     lines += _hints(result, request)
     return lines
+
+
+class _Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """Resets of one way and cause."""
+
+    how: str
+    why: str
+    count: int
+    median_s: float
+
+
+def _kinds(resets: Iterable[Reset]) -> list[_Kind]:
+    """Resets by way and cause, the most frequent first; those that were undone are one kind."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for one in resets:
+        found.setdefault((one.how, "" if one.how == "undone" else one.why), []).append(one.seconds)
+    kinds = [
+        _Kind(how=how, why=why, count=len(took), median_s=round(statistics.median(took), 5))
+        for (how, why), took in found.items()
+    ]
+    return sorted(kinds, key=lambda one: -one.count)
+
+
+_HOW = {"undone": "undone", "replaced": "by a standby server", "restarted": "by a restart"}
+
+
+def _resets(resets: Sequence[Reset]) -> Iterator[str]:
+    """How a suite's resets were done, and what could not be undone."""
+    if not resets:
+        return
+    yield f"flushlab: {counted(len(resets), 'reset')}, {format_seconds(sum(one.seconds for one in resets))}:"
+    for one in _kinds(resets):
+        cause = f", because of {one.why}" if one.why else ""
+        yield f"flushlab:   {one.count:,} {_HOW[one.how]}, {1000 * one.median_s:,.1f} ms at the median{cause}"
 
 
 def _hints(result: SuiteResult, request: SuiteRequest) -> list[str]:

@@ -98,12 +98,16 @@ class DatabaseSpec(Spec, frozen=True, kw_only=True):
     clones: Annotated[
         int | None,
         Option(
-            "Standby servers per worker, for faster resets; default: 2 after three resets, if memory allows.",
+            "Standby servers per worker, for resets that cannot be undone; default: 1 after three of them, if"
+            " memory allows.",
             least=0,
             most=8,
             panel=SERVER,
         ),
     ] = None
+    verify_resets: Annotated[
+        bool, Option("Compare all tables with the template after each reset that was undone.", panel=SERVER)
+    ] = False
     port: Annotated[
         int | None, Option("Port on 127.0.0.1; default: a free one.", least=1024, most=65535, panel=SERVER)
     ] = None

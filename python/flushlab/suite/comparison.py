@@ -110,7 +110,7 @@ def compare(request: SuiteRequest, blocks: int, volume: Volume, say: Say) -> Com
         prepared_s=prepared_s,
         ratio=ratio([one.total_s for one in stock], [one.total_s for one in fast]),
         database_ratio=None
-        if result.resets_s
+        if result.resets
         else ratio([one.database_s for one in stock], [one.database_s for one in fast]),
         result=result,
     )

@@ -46,12 +46,12 @@ class Database:
     def reset(self) -> float:
         """Restores the content that the database had at its start, at the same address; returns seconds.
 
-        Connections are cut.
+        Connections stay where it was undone, unless they held a transaction, and are cut elsewhere.
 
         Raises:
             ServerError, StorageError: the reset failed; the server may have stopped.
         """
-        return self._server.reset()
+        return self._server.reset().seconds
 
 
 @contextmanager

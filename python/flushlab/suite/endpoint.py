@@ -14,11 +14,15 @@ from collections.abc import Sequence
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Self
 
+import msgspec
+
 from flushlab.errors import FlushlabError
 from flushlab.suite.command import shield_thread
 from flushlab.suite.servers import SuiteServer
 
 HOST = "127.0.0.1"
+CUT = "connections=kill"
+"""Behind the address and a question mark: all connections end, not only those in a transaction."""
 _LONGEST = 65536
 """Of a request's head, and of its body."""
 
@@ -87,10 +91,15 @@ class _Answer(StreamRequestHandler):
         return path
 
     def _reset(self, path: str) -> tuple[str, dict[str, object]]:
+        path, _, query = path.partition("?")
         server = self.server.servers.get(path)
         if server is None:
             return "404 Not Found", {"error": "there is nothing at this address"}
+        if query not in ("", CUT):
+            return "400 Bad Request", {"error": f"{query} is not known here; {CUT} ends the connections"}
         try:
-            return "200 OK", {"seconds": round(server.reset(), 4), "resets": server.resets}
+            done = server.reset(cut=query == CUT)
+            told = msgspec.structs.asdict(done) | {"seconds": round(done.seconds, 4)}
+            return "200 OK", {**told, "resets": len(server.resets)}
         except (FlushlabError, OSError) as error:
             return "500 Internal Server Error", {"error": str(error)}

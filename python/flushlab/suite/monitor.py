@@ -133,6 +133,8 @@ class SuiteMonitor:
         shield_thread()
         while not self._end.wait(INTERVAL_S):
             self._make_room()
+            for server in self._servers:
+                server.trim_log()
             for habits in self.habits:
                 habits.sample()
 

@@ -1,8 +1,9 @@
 """Profile: the settings of a sandbox for tests, each with its reason and its measured gain.
 
 Suite layer, pure. Settings that cost time to protect data are off. Settings that change the results of SQL
-(sql_mode, isolation, character sets, checks) stay, except the binary log. Ratios are measured by the shipped
-plan `throwaway` (`flushlab series throwaway --data-root /dev/shm/…`) and of `benchmarks/flyway_suite.py`.
+(sql_mode, isolation, character sets, checks) stay. Resets need a binary log besides. Ratios are measured by
+the shipped plan `throwaway` (`flushlab series throwaway --data-root /dev/shm/…`) and by
+`benchmarks/flyway_suite.py`.
 
 Two places: `memory`, where an fsync costs nothing, and `disk`, where the server skips as many as it can.
 """
@@ -141,6 +142,24 @@ def throwaway(build: ServerKind, where: Where, chosen: Mapping[str, Value] | Non
     """Profile of a build in a place; `chosen`, the user's settings, take precedence."""
     settings = {one.name: one.value for one in CHOICES if one.holds(build, where)} | dict(chosen or {})
     return Profile(settings=settings, arguments=_ARGUMENTS[build.flavor] if where == "disk" else ())
+
+
+_LOG: Mapping[str, Value] = {
+    "log_bin": "ON",
+    "binlog_format": "ROW",
+    "binlog_row_image": "FULL",
+    "sync_binlog": 0,
+    "log_bin_trust_function_creators": "ON",
+}
+"""A binary log that says what every transaction changed, and lets functions be created as without one."""
+
+
+def logging_rows(build: ServerKind, chosen: Mapping[str, Value]) -> dict[str, Value]:
+    """Settings of a log for undoing; none where the user's settings leave it out."""
+    if {"log_bin", "skip_log_bin", "binlog_format", "binlog_row_image"}.intersection(chosen):
+        return {}
+    old = build.flavor == "mysql" and build.version < (5, 7)
+    return {} if old else dict(_LOG)
 
 
 def content_settings(settings: Mapping[str, Value]) -> dict[str, Value]:

@@ -1,9 +1,9 @@
 """Servers: the sandboxes of one run; each can be reset and moved to disk.
 
-Suite layer, on `server`. A reset kills the server, puts a pristine copy of its data directory in place and
-starts it again: same host, port, socket, account. So whatever a test did (rows, next automatic numbers,
-tables, accounts, global variables) is gone by construction. A suite that resets often gets clones: a standby
-server replaces the used one, behind the same port and socket.
+Suite layer, on `server`. A reset undoes what was committed, where that is exact (`undoing`). Otherwise a
+standby server on another copy of the template replaces the used one, behind the same port and socket. Where
+none is ready, the server is killed, gets a pristine copy of its data directory and starts again. What
+cannot be undone is gone by construction then.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import shutil
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
+import pymysql
 
 from flushlab.datadir import DataRoot, Snapshot, Snapshots
 from flushlab.errors import FlushlabError, NoSpace, ServerError, StorageError
@@ -27,20 +28,22 @@ from flushlab.record import Endpoint, Value
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.sandbox.contents import fresh_copy
 from flushlab.suite.command import shield_thread
-from flushlab.suite.profile import throwaway
+from flushlab.suite.profile import logging_rows, throwaway
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.root import ChosenRoot, has_room
+from flushlab.suite.undoing import CannotUndo, RowsNeeded, Undoing, UndoneWrongly
 from flushlab.undo import Undo, undo_all
+from flushlab.units import counted
 
 if TYPE_CHECKING:
     from flushlab._core import Proxy
 
 Say = Callable[[str], None]
 Check = Callable[[], None]
-BY_ITSELF = 2
-"""How many wait where nobody said: two tests in a row that commit are common."""
+BY_ITSELF = 1
+"""How many wait where nobody said."""
 WORTH_IT = 3
-"""Resets that a suite has asked for before clones are made by themselves: it may never ask again."""
+"""Resets that could not be undone before clones are made by themselves: there may be no more of them."""
 _CALM_S = 0.05
 """Whoever asked for a reset has the processors first, unless nobody is left who stands by."""
 
@@ -48,6 +51,38 @@ _T = TypeVar("_T")
 
 _ANSWER_S = 1.0
 """Longest wait for an answer that can be done without."""
+
+
+class Pristine(NamedTuple):
+    """A server whose data are the template's.
+
+    Attributes:
+        sandbox: the server.
+        undoing: what undoes on it; None where nothing does.
+    """
+
+    sandbox: Sandbox
+    undoing: Undoing | None
+
+    def close(self) -> None:
+        """Ends both."""
+        if self.undoing is not None:
+            self.undoing.close()
+        self.sandbox.close()
+
+
+class Reset(msgspec.Struct, frozen=True, kw_only=True):
+    """One reset.
+
+    Attributes:
+        seconds: that it took.
+        how: `undone`; `replaced` by a standby server; `restarted`.
+        why: what was undone, or what could not be; empty where nothing is ever undone.
+    """
+
+    seconds: float
+    how: Literal["undone", "replaced", "restarted"]
+    why: str = ""
 
 
 class Clones:
@@ -65,7 +100,7 @@ class Clones:
 
     def __init__(
         self,
-        start: Callable[[Check], Sandbox],
+        start: Callable[[Check], Pristine],
         count: int | None,
         room: Callable[[int], bool] = lambda _: True,
         say: Callable[[str], None] = lambda _: None,
@@ -77,7 +112,7 @@ class Clones:
         self._room = room if count is None else lambda _: True
         self._say = say
         self._lock = threading.Lock()
-        self._waiting: deque[Future[Sandbox]] = deque()
+        self._waiting: deque[Future[Pristine]] = deque()
         self._pool: ThreadPoolExecutor | None = None
 
     @property
@@ -86,7 +121,8 @@ class Clones:
         return bool(self._waiting)
 
     def fill(self, resets: int) -> None:
-        """Starts as many as are missing, in the background, if they are worth it after so many resets."""
+        """Starts as many as are missing, in the background, if they are worth it after so many resets that
+        were not undone."""
         with self._lock:
             missing = self._count - len(self._waiting)
             if self._ended or missing <= 0 or resets < self._after or not self._room(missing):
@@ -95,13 +131,13 @@ class Clones:
                 self._pool = ThreadPoolExecutor(self._count, "clone", initializer=shield_thread)
                 if self._after:
                     self._say(
-                        f"{self._count} standby servers were started after {self._after} resets"
-                        " (--clones 0: none)"
+                        f"{counted(self._count, 'standby server')} for resets that cannot be undone, after"
+                        f" {self._after} of them (--clones 0: none)"
                     )
             wait_s = _CALM_S if self._waiting else 0.0
             self._waiting.extend(self._pool.submit(self._start_in, wait_s) for _ in range(missing))
 
-    def take(self) -> Sandbox | None:
+    def take(self) -> Pristine | None:
         """The one that has waited longest, once it is ready; None if there is none, or it did not start."""
         if not self._waiting:
             return None
@@ -110,7 +146,7 @@ class Clones:
         except FlushlabError:
             return None  # no room for one: the caller restarts its server
 
-    def _start_in(self, wait_s: float) -> Sandbox:
+    def _start_in(self, wait_s: float) -> Pristine:
         time.sleep(wait_s)
         self._require_wanted()
         return self._start(self._require_wanted)
@@ -137,13 +173,22 @@ class SuiteServer:
 
     Attributes:
         sandbox: the server of the moment.
-        took_s: how long each reset took.
+        resets: those that there were.
         stopped_for: why it was stopped while the suite ran; empty if it was not.
+        fault: the first reset whose result was wrong, and was replaced; empty if there was none.
     """
 
-    def __init__(self, sandbox: Sandbox, snapshot: Snapshot, snapshots: Snapshots, clones: Clones) -> None:
-        self.sandbox = sandbox
-        self._first = sandbox
+    def __init__(
+        self,
+        pristine: Pristine,
+        snapshot: Snapshot,
+        snapshots: Snapshots,
+        clones: Clones,
+        undoing_on: Callable[[Sandbox], Undoing | None] = lambda _: None,
+    ) -> None:
+        self.sandbox, self._undoing = pristine
+        self._undoing_on = undoing_on
+        self._first = self.sandbox
         self._clones = clones
         self._proxy: Proxy | None = None
         self._link_socket()
@@ -153,8 +198,9 @@ class SuiteServer:
         self._behind: ThreadPoolExecutor | None = None
         self._next: Path | None = None
         self._ended = False
-        self.took_s: list[float] = []
+        self.resets: list[Reset] = []
         self.stopped_for = ""
+        self.fault = ""
 
     @property
     def name(self) -> str:
@@ -172,18 +218,13 @@ class SuiteServer:
         return msgspec.structs.replace(self._first.endpoint, socket=str(self._link))
 
     @property
-    def resets(self) -> int:
-        """How many there were."""
-        return len(self.took_s)
-
-    @property
     def shortages(self) -> int:
         """How often a caller's connection waited because this process had no file descriptor for it."""
         return self._proxy.shortages if self._proxy is not None else 0
 
     def expect_resets(self) -> None:
         """Starts clones in the background, if there are to be any already."""
-        self._clones.fill(self.resets)
+        self._clones.fill(sum(one.how != "undone" for one in self.resets))
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
         """Runs one statement if the server is up and nobody resets or moves it just now, else nothing.
@@ -200,8 +241,11 @@ class SuiteServer:
         finally:
             self._turn.release()
 
-    def reset(self) -> float:
-        """Restores the pristine data directory and returns the seconds.
+    def reset(self, *, cut: bool = False) -> Reset:
+        """Restores the template's data and what else a test can change.
+
+        Args:
+            cut: end the connections, too. Else those stay that hold no transaction, where it is undone.
 
         Raises:
             ServerError, StorageError: the reset failed; the server may have stopped.
@@ -210,11 +254,46 @@ class SuiteServer:
             if self.stopped_for:
                 raise ServerError(f"the server {self.name} was stopped: {self.stopped_for}")
             began = time.monotonic()
-            if not self._exchange():
-                self._restart()
-            self.took_s.append(time.monotonic() - began)
+            how, why = self._back(cut)
+            self.resets.append(Reset(seconds=time.monotonic() - began, how=how, why=why))
             self.expect_resets()
-            return self.took_s[-1]
+            return self.resets[-1]
+
+    def _back(self, cut: bool) -> tuple[Literal["undone", "replaced", "restarted"], str]:
+        cause, needed = "", frozenset[str]()
+        if self._undoing is not None:
+            try:
+                return "undone", str(self._undoing.undo(cut=cut))
+            except RowsNeeded as error:
+                cause, needed = str(error), error.tables
+            except CannotUndo as error:
+                cause = str(error)
+            except UndoneWrongly as error:
+                cause = str(error)
+                self.fault = self.fault or f"{cause}; its binary log is in {self._undoing.keep_log()}"
+            except BaseException:
+                self._undo_no_more()  # half undone: the next reset takes another server
+                raise
+            self._undo_no_more()
+        is_replaced = self._exchange()
+        if not is_replaced:
+            self._restart()
+        if needed:
+            self._learn(needed)
+        return "replaced" if is_replaced else "restarted", cause
+
+    def _learn(self, tables: Iterable[str]) -> None:
+        """Lets resets from now on put back the rows of tables; a failure costs one more restart."""
+        try:
+            if self._undoing is not None:
+                self._undoing.learn(tables)
+        except (CannotUndo, pymysql.MySQLError, OSError):
+            self._restart()
+
+    def _undo_no_more(self) -> None:
+        if self._undoing is not None:
+            self._undoing.close()
+            self._undoing = None
 
     def _exchange(self) -> bool:
         """Lets a clone take the server's place; False if there is none."""
@@ -222,16 +301,17 @@ class SuiteServer:
         if clone is None:
             return False
         old = self.sandbox
+        self._undo_no_more()
         old.begin_kill()  # cuts connections over its socket, too, and nobody waits for its memory
         if self._proxy is None:
             old.kill()  # the port that callers know is its own
-            self._proxy = _proxy(clone, self._first)
+            self._proxy = _proxy(clone.sandbox, self._first)
             if self._proxy is None:
                 clone.close()
                 return False
         else:
-            self._proxy.switch(clone.endpoint.port or 0)
-        self.sandbox = clone
+            self._proxy.switch(clone.sandbox.endpoint.port or 0)
+        self.sandbox, self._undoing = clone
         self._link_socket()
         self._later(self._remove, old)
         return True
@@ -239,9 +319,11 @@ class SuiteServer:
     def _restart(self) -> None:
         """Starts the server again on a fresh copy; the next copy is made in the background."""
         fresh = self._later(self._take).result()
+        self._undo_no_more()
         self.sandbox.kill()
         old = self.sandbox.replace_datadir(fresh)
         self.sandbox.start_again()
+        self._undoing = self._undoing_on(self.sandbox)
         self._later(self._renew, old)
 
     def _later(self, do: Callable[..., _T], *words: Path | Sandbox) -> Future[_T]:
@@ -269,6 +351,7 @@ class SuiteServer:
         with self._turn:
             try:
                 self._clones.end()
+                self._undo_no_more()
                 self._later(lambda: None).result()  # a copy that is being made lies beside the data
                 spare, self._next = self._next, None
                 if spare is not None:
@@ -283,6 +366,17 @@ class SuiteServer:
                 shutil.rmtree(self.sandbox.datadir, ignore_errors=True)
                 raise
 
+    def trim_log(self) -> None:
+        """Frees the memory of a binary log that no reset can undo any more."""
+        if self._undoing is None or not self._turn.acquire(blocking=False):
+            return
+        try:
+            self._undoing.trim()
+        except (pymysql.MySQLError, OSError):
+            self._undo_no_more()  # the next reset takes another server
+        finally:
+            self._turn.release()
+
     def give_up_clones(self) -> bool:
         """Stops the standby servers to free memory; False: there were none."""
         with self._turn:
@@ -294,6 +388,7 @@ class SuiteServer:
         """Kills the server and deletes its files."""
         with self._turn:
             self._ended = True
+            self._undo_no_more()
             proxy = [self._proxy.close] if self._proxy is not None else []
             behind = [self._behind.shutdown] if self._behind is not None else []
             undo_all([*proxy, *behind, self._clones.end, self.sandbox.close, self._first.close])
@@ -347,29 +442,45 @@ def start_servers(
     password: str,
     say: Say,
     clones: int | None,
+    undo: bool,
 ) -> Servers:
     """Starts servers on copies of a template; on disk if memory turns out to be full.
 
-    `clones` wait per server; None: some for a server that is reset often, if memory allows.
+    `clones` wait per server; None: some for a server whose resets often cannot be undone, if memory allows.
+    `undo` lets them log rows.
 
     Raises:
         StartFailed, PortTaken, StorageError: as `Sandbox.start`.
     """
     build, port = request.build, request.spec.port
+    logged = logging_rows(build, request.settings) if undo else {}
+    rows = dict[str, Sequence[str]]()
+
+    def undoing_on(sandbox: Sandbox) -> Undoing | None:
+        if not logged:
+            return None
+        try:
+            return Undoing(
+                sandbox.endpoint, sandbox.identity, sandbox.datadir, rows, verify=request.spec.verify_resets
+            )
+        except (CannotUndo, pymysql.MySQLError, OSError):
+            return None  # the user's own settings, or a server that dies: what comes next finds out
 
     def start(index: int, where: ChosenRoot) -> SuiteServer:
-        profile = throwaway(build, "memory" if where.in_memory else "disk", request.settings)
+        profile = throwaway(build, "memory" if where.in_memory else "disk", {**logged, **request.settings})
         data = DataDirectory(where.root, snapshot=snapshot, snapshots=snapshots, settle=False)
         start_one = partial(
             Sandbox.start, build, settings=profile.settings, arguments=profile.arguments, data=data
         )
 
-        def clone(check: Check) -> Sandbox:
-            return start_one(instance=Instance(password=password), startup=Startup(check=check))
+        def clone(check: Check) -> Pristine:
+            sandbox = start_one(instance=Instance(password=password), startup=Startup(check=check))
+            return Pristine(sandbox, undoing_on(sandbox))
 
         room = partial(has_room, where, snapshot.allocated_bytes)
         sandbox = start_one(instance=Instance(port=port + index if port else None, password=password))
-        return SuiteServer(sandbox, snapshot, snapshots, Clones(clone, clones, room, say))
+        first = Pristine(sandbox, undoing_on(sandbox))
+        return SuiteServer(first, snapshot, snapshots, Clones(clone, clones, room, say), undoing_on)
 
     try:
         return _start_all(start, count, root)

@@ -38,7 +38,7 @@ from flushlab.suite.monitor import Objects, SuiteMonitor
 from flushlab.suite.profile import content_settings, throwaway
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.root import ChosenRoot, choose
-from flushlab.suite.servers import Servers, SuiteServer, ending, start_servers
+from flushlab.suite.servers import Reset, Servers, SuiteServer, ending, start_servers
 from flushlab.suite.templates import Facts, Recipe, Templates, read_facts
 from flushlab.units import counted
 
@@ -50,6 +50,8 @@ Say = Callable[[str], None]
 _SHELL = "/bin/sh"
 _MOST_TOLD = 3
 """Most changed files that are named."""
+INTERNAL = 70
+"""Exit code where flushlab itself was wrong."""
 _ANSWER_S = 10.0
 """A server that has not answered a small question by then hangs; a busy machine holds it up for seconds."""
 
@@ -66,7 +68,7 @@ class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
         settings: of the profile and the user's, as worker 1's server has them before the command.
         in_memory: the data directory lay in memory until the end.
         workers: how many servers.
-        resets_s: seconds of each reset, of all workers.
+        resets: of all workers.
         recreated: objects that the suite dropped and created again; None: none.
         created: tables and views that the suite created, with the seconds; None: few.
         saved_seconds: seconds of the preparation when the template was created; 0: unknown.
@@ -83,7 +85,7 @@ class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Value] = {}
     in_memory: bool = False
     workers: int = 1
-    resets_s: Sequence[float] = ()
+    resets: Sequence[Reset] = ()
     recreated: Objects | None = None
     created: Objects | None = None
     saved_seconds: float = 0.0
@@ -207,7 +209,7 @@ class Session:
                     server.expect_resets()
                 yield servers
         finally:
-            self._note_shortages(servers)
+            self._note_troubles(servers)
             for note in self._notes[said:]:
                 self._say(note)
 
@@ -222,7 +224,7 @@ class Session:
         clones = self._request.spec.clones
         if self._observe and clones is None:
             clones = 0  # what is seen is seen of one server
-        return self._start(snapshot, self._request.workers, clones), snapshot, template
+        return self._start(snapshot, self._request.workers, clones, undo=True), snapshot, template
 
     def _run_on(self, servers: Servers, snapshot: Snapshot, template: str) -> SuiteResult:
         with ending(servers):
@@ -240,13 +242,13 @@ class Session:
                     ended, command_s, seen = self._run_command(servers[0].sandbox, environment)
             closing = time.monotonic()
             self._notes += monitor.notes
-            self._note_shortages(servers)
+            self._note_troubles(servers)
             death = "\n".join(filter(None, (_death(server) for server in servers)))
             in_memory = all(server.sandbox.storage.in_memory for server in servers)
         if ended.problem:
             self._note(ended.problem)
         return SuiteResult(
-            exit_code=ended.exit_code,
+            exit_code=INTERNAL if any(server.fault for server in servers) else ended.exit_code,
             template=template,
             seconds={
                 "ready": ready - self._prepare_s,
@@ -258,7 +260,7 @@ class Session:
             settings=settings,
             in_memory=in_memory,
             workers=len(servers),
-            resets_s=[took for server in servers for took in server.took_s],
+            resets=[one for server in servers for one in server.resets],
             recreated=next((one.recreated for one in monitor.habits if one.recreated), None),
             created=next((one.created for one in monitor.habits if one.created), None),
             saved_seconds=read_facts(snapshot).prepare_seconds if template != "none" else 0.0,
@@ -450,7 +452,9 @@ class Session:
             self._say("the second run failed; the template keeps the result of the first run")
         return not failed and prepare.fingerprint(sandbox.query) == before
 
-    def _start(self, snapshot: Snapshot, count: int, clones: int | None = 0) -> Servers:
+    def _start(
+        self, snapshot: Snapshot, count: int, clones: int | None = 0, *, undo: bool = False
+    ) -> Servers:
         """Starts servers on a template; a damaged one is dropped, so that it is made anew after
         SnapshotDamaged."""
         root = self._choose_root(snapshot.allocated_bytes, count * (1 + (clones or 0)))
@@ -461,6 +465,7 @@ class Session:
                 self._templates.snapshots,
                 count=count,
                 clones=clones,
+                undo=undo,
                 root=root,
                 password=self._password,
                 say=self._note,
@@ -484,7 +489,9 @@ class Session:
         )
         return {**os.environ, **variables(fields, self._request.templates)}
 
-    def _note_shortages(self, servers: Servers) -> None:
+    def _note_troubles(self, servers: Servers) -> None:
+        for fault in filter(None, (server.fault for server in servers)):
+            self._note(f"internal error: {fault}; the server was replaced")
         if times := sum(server.shortages for server in servers):
             self._note(
                 f"connections waited {counted(times, 'time')} because flushlab had no file descriptor left; "

@@ -15,6 +15,7 @@ from flushlab.spec.commands import DatabaseSpec
 from flushlab.suite.comparison import Compared, Side, ratio
 from flushlab.suite.monitor import Objects
 from flushlab.suite.request import SuiteRequest
+from flushlab.suite.servers import Reset
 from flushlab.suite.session import SuiteResult
 from tests.unit.builds import MYSQL57
 
@@ -33,6 +34,28 @@ REQUEST = SuiteRequest(
 def result(**changes: Any) -> SuiteResult:
     plain = SuiteResult(exit_code=0, template="hit", seconds=SECONDS, server=SERVER, in_memory=True)
     return msgspec.structs.replace(plain, **changes)
+
+
+RESETS = (
+    *(Reset(seconds=0.003 + 0.001 * k, how="undone", why=f"{k} rows in 1 table") for k in range(3)),
+    Reset(seconds=0.2, how="restarted", why="CREATE USER"),
+    Reset(seconds=0.1, how="restarted", why="CREATE USER"),
+    Reset(seconds=0.02, how="replaced"),
+)
+
+
+def test_resets_are_told_by_their_way_and_what_could_not_be_undone() -> None:
+    text = summary(result(resets=RESETS), REQUEST)
+    assert text[-4:] == [
+        "flushlab: 6 resets, 0.3 s:",
+        "flushlab:   3 undone, 4.0 ms at the median",
+        "flushlab:   2 by a restart, 150.0 ms at the median, because of CREATE USER",
+        "flushlab:   1 by a standby server, 20.0 ms at the median",
+    ]
+    told = document(result(resets=RESETS), REQUEST)
+    assert told["resets"] == 6
+    first = {"how": "undone", "why": "", "count": 3, "median_s": 0.004}
+    assert (told["resets_by"][0], len(told["resets_by"])) == (first, 3)
 
 
 def compared(blocks: int = 1) -> Compared:

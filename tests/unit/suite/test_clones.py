@@ -8,8 +8,7 @@ from functools import partial
 from typing import cast
 
 from flushlab.errors import NoSpace, ServerError
-from flushlab.server import Sandbox
-from flushlab.suite.servers import BY_ITSELF, WORTH_IT, Check, Clones
+from flushlab.suite.servers import BY_ITSELF, WORTH_IT, Check, Clones, Pristine
 from tests.waiting import PATIENCE_S, wait_until
 
 
@@ -41,7 +40,7 @@ class Starting:
 
 
 def clones(start: Starting, count: int | None) -> Clones:
-    return Clones(cast(Callable[[Check], Sandbox], start), count)
+    return Clones(cast(Callable[[Check], Pristine], start), count)
 
 
 def test_none_without_being_asked_for() -> None:
@@ -80,7 +79,7 @@ def test_those_that_wait_are_ended_and_those_that_were_taken_are_not() -> None:
 def test_one_that_is_being_started_is_given_up_at_the_end() -> None:
     begun, seen = threading.Event(), []
 
-    def start(check: Check) -> Sandbox:
+    def start(check: Check) -> Pristine:
         begun.set()
         try:
             wait_until(partial(check), "the start is given up")  # what it raises gets out
@@ -103,9 +102,9 @@ def test_one_that_does_not_start_is_none() -> None:
     waiting.end()
 
 
-def test_a_suite_that_resets_often_gets_some_by_itself() -> None:
+def test_a_suite_whose_resets_often_cannot_be_undone_gets_one_by_itself() -> None:
     start, said = Starting(), list[str]()
-    waiting = Clones(cast(Callable[[Check], Sandbox], start), None, say=said.append)
+    waiting = Clones(cast(Callable[[Check], Pristine], start), None, say=said.append)
     for resets in range(WORTH_IT):
         waiting.fill(resets)
     assert not waiting.begun
@@ -118,17 +117,17 @@ def test_a_suite_that_resets_often_gets_some_by_itself() -> None:
     waiting.fill(WORTH_IT + 1)
     waiting.end()
     (line,) = said
-    assert line.startswith(f"{BY_ITSELF} standby servers were started after {WORTH_IT} resets")
+    assert line.startswith("1 standby server for resets that cannot be undone, after 3 of them")
 
 
 def test_none_by_itself_where_memory_has_no_room_for_all_that_are_missing() -> None:
-    asked, free = [], 1
+    asked, free = [], BY_ITSELF - 1
 
     def room(servers: int) -> bool:
         asked.append(servers)
         return servers <= free
 
-    waiting = Clones(cast(Callable[[Check], Sandbox], Starting()), None, room)
+    waiting = Clones(cast(Callable[[Check], Pristine], Starting()), None, room)
     waiting.fill(WORTH_IT)
     assert not waiting.begun
     assert asked == [BY_ITSELF]
@@ -139,7 +138,7 @@ def test_none_by_itself_where_memory_has_no_room_for_all_that_are_missing() -> N
 
 
 def test_who_says_how_many_is_not_asked_for_room() -> None:
-    waiting = Clones(cast(Callable[[Check], Sandbox], Starting()), 1, lambda _: False)
+    waiting = Clones(cast(Callable[[Check], Pristine], Starting()), 1, lambda _: False)
     waiting.fill(0)
     assert waiting.begun
     waiting.end()

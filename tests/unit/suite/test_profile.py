@@ -7,7 +7,7 @@ import pytest
 from flushlab.build import Build
 from flushlab.server.sandbox.option_files import _alone, always
 from flushlab.settings.catalog import load_catalog
-from flushlab.suite.profile import CHOICES, Where, content_settings, throwaway
+from flushlab.suite.profile import CHOICES, Where, content_settings, logging_rows, throwaway
 from tests.unit.builds import MARIADB, MYSQL57, MYSQL80, MYSQL97
 from tests.unit.documents import DOCS
 
@@ -50,6 +50,15 @@ def test_the_users_own_settings_win() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["log_bin", "binlog_format", "binlog_row_image"])
+def test_rows_are_logged_unless_the_user_says_how_to_log(name: str) -> None:
+    for build in ALL:
+        logged = logging_rows(build, {"sync_binlog": 1})
+        assert logged["log_bin"] == "ON"
+        assert throwaway(build, "memory", {**logged, "sync_binlog": 1}).settings["sync_binlog"] == 1
+        assert logging_rows(build, {name: "x"}) == {}
+
+
 def test_a_template_does_not_depend_on_where_it_was_made() -> None:
     for build in ALL:
         memory, disk = throwaway(build, "memory"), throwaway(build, "disk")
@@ -61,6 +70,7 @@ def test_the_guide_names_every_difference_from_a_server_at_its_defaults() -> Non
     page = (DOCS / "how-to" / "test.md").read_text()
     table = page[page.index("All differences from") : page.index("If memory runs short")]
     expected = {f"`{one.name}={one.value}`" for one in CHOICES} | {"`--debug-no-sync`"}
+    expected |= {f"`{name}={value}`" for name, value in logging_rows(MARIADB, {}).items()}
     for build in ALL:
         for line in _differing(build):
             expected.add(f"`{line}`")

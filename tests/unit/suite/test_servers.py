@@ -17,7 +17,7 @@ from flushlab.record import Endpoint
 from flushlab.server import Sandbox
 from flushlab.server.sandbox.contents import exchange
 from flushlab.suite import servers
-from flushlab.suite.servers import Clones, SuiteServer
+from flushlab.suite.servers import Clones, Pristine, SuiteServer
 from tests.unit.builds import MARIADB
 from tests.waiting import PATIENCE_S
 
@@ -64,8 +64,9 @@ class Clone:
 
 
 def suite_server(sandbox: Moving, folder: Path, clone: Clone | None = None) -> SuiteServer:
-    clones = Clones(lambda _: cast(Sandbox, clone), 0 if clone is None else 1)
-    return SuiteServer(cast(Sandbox, sandbox), cast(Snapshot, None), Snapshots(folder / "snapshots"), clones)
+    clones = Clones(lambda _: Pristine(cast(Sandbox, clone), None), 0 if clone is None else 1)
+    first = Pristine(cast(Sandbox, sandbox), None)
+    return SuiteServer(first, cast(Snapshot, None), Snapshots(folder / "snapshots"), clones)
 
 
 def copied(target: Path) -> Path:

@@ -33,6 +33,9 @@ class InMemory:
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
         return []
 
+    def trim_log(self) -> None:
+        """It has none."""
+
     def give_up_clones(self) -> bool:
         waited, self.clones = self.clones, False
         return waited

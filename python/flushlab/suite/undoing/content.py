@@ -1,0 +1,270 @@
+"""Content: the template's tables: their checksums, next numbers, and what foreign keys change in them.
+
+Sits in `suite.undoing`.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+import msgspec
+
+from flushlab.server.databases import SYSTEM_LIST, is_system
+from flushlab.server.identifier import quoted
+from flushlab.suite.undoing.causes import CannotUndo, UndoneWrongly
+from flushlab.suite.undoing.log import Changed, TableName
+from flushlab.suite.undoing.session import Session
+
+_CHEAP_S = 0.002
+"""The tables that were undone are compared by checksum each time if that takes no longer."""
+_WORTH_S = 0.1
+"""Above that, another server is as fast."""
+_ONE_IN = 20
+"""Undos of which one is followed by a comparison of all tables."""
+_FIRST = 3
+"""And so are the first."""
+_LARGEST = 256 << 20
+"""Bytes of data whose checksums are taken at the start, at most."""
+_AT_ONCE = 500
+_USERS = f"LOWER(table_schema) NOT IN {SYSTEM_LIST}"
+
+
+class Table(TableName, frozen=True):
+    """A table of the template.
+
+    Attributes:
+        engine, kind: as information_schema.tables has them.
+        next_number: None where the server tells none.
+        size: bytes of its data.
+    """
+
+    engine: str
+    kind: str
+    next_number: int | None
+    size: int
+
+    @property
+    def inner(self) -> str:
+        """As InnoDB's own tables call it; empty if it is spelled otherwise there."""
+        plain = f"{self.schema}{self.name}".replace("_", "a")
+        return f"{self.schema}/{self.name}" if plain.isascii() and plain.isalnum() else ""
+
+    @property
+    def sql(self) -> str:
+        """Its name in statements."""
+        return quoted(self.schema, self.name)
+
+    @property
+    def is_invertible(self) -> bool:
+        """Whether its rows can be undone."""
+        return self.engine == "InnoDB" and self.kind == "BASE TABLE"
+
+
+class Content:
+    """The tables that a server has now, which are the template's.
+
+    Attributes:
+        tables: by schema and name.
+
+    Args:
+        session: that undoes.
+        verify: compare all tables each time, whatever it takes.
+    """
+
+    def __init__(self, session: Session, *, verify: bool) -> None:
+        self._session, self._verify = session, verify
+        self._undos, self._chance = 0, random.Random(1)
+        is_old = not session.is_mysql or session.identity.version < (8,)
+        inner = f"INNODB_{'SYS_' if is_old else ''}TABLESTATS"
+        self._numbers_sql = f"SELECT name, autoinc FROM information_schema.{inner}"
+        self.tables = self._read_tables()
+        self._digests = self._read_digests()
+        self._checksums, self._checksum_s = self._first_checksums()
+        self.tables = self._read_tables()  # open, they know their next numbers
+        self._size = sum(one.size for one in self.tables.values())
+        self._parents = self._read_parents()
+        self._generated = self._read_generated()
+        numbered = self._read_numbered()
+        self._numbered = [
+            msgspec.structs.replace(one, next_number=one.next_number or 1)
+            for one in self.tables.values()
+            if one.key in numbered
+        ]
+        self._open = {str(name) for name, _ in session.ask(self._numbers_sql)}
+
+    def require_invertible(self, changed: Iterable[Changed], emptied: Iterable[TableName]) -> None:
+        """Finds out whether rows are of tables that are undone, and were logged with all their columns.
+
+        Raises:
+            CannotUndo: they are not.
+        """
+        for one in (*changed, *emptied):
+            table = self.tables.get(one.key)
+            if is_system(one.schema):
+                raise CannotUndo(f"rows of {one.key}")
+            if table is None:
+                raise CannotUndo(f"rows of a new table {one.name}")
+            if not table.is_invertible:
+                kind = table.kind if table.engine == "InnoDB" else table.engine
+                raise CannotUndo(f"rows of {one.name} ({kind})")
+        for row in changed:
+            if not self._generated.get(row.key, set()).issuperset(row.missing):
+                raise CannotUndo(f"rows of {row.name} that were not logged in full")
+
+    def has_same_tables(self) -> bool:
+        """Whether there are the template's tables and no others."""
+        now = {key: (one.engine, one.kind) for key, one in self._read_tables().items()}
+        return now == {key: (one.engine, one.kind) for key, one in self.tables.items()}
+
+    def by_cascade(self, keys: Iterable[str]) -> set[str]:
+        """Tables whose rows InnoDB changes, without a word in the log, where rows of others are updated or
+        deleted."""
+        found, new = set[str](), {*keys}
+        while new:
+            new = set().union(*(self._parents.get(key, ()) for key in new)) - found
+            found |= new
+        return found
+
+    def restore_numbers(self, touched: Collection[str], did: Callable[[str], None]) -> None:
+        """Sets automatic numbers back: an insert that failed took one, too.
+
+        Args:
+            touched: tables that were undone.
+            did: told of each statement that alters a table.
+        """
+        now = {str(name): int(number) for name, number in self._session.ask(self._numbers_sql)}
+        for table in self._numbered:
+            known = now.get(table.inner, 0)  # 0: nobody asked for a number since it was opened
+            is_closed = not table.inner or (table.inner in self._open and table.inner not in now)
+            is_same = known == table.next_number if known else not is_closed and table.key not in touched
+            if not is_same and (known or self._number_of(table) != table.next_number):
+                self._session.ask(f"ALTER TABLE {table.sql} AUTO_INCREMENT = {table.next_number}")
+                did("alter_table")
+
+    def verify(self, touched: set[str], children: set[str], *, unexplained: bool) -> None:
+        """Compares tables with the template.
+
+        Args:
+            touched: what was undone.
+            children: what foreign keys may have changed besides.
+            unexplained: there were transactions that are not in the log.
+
+        Raises:
+            CannotUndo: rows were changed that the log does not have.
+            UndoneWrongly: what the log has was turned around wrongly.
+        """
+        wanted = self._to_compare(touched, children, unexplained=unexplained)
+        if wanted and not self._checksums:
+            raise CannotUndo("rows that only a comparison of large data could tell")
+        now = self._checksums_of(wanted)
+        wrong = sorted(key for key in wanted if now[key] != self._checksums[key])
+        self._undos += 1
+        if not wrong:
+            return
+        name = self.tables[wrong[0]].name
+        if unexplained or children or not touched.issuperset(wrong):
+            raise CannotUndo(f"rows of {name} that changed without a word in the log")
+        raise UndoneWrongly(f"{name} is not as it was after its rows were undone")
+
+    def _to_compare(self, touched: set[str], children: set[str], *, unexplained: bool) -> set[str]:
+        is_random = self._undos < _FIRST or self._chance.random() * _ONE_IN < 1
+        if self._verify or ((unexplained or is_random) and self._checksum_s <= _WORTH_S):
+            return set(self.tables)
+        if unexplained:
+            raise CannotUndo("a rollback, or rows that were not logged, where the data are large")
+        others = {key for key, one in self.tables.items() if not one.is_invertible}
+        size = sum(self.tables[key].size for key in touched)
+        is_cheap = bool(self._checksums) and self._checksum_s * size <= _CHEAP_S * self._size
+        return children | others | (touched if is_cheap else set())
+
+    def _read_tables(self) -> dict[str, Table]:
+        rows = self._session.ask(
+            "SELECT table_schema, table_name, COALESCE(engine, ''), table_type, auto_increment,"
+            f" COALESCE(data_length, 0) FROM information_schema.tables WHERE {_USERS}"
+            " AND table_type <> 'VIEW'"
+        )
+        tables = [
+            Table(schema, name, engine, kind, number, int(size))
+            for schema, name, engine, kind, number, size in rows
+        ]
+        return {one.key: one for one in tables}
+
+    def _read_generated(self) -> dict[str, set[int]]:
+        """By table, columns that the server computes, from 0: MariaDB 11 leaves them out of deleted rows."""
+        rows = self._session.ask(
+            "SELECT table_schema, table_name, ordinal_position - 1 FROM information_schema.columns"
+            f" WHERE {_USERS} AND (extra LIKE '%STORED GENERATED%' OR extra LIKE '%VIRTUAL GENERATED%')"
+        )
+        found = dict[str, set[int]]()
+        for schema, name, column in rows:
+            found.setdefault(f"{schema}.{name}", set()).add(int(column))
+        return found
+
+    def _read_numbered(self) -> set[str]:
+        """Tables with automatic numbers; MySQL 8 tells no next number of one that never gave any."""
+        rows = self._session.ask(
+            "SELECT table_schema, table_name FROM information_schema.columns"
+            f" WHERE {_USERS} AND extra LIKE '%auto_increment%'"
+        )
+        return {f"{schema}.{name}" for schema, name in rows}
+
+    def _read_parents(self) -> dict[str, set[str]]:
+        """By table, those whose rows change with its rows."""
+        rows = self._session.ask(
+            "SELECT unique_constraint_schema, referenced_table_name, constraint_schema, table_name"
+            " FROM information_schema.referential_constraints"
+            " WHERE delete_rule IN ('CASCADE', 'SET NULL') OR update_rule IN ('CASCADE', 'SET NULL')"
+        )
+        found = dict[str, set[str]]()
+        for parent_schema, parent, schema, name in rows:
+            found.setdefault(f"{parent_schema}.{parent}", set()).add(f"{schema}.{name}")
+        return found
+
+    def _read_digests(self) -> dict[str, str]:
+        """By table, a query in place of its checksum: MySQL 5.7 takes the address of a JSON document, not its
+        content."""
+        if not self._session.is_mysql or self._session.identity.version >= (8,):
+            return {}
+        rows = self._session.ask(
+            "SELECT table_schema, table_name,"
+            " GROUP_CONCAT(CONCAT('QUOTE(`', REPLACE(column_name, '`', '``'), '`)'))"
+            f" FROM information_schema.columns WHERE {_USERS}"
+            " GROUP BY table_schema, table_name HAVING SUM(data_type = 'json')"
+        )
+        digest = "SUM(CONV(LEFT(MD5(CONCAT_WS(',', {})), 12), 16, 10))"
+        return {
+            f"{schema}.{name}": f"SELECT COUNT(*), {digest.format(columns)} FROM {quoted(schema, name)}"
+            for schema, name, columns in rows
+        }
+
+    def _number_of(self, table: Table) -> int:
+        rows = self._session.ask(
+            "SELECT auto_increment FROM information_schema.tables"
+            " WHERE table_schema = %s AND table_name = %s",
+            (table.schema, table.name),
+        )
+        return (rows and rows[0][0]) or 1
+
+    def _first_checksums(self) -> tuple[dict[str, object], float]:
+        """Of all tables, and the seconds; none of large data."""
+        if sum(one.size for one in self.tables.values()) > _LARGEST and not self._verify:
+            return {}, float("inf")
+        self._checksums_of(self.tables)  # opens them
+        began = time.monotonic()
+        found = self._checksums_of(self.tables)
+        return found, time.monotonic() - began
+
+    def _checksums_of(self, keys: Collection[str]) -> dict[str, object]:
+        found = dict[str, object]()
+        for some in _chunks(sorted(key for key in keys if key not in self._digests)):
+            rows = self._session.ask(f"CHECKSUM TABLE {', '.join(self.tables[key].sql for key in some)}")
+            found |= {key: crc for key, (_, crc) in zip(some, rows, strict=True)}
+        found |= {key: self._session.ask(sql) for key, sql in self._digests.items() if key in keys}
+        return found
+
+
+def _chunks(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(keys), _AT_ONCE):
+        yield keys[start : start + _AT_ONCE]

@@ -1,0 +1,138 @@
+"""Traces: what a test leaves besides rows: kinds of statements, transactions, global variables.
+
+Sits in `suite.undoing`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+from flushlab.suite.undoing.causes import CannotUndo
+from flushlab.suite.undoing.session import COUNTER, Session
+
+_HARMLESS = {
+    "admin_commands", "analyze", "begin", "binlog", "call_procedure", "change_db", "check", "checksum",
+    "commit", "compound_sql", "create_temporary_table", "dealloc_sql", "delete", "delete_multi", "do",
+    "drop_temporary_table", "empty_query", "execute_immediate", "execute_sql", "explain_other",
+    "explain_stmt", "flush", "get_diagnostics", "ha_close", "ha_open", "ha_read", "help", "insert",
+    "insert_select", "kill", "load", "lock_tables", "multi", "preload_keys", "prepare_sql",
+    "release_savepoint", "replace", "replace_select", "resignal", "rollback", "rollback_to_savepoint",
+    "savepoint", "select", "set_option", "signal", "stmt_close", "stmt_execute", "stmt_fetch",
+    "stmt_prepare", "stmt_reprepare", "stmt_reset", "stmt_send_long_data", "unlock_tables", "update",
+    "update_multi",
+}  # fmt: skip
+"""Statements (`Com_…`) that change rows, which are logged, or their session alone. `SHOW …` besides."""
+_TEMPORARY = ("create_table", "drop_table")
+"""MySQL counts temporary tables here; what is not temporary is logged, or seen in the list of tables."""
+_MOVES = ("gtid_", "rand_seed", "timestamp", "pseudo_", "innodb_monitor_", "last_insert")
+"""Beginnings of variables that change without SET GLOBAL, or are ours."""
+
+
+class Traces:
+    """Counters and variables of a server, as they were when `begin` was called last.
+
+    Args:
+        session: that undoes.
+        datadir: of the server.
+    """
+
+    def __init__(self, session: Session, datadir: Path) -> None:
+        self._session = session
+        self._persistent = datadir / "mysqld-auto.cnf"
+        self._variables = self._read_variables()
+        self._persisted = self._persisted_at()
+        self._statements = dict[str, int]()
+        self._now = dict[str, int]()
+        self._commits = 0
+
+    def begin(self) -> None:
+        """Counts from now on."""
+        self._statements = self._now = self._read_statements()
+        self._commits = self._read_commits()
+
+    def go_on(self) -> None:
+        """Counts from the last `require_harmless` on."""
+        self._statements = self._now
+        self._commits = self._read_commits()
+
+    def did(self, kind: str) -> None:
+        """Does not count a statement of flushlab's own."""
+        self._now[kind] = self._now.get(kind, 0) + 1
+
+    def commits(self) -> int:
+        """Transactions that wrote since then."""
+        return self._read_commits() - self._commits
+
+    def require_harmless(self, truncations: int, has_same_tables: Callable[[], bool]) -> None:
+        """Finds out whether other statements ran than those that change rows or their session.
+
+        Args:
+            truncations: those that the log has.
+            has_same_tables: whether there are the template's tables and no others.
+
+        Raises:
+            CannotUndo: one that the log does not have, or none can tell.
+        """
+        self._now = self._read_statements()
+        for name, count in self._now.items():
+            before = self._statements.get(name, 0)
+            if count < before:
+                raise CannotUndo("FLUSH STATUS")
+            if count == before or name in _HARMLESS or name.startswith("show_"):
+                continue
+            if name == "truncate" and count - before == truncations:
+                continue
+            if name not in _TEMPORARY or not has_same_tables():
+                raise CannotUndo(name.replace("_", " ").upper())
+
+    def restore_variables(self) -> None:
+        """Sets global variables back, if there was any SET.
+
+        Raises:
+            CannotUndo: one cannot be set back.
+        """
+        if self._now["set_option"] == self._statements["set_option"]:
+            return
+        if self._persisted_at() != self._persisted:
+            raise CannotUndo("SET PERSIST")
+        now = self._read_variables()
+        changed = [name for name, value in self._variables.items() if now.get(name) != value]
+        for name in changed:
+            self._session.ask(f"SET GLOBAL {name} = {_literal(self._variables[name])}")
+        if changed:
+            now = self._read_variables()
+        if left := [name for name, value in self._variables.items() if now.get(name) != value]:
+            raise CannotUndo(f"SET GLOBAL {left[0]}")
+
+    def _read_statements(self) -> dict[str, int]:
+        rows = self._session.ask("SHOW GLOBAL STATUS LIKE 'Com\\_%'")
+        return {str(name)[4:].lower(): int(value) for name, value in rows if str(value).isdecimal()}
+
+    def _read_commits(self) -> int:
+        rows = self._session.ask(
+            f"SELECT count FROM information_schema.innodb_metrics WHERE name = '{COUNTER}'"
+        )
+        return int(rows[0][0])
+
+    def _read_variables(self) -> dict[str, str | None]:
+        rows = self._session.ask("SHOW GLOBAL VARIABLES")
+        return {str(name): value for name, value in rows if not str(name).startswith(_MOVES)}
+
+    def _persisted_at(self) -> tuple[int, int] | None:
+        with contextlib.suppress(FileNotFoundError):
+            facts = self._persistent.stat()
+            return facts.st_mtime_ns, facts.st_size
+        return None
+
+
+def _literal(value: str | None) -> str:
+    """A variable's value in SQL."""
+    if value is None:
+        return "NULL"
+    try:
+        float(value)
+    except ValueError:
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return value
