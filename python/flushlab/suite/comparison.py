@@ -19,7 +19,7 @@ from flushlab.record import Performance, Ratio, Value
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.suite.command import run_listening
 from flushlab.suite.environment import create_database, fields_of, variables
-from flushlab.suite.profile import throwaway
+from flushlab.suite.profile import undoable
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.session import Say, Session, SuiteResult, observed, require_prepared, settings_of
 from flushlab.telemetry import Observation, performance
@@ -141,7 +141,7 @@ def _run_stock(request: SuiteRequest, volume: Volume) -> Side:
         startup=Startup(sql=[create_database(request.database, request.characters)]),
     ) as sandbox:
         seconds = {"ready": time.monotonic() - began, "prepare": 0.0}
-        settings = settings_of(sandbox, throwaway(request.build, "memory", request.settings).settings)
+        settings = settings_of(sandbox, undoable(request.build, "memory", request.settings).settings)
         fields = fields_of(request.build, sandbox.endpoint, request.database)
         environment = {**os.environ, **variables([fields], request.templates)}
         performance.switch_on(sandbox)

@@ -154,6 +154,11 @@ _LOG: Mapping[str, Value] = {
 """A binary log that says what every transaction changed, and lets functions be created as without one."""
 
 
+def undoable(build: ServerKind, where: Where, chosen: Mapping[str, Value]) -> Profile:
+    """The same with a log for undoing."""
+    return throwaway(build, where, {**logging_rows(build, chosen), **chosen})
+
+
 def logging_rows(build: ServerKind, chosen: Mapping[str, Value]) -> dict[str, Value]:
     """Settings of a log for undoing; none where the user's settings leave it out."""
     if {"log_bin", "skip_log_bin", "binlog_format", "binlog_row_image"}.intersection(chosen):

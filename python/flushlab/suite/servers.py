@@ -28,7 +28,7 @@ from flushlab.record import Endpoint, Value
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.sandbox.contents import fresh_copy
 from flushlab.suite.command import shield_thread
-from flushlab.suite.profile import logging_rows, throwaway
+from flushlab.suite.profile import throwaway, undoable
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.root import ChosenRoot, has_room
 from flushlab.suite.undoing import CannotUndo, RowsNeeded, Undoing, UndoneWrongly
@@ -83,6 +83,22 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     how: Literal["undone", "replaced", "restarted"]
     why: str = ""
+
+
+class Resets(NamedTuple):
+    """How servers are reset.
+
+    Attributes:
+        undo: rows are logged for it.
+        clones: standby servers for each; None: some for one whose resets often cannot be undone, if memory
+            allows.
+    """
+
+    undo: bool
+    clones: int | None
+
+
+NEVER = Resets(undo=False, clones=0)
 
 
 class Clones:
@@ -441,23 +457,18 @@ def start_servers(
     root: ChosenRoot,
     password: str,
     say: Say,
-    clones: int | None,
-    undo: bool,
+    resets: Resets,
 ) -> Servers:
     """Starts servers on copies of a template; on disk if memory turns out to be full.
-
-    `clones` wait per server; None: some for a server whose resets often cannot be undone, if memory allows.
-    `undo` lets them log rows.
 
     Raises:
         StartFailed, PortTaken, StorageError: as `Sandbox.start`.
     """
     build, port = request.build, request.spec.port
-    logged = logging_rows(build, request.settings) if undo else {}
     rows = dict[str, Sequence[str]]()
 
     def undoing_on(sandbox: Sandbox) -> Undoing | None:
-        if not logged:
+        if not resets.undo:
             return None
         try:
             return Undoing(
@@ -467,7 +478,8 @@ def start_servers(
             return None  # the user's own settings, or a server that dies: what comes next finds out
 
     def start(index: int, where: ChosenRoot) -> SuiteServer:
-        profile = throwaway(build, "memory" if where.in_memory else "disk", {**logged, **request.settings})
+        profile_of = undoable if resets.undo else throwaway
+        profile = profile_of(build, "memory" if where.in_memory else "disk", request.settings)
         data = DataDirectory(where.root, snapshot=snapshot, snapshots=snapshots, settle=False)
         start_one = partial(
             Sandbox.start, build, settings=profile.settings, arguments=profile.arguments, data=data
@@ -480,7 +492,7 @@ def start_servers(
         room = partial(has_room, where, snapshot.allocated_bytes)
         sandbox = start_one(instance=Instance(port=port + index if port else None, password=password))
         first = Pristine(sandbox, undoing_on(sandbox))
-        return SuiteServer(first, snapshot, snapshots, Clones(clone, clones, room, say), undoing_on)
+        return SuiteServer(first, snapshot, snapshots, Clones(clone, resets.clones, room, say), undoing_on)
 
     try:
         return _start_all(start, count, root)

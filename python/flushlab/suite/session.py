@@ -38,7 +38,7 @@ from flushlab.suite.monitor import Objects, SuiteMonitor
 from flushlab.suite.profile import content_settings, throwaway
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.root import ChosenRoot, choose
-from flushlab.suite.servers import Reset, Servers, SuiteServer, ending, start_servers
+from flushlab.suite.servers import NEVER, Reset, Resets, Servers, SuiteServer, ending, start_servers
 from flushlab.suite.templates import Facts, Recipe, Templates, read_facts
 from flushlab.units import counted
 
@@ -224,7 +224,11 @@ class Session:
         clones = self._request.spec.clones
         if self._observe and clones is None:
             clones = 0  # what is seen is seen of one server
-        return self._start(snapshot, self._request.workers, clones, undo=True), snapshot, template
+        return (
+            self._start(snapshot, self._request.workers, Resets(undo=True, clones=clones)),
+            snapshot,
+            template,
+        )
 
     def _run_on(self, servers: Servers, snapshot: Snapshot, template: str) -> SuiteResult:
         with ending(servers):
@@ -452,20 +456,17 @@ class Session:
             self._say("the second run failed; the template keeps the result of the first run")
         return not failed and prepare.fingerprint(sandbox.query) == before
 
-    def _start(
-        self, snapshot: Snapshot, count: int, clones: int | None = 0, *, undo: bool = False
-    ) -> Servers:
+    def _start(self, snapshot: Snapshot, count: int, resets: Resets = NEVER) -> Servers:
         """Starts servers on a template; a damaged one is dropped, so that it is made anew after
         SnapshotDamaged."""
-        root = self._choose_root(snapshot.allocated_bytes, count * (1 + (clones or 0)))
+        root = self._choose_root(snapshot.allocated_bytes, count * (1 + (resets.clones or 0)))
         try:
             return start_servers(
                 self._request,
                 snapshot,
                 self._templates.snapshots,
                 count=count,
-                clones=clones,
-                undo=undo,
+                resets=resets,
                 root=root,
                 password=self._password,
                 say=self._note,
