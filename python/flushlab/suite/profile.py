@@ -151,7 +151,10 @@ _LOG: Mapping[str, Value] = {
     "sync_binlog": 0,
     "log_bin_trust_function_creators": "ON",
 }
-"""A binary log that says what every transaction changed, and lets functions be created as without one."""
+"""A binary log that says what every transaction changed, and lets functions be created as without one.
+
+MySQL does without GTIDs: it stores them in a table of its own now and then, as if rows were not logged.
+"""
 
 
 def undoable(build: ServerKind, where: Where, chosen: Mapping[str, Value]) -> Profile:
@@ -163,8 +166,7 @@ def logging_rows(build: ServerKind, chosen: Mapping[str, Value]) -> dict[str, Va
     """Settings of a log for undoing; none where the user's settings leave it out."""
     if {"log_bin", "skip_log_bin", "binlog_format", "binlog_row_image"}.intersection(chosen):
         return {}
-    old = build.flavor == "mysql" and build.version < (5, 7)
-    return {} if old else dict(_LOG)
+    return {**_LOG, **({"gtid_mode": "OFF"} if build.flavor == "mysql" else {})}
 
 
 def content_settings(settings: Mapping[str, Value]) -> dict[str, Value]:
