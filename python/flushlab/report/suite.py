@@ -96,12 +96,17 @@ _HOW = {"undone": "undone", "replaced": "by a standby server", "restarted": "by 
 
 def _resets(resets: Sequence[Reset]) -> Iterator[str]:
     """How a suite's resets were done, and what could not be undone."""
-    if not resets:
-        return
-    yield f"flushlab: {counted(len(resets), 'reset')}, {format_seconds(sum(one.seconds for one in resets))}:"
-    for one in _kinds(resets):
-        cause = f", because of {one.why}" if one.why else ""
-        yield f"flushlab:   {one.count:,} {_HOW[one.how]}, {1000 * one.median_s:,.1f} ms at the median{cause}"
+    kinds = _kinds(resets)
+    lines = [
+        f"{one.count:,} {_HOW[one.how]}, {1000 * one.median_s:,.1f} ms at the median"
+        + (f", because of {one.why}" if one.why else "")
+        for one in kinds
+    ]
+    if len(lines) == 1:
+        yield f"flushlab: {counted(len(resets), 'reset')}: {lines[0]}"
+    elif lines:
+        yield f"flushlab: {counted(len(resets), 'reset')}:"
+        yield from (f"flushlab:   {line}" for line in lines)
 
 
 def _hints(result: SuiteResult, request: SuiteRequest) -> list[str]:

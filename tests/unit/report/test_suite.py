@@ -47,11 +47,13 @@ RESETS = (
 def test_resets_are_told_by_their_way_and_what_could_not_be_undone() -> None:
     text = summary(result(resets=RESETS), REQUEST)
     assert text[-4:] == [
-        "flushlab: 6 resets, 0.3 s:",
+        "flushlab: 6 resets:",
         "flushlab:   3 undone, 4.0 ms at the median",
         "flushlab:   2 by a restart, 150.0 ms at the median, because of CREATE USER",
         "flushlab:   1 by a standby server, 20.0 ms at the median",
     ]
+    one = summary(result(resets=RESETS[:1]), REQUEST)
+    assert one[-1] == "flushlab: 1 reset: 1 undone, 3.0 ms at the median"
     told = document(result(resets=RESETS), REQUEST)
     assert told["resets"] == 6
     first = {"how": "undone", "why": "", "count": 3, "median_s": 0.004}
