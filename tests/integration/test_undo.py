@@ -119,6 +119,8 @@ def test_what_was_done_says_how_it_is_undone(folder: Path) -> None:
         assert len(rows_of(db, "items")) == 3
         unlogged = ("SET sql_log_bin = 0", "INSERT INTO keyed VALUES ('unlogged', 1)")
         assert done(*unlogged) == ("restarted", "rows of keyed that changed without a word in the log")
+        xa = ("XA START 'a'", "UPDATE keyed SET n = 0", "XA END 'a'", "XA PREPARE 'a'")
+        assert done(*xa) == ("restarted", "a transaction without a connection, as XA PREPARE leaves it")
         assert done("INSERT INTO mine (n) VALUES (3)") == ("restarted", "rows of mine (MyISAM)")
         assert rows_of(db, "mine") == [(1, 1)]
 
@@ -139,6 +141,14 @@ def test_connections_stay_unless_they_hold_a_transaction_or_are_to_end(folder: P
             assert server.reset(cut=True).how == "undone"
             with pytest.raises(pymysql.OperationalError):
                 kept.ping(reconnect=False)
+
+
+def test_a_table_that_another_session_has_locked_is_no_difference(folder: Path) -> None:
+    with opened(folder, "mariadb@10.11", clones=0) as db:
+        with connected(db) as holder, holder.cursor() as cursor:
+            cursor.execute("LOCK TABLES keyed WRITE")
+            done = server_of(db).reset()
+        assert (done.how, done.why) == ("restarted", "keyed, which another session has locked")
 
 
 def test_a_log_without_end_is_given_up_and_its_memory_freed(

@@ -164,6 +164,8 @@ class Content:
         if not wrong:
             return
         name = self.tables[wrong[0]].name
+        if now[wrong[0]] is None:
+            raise CannotUndo(f"{name}, which another session has locked")
         if unexplained or children or not touched.issuperset(wrong):
             raise CannotUndo(f"rows of {name} that changed without a word in the log")
         raise UndoneWrongly(f"{name} is not as it was after its rows were undone")

@@ -38,6 +38,8 @@ def await_transactions(session: Session, *, cut: bool) -> int:
     while found := holders(session):
         waited_s = time.monotonic() - began
         idle = [number for number, command in found if command == "Sleep"]
+        if waited_s > _PATIENCE_S and not all(command for _, command in found):
+            raise CannotUndo("a transaction without a connection, as XA PREPARE leaves it")
         if waited_s > _PATIENCE_S and idle:
             ended += _kill(session, idle)
         elif waited_s > _BUSY_S:

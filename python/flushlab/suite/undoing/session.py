@@ -14,7 +14,7 @@ from flushlab.server.control import connect
 COUNTER = "trx_commits_insert_update"
 """Transactions that ended with something to write: those that committed, and those that rolled it back."""
 
-_LOCK_S = 2
+_LOCK_S = 1
 """Longest wait for a lock of another session, in whole seconds."""
 _ANSWER_S = 60.0
 
