@@ -125,6 +125,18 @@ def test_what_was_done_says_how_it_is_undone(folder: Path) -> None:
         assert rows_of(db, "mine") == [(1, 1)]
 
 
+@pytest.mark.parametrize("server", ALL)
+def test_numbers_that_a_rollback_took_come_back(folder: Path, server: str) -> None:
+    with opened(folder, server, clones=0) as db:
+        before = content(db)
+        names = ("parted (n)", "`od-d ``name` (`a b`)", "keyed (n, k)", "orders (customer)")
+        values = ("(7), (8)", "(3)", "(1, 'new')", "(1)")
+        inserts = (f"INSERT INTO {name} VALUES {rows}" for name, rows in zip(names, values, strict=True))
+        run(db, "BEGIN", *inserts, "ROLLBACK")
+        assert server_of(db).reset().why == "no rows"
+        assert not differences(before, content(db))
+
+
 def test_connections_stay_unless_they_hold_a_transaction_or_are_to_end(folder: Path) -> None:
     with opened(folder, "mariadb@10.11", clones=0) as db:
         server = server_of(db)

@@ -268,6 +268,8 @@ class Session:
         yield self._random.choice(_CONTROL)
 
     def _parted(self) -> Iterator[str]:
+        if self._random.random() < 0.3:
+            yield "BEGIN"
         yield self._random.choice(
             [
                 "INSERT INTO parted (n) VALUES (7), (8)",

@@ -92,7 +92,6 @@ class Content:
             for one in self.tables.values()
             if one.key in numbered
         ]
-        self._open = {str(name) for name, _ in session.ask(self._numbers_sql)}
 
     def require_invertible(self, changed: Iterable[Changed], emptied: Iterable[TableName]) -> None:
         """Finds out whether rows are of tables that are undone, and were logged with all their columns.
@@ -134,14 +133,18 @@ class Content:
             touched: tables that were undone.
             did: told of each statement that alters a table.
         """
-        now = {str(name): int(number) for name, number in self._session.ask(self._numbers_sql)}
+        now = self._inner_numbers()
+        moved, unknown = [], []
         for table in self._numbered:
-            known = now.get(table.inner, 0)  # 0: nobody asked for a number since it was opened
-            is_closed = not table.inner or (table.inner in self._open and table.inner not in now)
-            is_same = known == table.next_number if known else not is_closed and table.key not in touched
-            if not is_same and (known or self._number_of(table) != table.next_number):
-                self._session.ask(f"ALTER TABLE {table.sql} AUTO_INCREMENT = {table.next_number}")
-                did("alter_table")
+            known = now.get(table.inner)
+            if known is None or (known == 0 and table.key in touched):
+                unknown.append(table)
+            elif known not in (0, table.next_number):  # 0: nobody asked for a number since it was opened
+                moved.append(table)
+        asked = self._numbers_of(unknown)
+        for table in [*moved, *(one for one in unknown if asked[one.key] != one.next_number)]:
+            self._session.ask(f"ALTER TABLE {table.sql} AUTO_INCREMENT = {table.next_number}")
+            did("alter_table")
 
     def verify(self, touched: set[str], children: set[str], *, unexplained: bool) -> None:
         """Compares tables with the template.
@@ -241,13 +244,28 @@ class Content:
             for schema, name, columns in rows
         }
 
-    def _number_of(self, table: Table) -> int:
-        rows = self._session.ask(
-            "SELECT auto_increment FROM information_schema.tables"
-            " WHERE table_schema = %s AND table_name = %s",
-            (table.schema, table.name),
-        )
-        return (rows and rows[0][0]) or 1
+    def _inner_numbers(self) -> dict[str, int]:
+        """Next numbers by InnoDB's names of tables; MySQL 8 leaves out those with partitions."""
+        found = dict[str, int]()
+        for name, number in self._session.ask(self._numbers_sql):
+            table = str(name).partition("#")[
+                0
+            ]  # before a partition's name; in a table's, it is spelled @0023
+            found[table] = max(found.get(table, 0), int(number))
+        return found
+
+    def _numbers_of(self, tables: Sequence[Table]) -> dict[str, int]:
+        """Next numbers as everybody sees them, which takes longer."""
+        found = {one.key: 1 for one in tables}
+        for schema in {one.schema for one in tables}:
+            names = [one.name for one in tables if one.schema == schema]
+            rows = self._session.ask(
+                "SELECT table_name, auto_increment FROM information_schema.tables WHERE table_schema = %s"
+                f" AND table_name IN ({', '.join(['%s'] * len(names))})",
+                (schema, *names),
+            )
+            found |= {f"{schema}.{name}": number or 1 for name, number in rows}
+        return found
 
     def _first_checksums(self) -> tuple[dict[str, object], float]:
         """Of all tables, and the seconds; none of large data."""

@@ -20,6 +20,7 @@ _PATIENCE_S = 0.1
 _BUSY_S = 5.0
 """Longest wait for one that is at work."""
 _LOOK_S = 0.002
+_TRUNCATED = "\n... truncated...\n"
 _THREAD = re.compile(r"(?:MySQL|MariaDB) thread id (\d+)")
 
 
@@ -55,7 +56,7 @@ def holders(session: Session) -> list[tuple[int, str]]:
     more often than that (storage/innobase/trx/trx0i_s.cc, CACHE_MIN_IDLE_TIME).
     """
     text = str(session.ask("SHOW ENGINE INNODB STATUS")[0][2])
-    if "truncated" in text:
+    if _TRUNCATED in text:
         raise CannotUndo("too many transactions for one list")
     parts = [one for one in text.split("---TRANSACTION ")[1:] if ", ACTIVE" in one.partition("\n")[0]]
     if not parts:
