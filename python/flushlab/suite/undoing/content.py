@@ -245,14 +245,9 @@ class Content:
         }
 
     def _inner_numbers(self) -> dict[str, int]:
-        """Next numbers by InnoDB's names of tables; MySQL 8 leaves out those with partitions."""
-        found = dict[str, int]()
-        for name, number in self._session.ask(self._numbers_sql):
-            table = str(name).partition("#")[
-                0
-            ]  # before a partition's name; in a table's, it is spelled @0023
-            found[table] = max(found.get(table, 0), int(number))
-        return found
+        """Next numbers by InnoDB's names of tables, which partitions do not have: those of each partition are
+        not the table's."""
+        return {str(name): int(number) for name, number in self._session.ask(self._numbers_sql)}
 
     def _numbers_of(self, tables: Sequence[Table]) -> dict[str, int]:
         """Next numbers as everybody sees them, which takes longer."""
