@@ -228,7 +228,7 @@ impl Open {
             "COMMIT" => self.end(),
             "SAVEPOINT" => {}
             // Nothing of what these do is in a table of the user's, or lives longer than its session.
-            "ANALYZE TABLE" | "FLUSH TABLES" | "DROP TEMPORARY" => self.is_inside = false,
+            "FLUSH TABLES" | "DROP TEMPORARY" => self.is_inside = false,
             _ => return Err(barrier(words)),
         }
         Ok(())
