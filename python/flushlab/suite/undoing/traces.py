@@ -13,7 +13,7 @@ from flushlab.suite.undoing.causes import CannotUndo
 from flushlab.suite.undoing.session import COUNTER, Session
 
 _HARMLESS = {
-    "admin_commands", "analyze", "begin", "binlog", "call_procedure", "change_db", "check", "checksum",
+    "admin_commands", "begin", "binlog", "call_procedure", "change_db", "check", "checksum",
     "commit", "compound_sql", "create_temporary_table", "dealloc_sql", "delete", "delete_multi", "do",
     "drop_temporary_table", "empty_query", "execute_immediate", "execute_sql", "explain_other",
     "explain_stmt", "flush", "get_diagnostics", "ha_close", "ha_open", "ha_read", "help", "insert",
@@ -26,7 +26,7 @@ _HARMLESS = {
 """Statements (`Com_…`) that change rows, which are logged, or their session alone. `SHOW …` besides."""
 _TEMPORARY = ("create_table", "drop_table")
 """MySQL counts temporary tables here; what is not temporary is logged, or seen in the list of tables."""
-_MOVES = ("gtid_", "rand_seed", "timestamp", "pseudo_", "innodb_monitor_", "last_insert")
+_MOVES = ("gtid_binlog_", "gtid_current_pos", "gtid_executed", "gtid_owned", "gtid_purged", "innodb_monitor_")
 """Beginnings of variables that change without SET GLOBAL, or are ours."""
 
 
