@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -107,6 +108,9 @@ def test_what_was_done_says_how_it_is_undone(folder: Path) -> None:
         assert done() == ("undone", "no rows")
         assert done("INSERT INTO keyed VALUES ('new', 1)") == ("undone", "1 row in 1 table")
         assert done("SET GLOBAL max_connections = 77") == ("undone", "no rows")
+        assert done("SET GLOBAL gtid_slave_pos = '0-1-100'") == ("undone", "no rows")
+        assert rows_of(db, "(SELECT @@GLOBAL.gtid_slave_pos) AS position") == [("",)]
+        assert done("ANALYZE TABLE keyed") == ("restarted", "ANALYZE TABLE")
         assert done("CREATE USER u@localhost") == ("restarted", "CREATE USER")
         assert done("TRUNCATE TABLE keyed") == ("restarted", "TRUNCATE TABLE")
         assert done("TRUNCATE TABLE keyed", "INSERT INTO keyed VALUES ('k', 9)") == (
@@ -182,6 +186,22 @@ def test_a_log_without_end_is_given_up_and_its_memory_freed(
         assert (server.reset().how, server.reset().how) == ("restarted", "undone")
         assert len(rows_of(db, "audit")) == 5
         assert server.resets[0].why == "more than 1 MiB of binary log"
+
+
+def test_a_log_that_cannot_be_kept_is_told_and_the_server_is_replaced(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: object) -> Path:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with opened(folder, "mariadb@10.11", clones=0) as db:
+        server = server_of(db)
+        monkeypatch.setattr(Undoing, "_apply", lambda *_: None)
+        monkeypatch.setattr(Undoing, "keep_log", full)
+        run(db, "INSERT INTO keyed VALUES ('new', 1)")
+        assert server.reset().how == "restarted"
+        assert len(rows_of(db, "keyed")) == 3
+        assert server.fault.endswith("its binary log could not be kept: No space left on device")
 
 
 def test_a_difference_that_nothing_explains_is_told_and_replaced(

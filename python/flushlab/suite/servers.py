@@ -286,7 +286,7 @@ class SuiteServer:
                 cause = str(error)
             except UndoneWrongly as error:
                 cause = str(error)
-                self.fault = self.fault or f"{cause}; its binary log is in {self._undoing.keep_log()}"
+                self.fault = self.fault or f"{cause}{self._kept_log()}"
             except BaseException:
                 self._undo_no_more()  # half undone: the next reset takes another server
                 raise
@@ -305,6 +305,13 @@ class SuiteServer:
                 self._undoing.learn(tables)
         except (CannotUndo, pymysql.MySQLError, OSError):
             self._restart()
+
+    def _kept_log(self) -> str:
+        """Where the log of a wrong reset is kept, in words; a full disk keeps none."""
+        try:
+            return f"; its binary log is in {self._undoing.keep_log()}" if self._undoing is not None else ""
+        except OSError as error:
+            return f"; its binary log could not be kept: {error.strerror}"
 
     def _undo_no_more(self) -> None:
         if self._undoing is not None:
