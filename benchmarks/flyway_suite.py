@@ -14,9 +14,10 @@ Arms, alternating:
 - `hit`: `flushlab test` on its template
 
 `setup` is what stands before the first test: initialising, start, and the 400 migrations by Flyway.
-`suite` adds the 87 tests (the one that asks for a reset is skipped, for not every arm can). The database's
-part is the server's: up, down, and in statements as performance_schema sums them (on in every arm); the rest
-is Java's, and no server makes it faster. `--disk-iops` slows the servers on disk, not their initialising.
+`suite` adds the tests (those that ask for a reset or a database of their own are skipped: not every arm can).
+The database's part is the server's: up, down, and in statements as performance_schema sums them (on in every
+arm); the rest is Java's, and no server makes it faster. `--disk-iops` slows the servers on disk, not their
+initialising.
 Exits with 1 if a bar is missed.
 """
 
@@ -260,7 +261,8 @@ def inside(out: Path, words: Sequence[str]) -> int:
 
 def counted(words: Sequence[str], environment: Mapping[str, str]) -> tuple[float, float]:
     """Seconds of a command, and of the statements of its server within them."""
-    own = {name: value for name, value in environment.items() if name != "FLUSHLAB_RESET_URL"}
+    asked = ("FLUSHLAB_RESET_URL", "FLUSHLAB_POOL_URL")
+    own = {name: value for name, value in environment.items() if name not in asked}
     before = statements_s(environment)
     began = time.monotonic()
     subprocess.run(words, cwd=FLYWAY, env=own, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

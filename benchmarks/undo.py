@@ -31,7 +31,9 @@ import pymysql
 
 import flushlab
 from flushlab.suite.database import Database
-from flushlab.suite.endpoint import ResetEndpoint
+from flushlab.suite.endpoint import SuiteEndpoint
+from flushlab.suite.pool import Pool
+from flushlab.suite.servers import Check, SuiteServer
 
 SERVERS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
 BAR_MS = {"mariadb": 5.0, "mysql@5.7": 5.0, "mysql@8.0": 14.0, "mysql@9.7": 14.0}
@@ -153,7 +155,8 @@ def measure(server: str, tables: int, tests: int, pause_s: float, copy: Any) -> 
         prepare = f"{sys.executable} {program} {file}"
         with (
             flushlab.database(server=server, prepare=prepare, inputs=[str(file)], clones=0) as db,
-            ResetEndpoint([db._server]) as endpoint,
+            Pool(nobody, 1, lambda _: False) as pool,
+            SuiteEndpoint([db._server], pool, lambda _: {}) as endpoint,
             _connected(db) as connection,
             connection.cursor() as cursor,
         ):
@@ -181,6 +184,11 @@ def measure(server: str, tables: int, tests: int, pause_s: float, copy: Any) -> 
     )
     sys.stdout.flush()
     return mine <= bar and mine < other
+
+
+def nobody(_: Check) -> SuiteServer:
+    """The pool is not asked here."""
+    raise AssertionError
 
 
 def main() -> int:

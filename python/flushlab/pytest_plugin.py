@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
@@ -247,6 +247,14 @@ def flushlab_database(pytestconfig: pytest.Config) -> Database:
             "hint: flushlab test --workers N, with N as in pytest -n N",
             pytrace=False,
         )
+
+
+@pytest.fixture
+def flushlab_clean(flushlab_database: Database) -> Iterator[Database]:
+    """The worker's database as the template has it, and again behind the test; its connections stay."""
+    flushlab_database.reset()
+    yield flushlab_database
+    flushlab_database.reset()
 
 
 def _options(config: pytest.Config) -> list[str]:

@@ -10,8 +10,9 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pymysql
 import pytest
@@ -36,8 +37,9 @@ JUNIT = ("org.junit.platform.console.ConsoleLauncher", "execute", "--disable-ban
 LOAD = """
 import os, pathlib, sys, pymysql
 where = {key: os.environ["FLUSHLAB_" + key.upper()] for key in ("user", "password", "database")}
-with pymysql.connect(unix_socket=os.environ["FLUSHLAB_SOCKET"], **where) as connection:
-    connection.cursor().execute(pathlib.Path(sys.argv[1]).read_text())
+with pymysql.connect(unix_socket=os.environ["FLUSHLAB_SOCKET"], autocommit=True, **where) as connection:
+    for statement in pathlib.Path(sys.argv[1]).read_text().rstrip().removesuffix(";").split(";"):
+        connection.cursor().execute(statement)
 """
 """What prepares a database: runs the script that it is given."""
 
@@ -149,10 +151,48 @@ def test_flyway_suite_on_a_template(built: None, tmp_path: Path) -> None:
     words = (*FLUSHLAB, "test", "--server=mysql@5.7", *template, f"--json={told}", "--", *command)
     done = run(words, FLYWAY, **JAVA)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "87 tests successful" in done.stdout and "0 tests skipped" in done.stdout
+    assert "97 tests successful" in done.stdout and "0 tests skipped" in done.stdout
     document = json.loads(told.read_text())
     assert document["template"] in ("miss", "hit")
-    assert (document["resets"], document["recreated"]) == (1, None)
+    assert (document["pool"]["taken"], document["pool"]["left"], document["recreated"]) == (10, 0, None)
+
+
+@pytest.mark.parametrize("server", flavors("mariadb@10.11", "mysql@8.0", first=1))
+def test_vitest_suite_with_a_database_for_each_test(server: str, tmp_path: Path) -> None:
+    folder = EXAMPLES / "vitest-suite"
+    if shutil.which("npm") is None:
+        pytest.skip("there is no npm")
+    if not (folder / "node_modules/vitest").is_dir():
+        words = ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund"]
+        if (done := run(words, folder)).returncode:
+            pytest.skip(f"npm cannot get the suite's libraries: {done.stderr[-300:]}")
+    done, document = side_by_side(server, folder, tmp_path, "npm", "test")
+    assert "6 passed (6)" in re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)
+    assert (document["pool"]["taken"], document["pool"]["left"]) == (6, 0)
+
+
+@pytest.mark.parametrize("server", flavors("mysql@8.0", "mariadb@10.11", first=1))
+def test_go_suite_with_a_database_for_each_test(server: str, tmp_path: Path) -> None:
+    folder = EXAMPLES / "go-suite"
+    if shutil.which("go") is None:
+        pytest.skip("there is no go")
+    if (done := run(["go", "mod", "download"], folder)).returncode:
+        pytest.skip(f"go cannot get the suite's libraries: {done.stderr[-300:]}")
+    done, document = side_by_side(server, folder, tmp_path, "go", "test", "-count=1", "-v", "./...")
+    assert done.stdout.count("--- PASS") == 6
+    assert (document["pool"]["taken"], document["pool"]["left"]) == (5, 0)
+
+
+def side_by_side(
+    server: str, folder: Path, tmp_path: Path, *command: str
+) -> tuple[subprocess.CompletedProcess[str], Mapping[str, Any]]:
+    """A suite on its schema: how it ended, and flushlab's document."""
+    told = tmp_path / "test.json"
+    prepare = f"{sys.executable} -c {shlex.quote(LOAD)} schema.sql"
+    words = ("test", f"--server={server}", f"--prepare={prepare}", "--inputs=schema.sql", f"--json={told}")
+    done = run((*FLUSHLAB, *words, "--", *command), folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done, json.loads(told.read_text())
 
 
 def test_flyway_migrations_are_what_their_script_writes() -> None:

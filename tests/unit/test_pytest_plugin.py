@@ -139,6 +139,24 @@ def test_inside_flushlab_test_its_server_is_taken(pytester: pytest.Pytester, ins
     done.stdout.fnmatch_lines(["*at 4001 app*"])
 
 
+def test_a_test_on_a_clean_database_has_it_reset_before_and_after(
+    pytester: pytest.Pytester,
+    inside: None,
+    monkeypatch: pytest.MonkeyPatch,
+    resets: tuple[str, list[str]],
+) -> None:
+    url, asked = resets
+    monkeypatch.setenv("FLUSHLAB_RESET_URL", f"{url}/x/reset/1")
+    pytester.makepyfile(
+        "import urllib.request\n"
+        "def test_it(flushlab_clean, flushlab_database):\n"
+        "    assert flushlab_clean is flushlab_database\n"
+        f"    urllib.request.urlopen('{url}/test', b'')\n"
+    )
+    pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+    assert asked == ["/x/reset/1", "/test", "/x/reset/1"]
+
+
 @pytest.mark.parametrize(("worker", "port"), [("gw0", 4001), ("gw1", 4002)])
 def test_each_worker_of_xdist_has_its_own(
     pytester: pytest.Pytester, inside: None, monkeypatch: pytest.MonkeyPatch, worker: str, port: int

@@ -28,7 +28,6 @@ def db(connections: Engine) -> Iterator[Connection]:
 
 
 @pytest.fixture
-def committing(flushlab_database: Database, connections: Engine) -> Iterator[Engine]:
-    """For a test that commits: afterwards the database is as the migrations left it."""
-    yield connections
-    flushlab_database.reset()
+def committing(flushlab_clean: Database, connections: Engine) -> Engine:
+    """For a test that commits: before and afterwards the database is as the migrations left it."""
+    return connections

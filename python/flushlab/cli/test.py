@@ -80,6 +80,8 @@ def test(
         raise UsageError("--json - would mix with the suite's output", hint="name a file")
     if spec.compare and spec.workers > 1:
         raise UsageError("--compare cannot be combined with --workers", hint="remove --workers")
+    if spec.compare and spec.pool is not None:
+        raise UsageError("--compare cannot be combined with --pool", hint="remove --pool")
     if spec.compare and spec.throwaway.dataset:
         raise UsageError("--compare cannot be combined with --dataset", hint="load the data in --prepare")
     require_writable(json)
@@ -92,6 +94,7 @@ def test(
         words=spec.command,
         templates=parse_templates(spec.env),
         workers=spec.workers,
+        pool=spec.pool,
         password=os.environ.get(PASSWORD),
     )
     try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from flushlab.record import Ratio
+from flushlab.suite.pool import PoolUse
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.servers import Reset
 from flushlab.suite.session import SuiteResult
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 SCHEMA = "flushlab.test/1"
 
 _WORTH_A_HINT_S = 2.0
+_WORTH_TELLING_S = 0.1
 
 
 def document(result: SuiteResult, request: SuiteRequest) -> dict[str, Any]:
@@ -41,6 +43,7 @@ def document(result: SuiteResult, request: SuiteRequest) -> dict[str, Any]:
         "workers": result.workers,
         "resets": len(result.resets),
         "resets_by": [msgspec.structs.asdict(one) for one in _kinds(result.resets)],
+        "pool": msgspec.structs.asdict(result.pool) if result.pool.taken else None,
         "recreated": {"objects": result.recreated.count, "seconds": round(result.recreated.seconds, 3)}
         if result.recreated
         else None,
@@ -65,6 +68,7 @@ def summary(result: SuiteResult, request: SuiteRequest) -> list[str]:
     where = "in memory" if result.in_memory else "on disk"
     template = "nothing prepared" if result.template == "none" else f"template {result.template}"
     lines.append(f"flushlab: {result.server.name} {where}, {template}: {', '.join(parts)}")
+    lines += _pool(result.pool)
     lines += _resets(result.resets)
     lines += _hints(result, request)
     return lines
@@ -107,6 +111,20 @@ def _resets(resets: Sequence[Reset]) -> Iterator[str]:
     elif lines:
         yield f"flushlab: {counted(len(resets), 'reset')}:"
         yield from (f"flushlab:   {line}" for line in lines)
+
+
+def _pool(use: PoolUse) -> Iterator[str]:
+    """What tests did with the pool, if anything."""
+    if not use.taken:
+        return
+    parts = [f"tests took {counted(use.taken, 'database')} from {counted(use.started, 'server')}"]
+    if use.waited_s >= _WORTH_TELLING_S:
+        parts.append(f"waited {format_seconds(use.waited_s)} for them")
+    if use.ended:
+        parts.append(f"{counted(use.ended, 'lease')} ended before the test gave its database back")
+    if use.left:
+        parts.append(f"{use.left:,} {'was' if use.left == 1 else 'were'} not given back")
+    yield f"flushlab: {'; '.join(parts)}"
 
 
 def _hints(result: SuiteResult, request: SuiteRequest) -> list[str]:

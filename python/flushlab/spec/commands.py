@@ -143,6 +143,15 @@ class SuiteSpec(Spec, frozen=True, kw_only=True):
     workers: Annotated[
         int, Option("Number of isolated servers, one per worker.", least=1, most=MOST_WORKERS)
     ] = 1
+    pool: Annotated[
+        int | None,
+        Option(
+            "Most servers that tests may take from FLUSHLAB_POOL_URL at a time; default: one per processor,"
+            " at least 4.",
+            least=1,
+            most=MOST_WORKERS,
+        ),
+    ] = None
     compare: Annotated[
         bool,
         Option("Also run the suite on a stock server, on the disk of --data-root, and compare.", panel=SURE),

@@ -1,47 +1,85 @@
-"""Endpoint: an HTTP address on loopback that resets a worker's server.
+"""Endpoint: an HTTP address on loopback, where a suite resets its servers and takes others from the pool.
 
-Suite layer. `curl -fsS -X POST "$FLUSHLAB_RESET_URL"` returns when the database is pristine again. The
-address contains a random word, because all users of the machine share the loopback. GET works like POST: not
-every test framework posts easily. The HTTP code is minimal, because importing `http.server` delays the start.
+Suite layer. `curl -fsS -X POST "$FLUSHLAB_RESET_URL"` returns when the database is pristine again; a POST to
+`$FLUSHLAB_POOL_URL/databases` returns a pristine one. The address contains a random word, because all users
+of the machine share the loopback. A reset takes GET like POST: not every test framework posts easily. The
+HTTP code is minimal, because importing `http.server` delays the start.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from socketserver import StreamRequestHandler, ThreadingTCPServer
-from typing import Self
+from typing import NamedTuple, Self
+from urllib.parse import parse_qsl
 
 import msgspec
 
-from flushlab.errors import FlushlabError
+from flushlab.errors import FlushlabError, ServerError, UsageError
 from flushlab.suite.command import shield_thread
+from flushlab.suite.pool import LEASE_S, LONGEST_LEASE_S, Pool
 from flushlab.suite.servers import SuiteServer
 
 HOST = "127.0.0.1"
-CUT = "connections=kill"
-"""Behind the address and a question mark: all connections end, not only those in a transaction."""
+_CUT = {"connections": "kill"}
+"""Behind an address and a question mark: all connections end, not only those in a transaction."""
 _LONGEST = 65536
 """Of a request's head, and of its body."""
+_METHODS = ("GET", "POST", "DELETE")
+
+Body = Mapping[str, object]
 
 
-class ResetEndpoint(ThreadingTCPServer):
-    """Answers while the suite runs, with a thread per request; a context manager."""
+class _Refused(Exception):
+    """An answer that is none."""
+
+    def __init__(self, status: str, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class _Request(NamedTuple):
+    method: str
+    path: str
+    query: Mapping[str, str]
+
+
+class SuiteEndpoint(ThreadingTCPServer):
+    """Answers while the suite runs, with a thread per request; a context manager.
+
+    Args:
+        servers: the workers'.
+        pool: of more.
+        fields: address and account of a server, for a test.
+    """
 
     daemon_threads = True
     block_on_close = False  # nobody waits for a reset that was begun at the end
+    request_queue_size = 128  # many tests may begin at once
 
-    def __init__(self, servers: Sequence[SuiteServer]) -> None:
-        self.servers = {f"/{secrets.token_hex(8)}/reset/{i}": server for i, server in enumerate(servers, 1)}
+    def __init__(
+        self, servers: Sequence[SuiteServer], pool: Pool, fields: Callable[[SuiteServer], Mapping[str, str]]
+    ) -> None:
+        self._root = f"/{secrets.token_hex(8)}"
+        self._servers = {f"{self._root}/reset/{i}": server for i, server in enumerate(servers, 1)}
+        self._pool = pool
+        self._fields = fields
         super().__init__((HOST, 0), _Answer)
-        self._thread = threading.Thread(target=self._serve, name="reset", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="endpoint", daemon=True)
 
     @property
     def urls(self) -> tuple[str, ...]:
         """Reset address of each worker."""
-        return tuple(f"http://{HOST}:{self.server_address[1]}{path}" for path in self.servers)
+        return tuple(self._url(path) for path in self._servers)
+
+    @property
+    def pool_url(self) -> str:
+        """Address of the pool."""
+        return self._url(self._root)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -49,6 +87,50 @@ class ResetEndpoint(ThreadingTCPServer):
 
     def __exit__(self, *_: object) -> None:
         threading.Thread(target=self.shutdown, daemon=True).start()  # waits for the other thread's next look
+
+    def answer(self, request: _Request) -> tuple[str, Body]:
+        """Status and body of an answer."""
+        try:
+            return "200 OK", self._find(request.path)(request)
+        except _Refused as refused:
+            return refused.status, {"error": str(refused)}
+        except UsageError as error:
+            return "410 Gone", {"error": error.message}
+        except (FlushlabError, OSError) as error:
+            return "500 Internal Server Error", {"error": str(error)}
+
+    def _find(self, path: str) -> Callable[[_Request], Body]:
+        """What answers at a path."""
+        if (server := self._servers.get(path)) is not None:
+            return lambda request: _reset(server, request)
+        match path.removeprefix(f"{self._root}/databases").split("/") if self._root in path else ():
+            case [""]:
+                return self._take
+            case ["", lease]:
+                return lambda request: self._give_back(lease, request)
+            case ["", lease, "reset"]:
+                return lambda request: _reset(self._pool.find(lease), request)
+        raise _Refused("404 Not Found", "there is nothing at this address")
+
+    def _take(self, request: _Request) -> Body:
+        _require(request, ("POST",), "lease")
+        lease_s = _lease_s(request.query.get("lease", ""))
+        try:
+            lease = self._pool.take(lease_s)
+        except ServerError as error:
+            raise _Refused("503 Service Unavailable", str(error)) from error
+        address = self._url(f"{self._root}/databases/{lease.id}")
+        own = {"lease_url": address, "reset_url": f"{address}/reset", "lease_seconds": lease_s}
+        fields = self._fields(lease.server)
+        return {**fields, "port": int(fields["port"]), **own}
+
+    def _give_back(self, lease: str, request: _Request) -> Body:
+        _require(request, ("DELETE",), "connections")
+        self._pool.give_back(lease, cut=_cut(request))
+        return {}
+
+    def _url(self, path: str) -> str:
+        return f"http://{HOST}:{self.server_address[1]}{path}"
 
     def _serve(self) -> None:
         shield_thread()  # and so those of the requests: a thread starts with its creator's mask
@@ -62,23 +144,22 @@ class _Answer(StreamRequestHandler):
     """Answers one HTTP request; anything else gets no answer."""
 
     timeout = 30
-    server: ResetEndpoint
+    server: SuiteEndpoint
 
     def handle(self) -> None:
         try:
-            path = self._requested()
+            request = self._requested()
         except (OSError, ValueError):
             return
-        status, body = self._reset(path)
+        status, body = self.server.answer(request)
         text = f"{json.dumps(body)}\n"
         head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n"
         self.wfile.write(f"{head}Connection: close\r\n\r\n{text}".encode())
 
-    def _requested(self) -> str:
-        """The path of a request; its head and body are read and left alone. Raises ValueError if it is
-        none."""
+    def _requested(self) -> _Request:
+        """A request; its head and body are read and left alone. Raises ValueError if it is none."""
         method, path, _ = self.rfile.readline(_LONGEST).decode("latin-1").split(" ", 2)
-        if method not in ("GET", "POST"):
+        if method not in _METHODS:
             raise ValueError(f"the method {method} is not supported")
         left, length = _LONGEST, 0
         while (line := self.rfile.readline(left)).strip():
@@ -88,18 +169,37 @@ class _Answer(StreamRequestHandler):
         if not line:
             raise ValueError("the head does not end")
         self.rfile.read(min(length, _LONGEST))
-        return path
-
-    def _reset(self, path: str) -> tuple[str, dict[str, object]]:
         path, _, query = path.partition("?")
-        server = self.server.servers.get(path)
-        if server is None:
-            return "404 Not Found", {"error": "there is nothing at this address"}
-        if query not in ("", CUT):
-            return "400 Bad Request", {"error": f"{query} is not known here; {CUT} ends the connections"}
-        try:
-            done = server.reset(cut=query == CUT)
-            told = msgspec.structs.asdict(done) | {"seconds": round(done.seconds, 4)}
-            return "200 OK", {**told, "resets": len(server.resets)}
-        except (FlushlabError, OSError) as error:
-            return "500 Internal Server Error", {"error": str(error)}
+        return _Request(method, path, dict(parse_qsl(query, keep_blank_values=True)))
+
+
+def _reset(server: SuiteServer, request: _Request) -> Body:
+    _require(request, ("POST", "GET"), "connections")
+    done = server.reset(cut=_cut(request))
+    told = msgspec.structs.asdict(done) | {"seconds": round(done.seconds, 4)}
+    return {**told, "resets": len(server.resets)}
+
+
+def _require(request: _Request, methods: Sequence[str], parameter: str) -> None:
+    """Raises _Refused for another method, or what an address does not know."""
+    if request.method not in methods:
+        raise _Refused("405 Method Not Allowed", f"{request.method} does nothing here: use {methods[0]}")
+    for name in request.query:
+        if name != parameter:
+            raise _Refused("400 Bad Request", f"{name} is not known here, only {parameter}")
+
+
+def _cut(request: _Request) -> bool:
+    if request.query not in ({}, _CUT):
+        raise _Refused("400 Bad Request", "connections can only be kill")
+    return bool(request.query)
+
+
+def _lease_s(text: str) -> float:
+    try:
+        seconds = float(text or LEASE_S)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= LONGEST_LEASE_S:
+        raise _Refused("400 Bad Request", f"lease={text} is not a number of seconds up to a day")
+    return seconds

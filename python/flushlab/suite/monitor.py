@@ -24,6 +24,7 @@ from flushlab.machine import available_memory_bytes
 from flushlab.record import Value
 from flushlab.server.databases import SYSTEM_LIST
 from flushlab.suite.command import shield_thread
+from flushlab.suite.pool import Pool
 from flushlab.suite.root import reserve_bytes
 from flushlab.suite.servers import SuiteServer
 from flushlab.units import format_size
@@ -110,8 +111,11 @@ class SuiteMonitor:
         habits: schema changes of the suite, by worker.
     """
 
-    def __init__(self, servers: Sequence[SuiteServer], settings: Mapping[str, Value]) -> None:
+    def __init__(
+        self, servers: Sequence[SuiteServer], settings: Mapping[str, Value], pool: Pool | None = None
+    ) -> None:
         self._servers = servers
+        self._pool = pool
         self._settings = settings
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
@@ -133,20 +137,25 @@ class SuiteMonitor:
         shield_thread()
         while not self._end.wait(INTERVAL_S):
             self._make_room()
-            for server in self._servers:
+            for server in (*self._servers, *(self._pool.servers if self._pool is not None else ())):
                 server.trim_log()
+            if self._pool is not None:
+                self._pool.look()
             for habits in self.habits:
                 habits.sample()
 
     def _make_room(self) -> None:
         """Moves servers out of memory, one by one, until enough is free."""
-        for server in self._servers:
+        for server in (*self._servers, *(self._pool.leased if self._pool is not None else ())):
             if not server.sandbox.storage.in_memory or server.stopped_for:
                 continue
             short = self._shortage(server)
             if short is None:
                 return
             name = server.name
+            if self._pool is not None and self._pool.give_up():
+                self.notes.append(f"memory ran short ({short}): free servers of the pool were stopped")
+                return
             if server.give_up_clones():
                 self.notes.append(f"memory ran short ({short}): the standby servers of {name} were stopped")
                 return

@@ -39,6 +39,7 @@ class SuiteRequest(msgspec.Struct, frozen=True, kw_only=True):
         inputs: files that the prepare command reads.
         templates: variables of the command's environment.
         workers: number of servers.
+        pool: most servers that tests may take besides; None: nobody said.
         password: of flushlab's account; random if None.
         cache: folder of compressed templates, or None.
         limit_bytes: of templates, here and in the cache.
@@ -57,6 +58,7 @@ class SuiteRequest(msgspec.Struct, frozen=True, kw_only=True):
     inputs: tuple[Input, ...] = ()
     templates: tuple[Template, ...] = ()
     workers: int = 1
+    pool: int | None = None
     password: str | None = None
     cache: Path | None = None
     limit_bytes: int
@@ -90,6 +92,7 @@ def read_request(
     words: Sequence[str] = (),
     templates: tuple[Template, ...] = (),
     workers: int = 1,
+    pool: int | None = None,
     password: str | None = None,
 ) -> SuiteRequest:
     """A run of a suite, checked before anything is started; arguments as the attributes of `SuiteRequest`.
@@ -139,6 +142,7 @@ def read_request(
         inputs=files,
         templates=templates,
         workers=workers,
+        pool=pool,
         password=check_password(password),
         cache=check_cache(Path(spec.cache) if spec.cache else None),
         limit_bytes=parse_size(spec.cache_size),

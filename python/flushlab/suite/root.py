@@ -49,11 +49,16 @@ def reserve_bytes() -> int:
     return max(_LEAST_RESERVE_BYTES, int(memory_bytes() * _RESERVE_SHARE))
 
 
+def memory_for(root: ChosenRoot, template_bytes: int, servers: int) -> int:
+    """Bytes of memory that so many servers may take, with their data directories if these are in it."""
+    data = template_bytes + GROWTH_BYTES if root.in_memory else 0
+    return servers * (data + SERVER_BYTES)
+
+
 def has_room(root: ChosenRoot, template_bytes: int, servers: int) -> bool:
-    """Whether so many more servers with their data directories fit in memory; False if these are on disk."""
-    needed = servers * (template_bytes + GROWTH_BYTES)
-    with_processes = needed + servers * SERVER_BYTES + reserve_bytes()
-    return root.in_memory and needed <= root.root.free_bytes() and with_processes <= available_memory_bytes()
+    """Whether so many more servers fit, with the reserve."""
+    fits = memory_for(root, template_bytes, servers) + reserve_bytes() <= available_memory_bytes()
+    return fits and servers * (template_bytes + GROWTH_BYTES) <= root.root.free_bytes()
 
 
 def choose(template_bytes: int, servers: int, data_root: Path | None, *, memory: bool = True) -> ChosenRoot:

@@ -12,27 +12,24 @@ import shutil
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 import pymysql
 
-from flushlab.datadir import DataRoot, Snapshot, Snapshots
-from flushlab.errors import FlushlabError, NoSpace, ServerError, StorageError
+from flushlab.datadir import Snapshot, Snapshots
+from flushlab.errors import FlushlabError, ServerError, StorageError
 from flushlab.record import Endpoint, Value
-from flushlab.server import DataDirectory, Instance, Sandbox, Startup
+from flushlab.server import Sandbox
 from flushlab.server.sandbox.contents import fresh_copy
 from flushlab.suite.command import shield_thread
-from flushlab.suite.profile import throwaway, undoable
-from flushlab.suite.request import SuiteRequest
-from flushlab.suite.root import ChosenRoot, has_room
+from flushlab.suite.profile import throwaway
 from flushlab.suite.undoing import CannotUndo, RowsNeeded, Undoing, UndoneWrongly
-from flushlab.undo import Undo, undo_all
+from flushlab.undo import undo_all
 from flushlab.units import counted
 
 if TYPE_CHECKING:
@@ -51,6 +48,10 @@ _T = TypeVar("_T")
 
 _ANSWER_S = 1.0
 """Longest wait for an answer that can be done without."""
+_OTHERS = (
+    "SELECT COUNT(*) FROM information_schema.processlist WHERE id NOT IN (CONNECTION_ID(), {own})"
+    " AND user NOT IN ('system user', 'event_scheduler')"
+)
 
 
 class Pristine(NamedTuple):
@@ -83,22 +84,6 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     how: Literal["undone", "replaced", "restarted"]
     why: str = ""
-
-
-class Resets(NamedTuple):
-    """How servers are reset.
-
-    Attributes:
-        undo: rows are logged for it.
-        clones: standby servers for each; None: some for one whose resets often cannot be undone, if memory
-            allows.
-    """
-
-    undo: bool
-    clones: int | None
-
-
-NEVER = Resets(undo=False, clones=0)
 
 
 class Clones:
@@ -256,6 +241,12 @@ class SuiteServer:
             return []
         finally:
             self._turn.release()
+
+    def connections(self) -> int | None:
+        """How many others are connected; None: unknown at the moment."""
+        own = self._undoing.number if self._undoing is not None else 0
+        found = self.ask(_OTHERS.format(own=own))
+        return int(found[0][0]) if found else None
 
     def reset(self, *, cut: bool = False) -> Reset:
         """Restores the template's data and what else a test can change.
@@ -455,62 +446,6 @@ def ending(servers: Servers) -> Iterator[Servers]:
             list(pool.map(SuiteServer.end, servers))
 
 
-def start_servers(
-    request: SuiteRequest,
-    snapshot: Snapshot,
-    snapshots: Snapshots,
-    *,
-    count: int,
-    root: ChosenRoot,
-    password: str,
-    say: Say,
-    resets: Resets,
-) -> Servers:
-    """Starts servers on copies of a template; on disk if memory turns out to be full.
-
-    Raises:
-        StartFailed, PortTaken, StorageError: as `Sandbox.start`.
-    """
-    build, port = request.build, request.spec.port
-    rows = dict[str, Sequence[str]]()
-
-    def undoing_on(sandbox: Sandbox) -> Undoing | None:
-        if not resets.undo:
-            return None
-        try:
-            return Undoing(
-                sandbox.endpoint, sandbox.identity, sandbox.datadir, rows, verify=request.spec.verify_resets
-            )
-        except (CannotUndo, pymysql.MySQLError, OSError):
-            return None  # the user's own settings, or a server that dies: what comes next finds out
-
-    def start(index: int, where: ChosenRoot) -> SuiteServer:
-        profile_of = undoable if resets.undo else throwaway
-        profile = profile_of(build, "memory" if where.in_memory else "disk", request.settings)
-        data = DataDirectory(where.root, snapshot=snapshot, snapshots=snapshots, settle=False)
-        start_one = partial(
-            Sandbox.start, build, settings=profile.settings, arguments=profile.arguments, data=data
-        )
-
-        def clone(check: Check) -> Pristine:
-            sandbox = start_one(instance=Instance(password=password), startup=Startup(check=check))
-            return Pristine(sandbox, undoing_on(sandbox))
-
-        room = partial(has_room, where, snapshot.allocated_bytes)
-        sandbox = start_one(instance=Instance(port=port + index if port else None, password=password))
-        first = Pristine(sandbox, undoing_on(sandbox))
-        return SuiteServer(first, snapshot, snapshots, Clones(clone, resets.clones, room, say), undoing_on)
-
-    try:
-        return _start_all(start, count, root)
-    except NoSpace as error:
-        if not root.in_memory:
-            raise
-        say(f"memory was full at the start of the server ({error.message}); the server is on disk instead")
-        root = ChosenRoot(root=DataRoot.open(request.data_root), in_memory=False, reason="memory was full")
-        return _start_all(start, count, root)
-
-
 def _proxy(to: Sandbox, instead_of: Sandbox) -> Proxy | None:
     """On the port of a server that was killed, and leading to another; None if somebody was faster."""
     from flushlab._core import Proxy  # not loaded without need: the command is to start at once
@@ -519,19 +454,3 @@ def _proxy(to: Sandbox, instead_of: Sandbox) -> Proxy | None:
         return Proxy(to.endpoint.port or 0, instead_of.endpoint.port or 0)
     except OSError:
         return None
-
-
-def _start_all(start: Callable[[int, ChosenRoot], SuiteServer], count: int, root: ChosenRoot) -> Servers:
-    """All or none."""
-    if count == 1:
-        return (start(0, root),)
-    with ThreadPoolExecutor(count) as pool:
-        futures = [pool.submit(start, index, root) for index in range(count)]
-    started = [future.result() for future in futures if future.exception() is None]
-    for future in futures:
-        if (error := future.exception()) is not None:
-            with Undo() as undo:
-                for server in started:
-                    undo.callback(server.end)
-                raise error
-    return tuple(started)

@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from flushlab.build.choice import of_word, other
 from flushlab.datadir import DataRoot, Snapshot, Snapshots
 from flushlab.errors import FlushlabError, SnapshotDamaged, UsageError
+from flushlab.machine import available_memory_bytes, cpu_count
 from flushlab.process import myself
 from flushlab.process.running import publish_status
 from flushlab.record import ServerIdentity, Value
@@ -31,16 +32,18 @@ from flushlab.settings.admission import require_admitted
 from flushlab.settings.words import find_words
 from flushlab.suite import command, prepare
 from flushlab.suite.command import Ended
-from flushlab.suite.endpoint import ResetEndpoint
+from flushlab.suite.endpoint import SuiteEndpoint
 from flushlab.suite.environment import create_database, fields_of, variables
 from flushlab.suite.inputs import changes
 from flushlab.suite.monitor import Objects, SuiteMonitor
+from flushlab.suite.pool import LEAST, Pool, PoolUse
 from flushlab.suite.profile import content_settings, throwaway
 from flushlab.suite.request import SuiteRequest
-from flushlab.suite.root import ChosenRoot, choose
-from flushlab.suite.servers import NEVER, Reset, Resets, Servers, SuiteServer, ending, start_servers
+from flushlab.suite.root import ChosenRoot, choose, reserve_bytes
+from flushlab.suite.servers import Reset, Servers, SuiteServer, ending
+from flushlab.suite.starting import Starter
 from flushlab.suite.templates import Facts, Recipe, Templates, read_facts
-from flushlab.units import counted
+from flushlab.units import counted, format_size
 
 if TYPE_CHECKING:
     from flushlab.telemetry import Observation
@@ -68,7 +71,8 @@ class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
         settings: of the profile and the user's, as worker 1's server has them before the command.
         in_memory: the data directory lay in memory until the end.
         workers: how many servers.
-        resets: of all workers.
+        resets: of all workers, and of the pool.
+        pool: what tests did with it.
         recreated: objects that the suite dropped and created again; None: none.
         created: tables and views that the suite created, with the seconds; None: few.
         saved_seconds: seconds of the preparation when the template was created; 0: unknown.
@@ -86,6 +90,7 @@ class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
     in_memory: bool = False
     workers: int = 1
     resets: Sequence[Reset] = ()
+    pool: PoolUse = PoolUse()
     recreated: Objects | None = None
     created: Objects | None = None
     saved_seconds: float = 0.0
@@ -93,6 +98,15 @@ class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
     death: str = ""
     stopped: bool = False
     observation: Any = None
+
+
+class _Ready(NamedTuple):
+    """Servers, what starts more of them, and the template that they have."""
+
+    servers: Servers
+    starter: Starter
+    snapshot: Snapshot
+    template: str
 
 
 def require_prepared(ended: Ended, request: SuiteRequest) -> None:
@@ -194,12 +208,12 @@ class Session:
         problem = command.find_problem(self._request.words, os.environ)
         if problem is not None:
             return SuiteResult(exit_code=problem.exit_code, notes=(problem.problem,))
-        return self._run_on(*self._ready())
+        return self._run_on(self._ready())
 
     @contextmanager
     def open(self) -> Iterator[Servers]:
         """The servers, for callers in this process; they end with the context. Raises as `run`."""
-        servers, _, _ = self._ready()
+        servers = self._ready().servers
         for note in self._notes:
             self._say(note)
         said = len(self._notes)
@@ -213,64 +227,70 @@ class Session:
             for note in self._notes[said:]:
                 self._say(note)
 
-    def _ready(self) -> tuple[Servers, Snapshot, str]:
+    def _ready(self) -> _Ready:
         try:
             return self._started()
         except SnapshotDamaged:  # it is dropped and noted; now it is made anew
             return self._started()
 
-    def _started(self) -> tuple[Servers, Snapshot, str]:
+    def _started(self) -> _Ready:
         snapshot, template = self._obtain()
         clones = self._request.spec.clones
         if self._observe and clones is None:
             clones = 0  # what is seen is seen of one server
-        return (
-            self._start(snapshot, self._request.workers, Resets(undo=True, clones=clones)),
-            snapshot,
-            template,
-        )
+        servers, starter = self._start(snapshot, self._request.workers, clones, undo=True)
+        return _Ready(servers, starter, snapshot, template)
 
-    def _run_on(self, servers: Servers, snapshot: Snapshot, template: str) -> SuiteResult:
-        with ending(servers):
+    def _run_on(self, ready: _Ready) -> SuiteResult:
+        servers = ready.servers
+        with ending(servers), self._pool(ready.starter) as pool:
             with (
-                ResetEndpoint(servers) as endpoint,
-                SuiteMonitor(servers, self._request.settings) as monitor,
+                SuiteEndpoint(servers, pool, self._fields) as endpoint,
+                SuiteMonitor(servers, self._request.settings, pool) as monitor,
             ):
                 environment = self._environment(servers, endpoint.urls)
+                if not self._observe:
+                    environment["FLUSHLAB_POOL_URL"] = endpoint.pool_url
                 _announce(servers, endpoint.urls)
                 settings = self._read_back(servers[0].sandbox)
                 for server in servers:
                     server.expect_resets()
-                ready = since_process_start() - self._began_s
+                if self._request.pool is not None:
+                    pool.expect(cpu_count())
+                ready_s = since_process_start() - self._began_s
                 with self._published(servers):
                     ended, command_s, seen = self._run_command(servers[0].sandbox, environment)
-            closing = time.monotonic()
+            closing_s = time.monotonic()
             self._notes += monitor.notes
-            self._note_troubles(servers)
-            death = "\n".join(filter(None, (_death(server) for server in servers)))
+            in_use = (*servers, *pool.leased)
+            death = "\n".join(filter(None, (_death(server) for server in in_use)))
             in_memory = all(server.sandbox.storage.in_memory for server in servers)
+            use = pool.use
+        faults = self._note_troubles(servers, pool.faults())
         if ended.problem:
             self._note(ended.problem)
+        snapshot, template = ready.snapshot, ready.template
         return SuiteResult(
-            exit_code=INTERNAL if any(server.fault for server in servers) else ended.exit_code,
+            exit_code=INTERNAL if faults else ended.exit_code,
             template=template,
             seconds={
-                "ready": ready - self._prepare_s,
+                "ready": ready_s - self._prepare_s,
                 "prepare": self._prepare_s,
                 "command": command_s,
-                "teardown": time.monotonic() - closing,
+                "teardown": time.monotonic() - closing_s,
             },
             server=servers[0].sandbox.identity,
             settings=settings,
             in_memory=in_memory,
             workers=len(servers),
-            resets=[one for server in servers for one in server.resets],
+            resets=[*(one for server in servers for one in server.resets), *pool.resets()],
+            pool=use,
             recreated=next((one.recreated for one in monitor.habits if one.recreated), None),
             created=next((one.created for one in monitor.habits if one.created), None),
             saved_seconds=read_facts(snapshot).prepare_seconds if template != "none" else 0.0,
             notes=tuple(self._notes),
             death=death,
-            stopped=any(server.stopped_for for server in servers),
+            stopped=any(server.stopped_for for server in in_use),
             observation=seen,
         )
 
@@ -392,7 +412,7 @@ class Session:
 
         `known` are the facts of a template of fewer inputs; None unless it is certain to be a safe base
         for another one."""
-        with ending(self._start(base, 1)) as servers:
+        with ending(self._start(base, 1)[0]) as servers:
             sandbox = servers[0].sandbox
             environment = self._environment(servers)
             ended = self._prepare_once(environment)
@@ -456,25 +476,37 @@ class Session:
             self._say("the second run failed; the template keeps the result of the first run")
         return not failed and prepare.fingerprint(sandbox.query) == before
 
-    def _start(self, snapshot: Snapshot, count: int, resets: Resets = NEVER) -> Servers:
+    def _start(
+        self, snapshot: Snapshot, count: int, clones: int | None = 0, *, undo: bool = False
+    ) -> tuple[Servers, Starter]:
         """Starts servers on a template; a damaged one is dropped, so that it is made anew after
         SnapshotDamaged."""
-        root = self._choose_root(snapshot.allocated_bytes, count * (1 + (resets.clones or 0)))
+        starter = Starter(
+            self._request,
+            snapshot,
+            self._templates.snapshots,
+            root=self._choose_root(snapshot.allocated_bytes, count * (1 + (clones or 0))),
+            password=self._password,
+            say=self._note,
+            undo=undo,
+        )
         try:
-            return start_servers(
-                self._request,
-                snapshot,
-                self._templates.snapshots,
-                count=count,
-                resets=resets,
-                root=root,
-                password=self._password,
-                say=self._note,
-            )
+            return starter.start_all(count, clones), starter
         except SnapshotDamaged as error:
             self._note(f"{error.message}; the template is created again")
             self._templates.drop(snapshot)
             raise
+
+    def _pool(self, starter: Starter) -> Pool:
+        asked = self._request.pool
+        if asked is not None:
+            said = (
+                f"a pool of {counted(asked, 'server')} takes up to {format_size(starter.memory_for(asked))}"
+            )
+            free = max(0, available_memory_bytes() - reserve_bytes())
+            self._say(f"{said} of memory, as tests ask for them; {format_size(free)} is free for it")
+        most = asked or max(LEAST, cpu_count())
+        return Pool(lambda check: starter.start(0, check=check), most, starter.has_room)
 
     def _choose_root(self, template_bytes: int, count: int) -> ChosenRoot:
         chosen = choose(template_bytes, count, self._request.data_root, memory=self._request.spec.in_memory)
@@ -483,21 +515,26 @@ class Session:
         return chosen
 
     def _environment(self, servers: Servers, urls: Sequence[str] = ()) -> dict[str, str]:
-        build, database = self._request.build, self._request.database
-        fields = [{**fields_of(build, one.endpoint, database), "name": one.name} for one in servers]
-        fields = (
-            [{**one, "reset_url": url} for one, url in zip(fields, urls, strict=True)] if urls else fields
-        )
+        fields = [self._fields(one) for one in servers]
+        if urls:
+            fields = [{**one, "reset_url": url} for one, url in zip(fields, urls, strict=True)]
         return {**os.environ, **variables(fields, self._request.templates)}
 
-    def _note_troubles(self, servers: Servers) -> None:
-        for fault in filter(None, (server.fault for server in servers)):
+    def _fields(self, server: SuiteServer) -> dict[str, str]:
+        fields = fields_of(self._request.build, server.endpoint, self._request.database)
+        return {**fields, "name": server.name}
+
+    def _note_troubles(self, servers: Servers, of_pool: Sequence[str] = ()) -> list[str]:
+        """Notes what went wrong, and returns the resets whose result was wrong."""
+        faults = [*filter(None, (server.fault for server in servers)), *of_pool]
+        for fault in faults:
             self._note(f"internal error: {fault}; the server was replaced")
         if times := sum(server.shortages for server in servers):
             self._note(
                 f"connections waited {counted(times, 'time')} because flushlab had no file descriptor left; "
                 "raise the hard limit of open files (ulimit -n), or open fewer connections"
             )
+        return faults
 
     def _note(self, text: str) -> None:
         if text not in self._notes:

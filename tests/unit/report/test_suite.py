@@ -14,6 +14,7 @@ from flushlab.settings.fit import Scaled
 from flushlab.spec.commands import DatabaseSpec
 from flushlab.suite.comparison import Compared, Side, ratio
 from flushlab.suite.monitor import Objects
+from flushlab.suite.pool import PoolUse
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.servers import Reset
 from flushlab.suite.session import SuiteResult
@@ -42,6 +43,20 @@ RESETS = (
     Reset(seconds=0.1, how="restarted", why="CREATE USER"),
     Reset(seconds=0.02, how="replaced"),
 )
+
+
+def test_what_tests_did_with_the_pool_is_told_if_they_did_anything() -> None:
+    use = PoolUse(most=4, started=4, taken=120, waited_s=0.8, left=2, ended=1)
+    text = "\n".join(summary(result(pool=use), REQUEST))
+    assert (
+        "flushlab: tests took 120 databases from 4 servers; waited 0.8 s for them; 1 lease ended before the"
+        " test gave its database back; 2 were not given back"
+    ) in text
+    small = PoolUse(most=1, started=1, taken=1)
+    assert "flushlab: tests took 1 database from 1 server" in summary(result(pool=small), REQUEST)
+    assert not any("tests took" in line for line in summary(result(), REQUEST))
+    assert document(result(pool=use), REQUEST)["pool"]["taken"] == 120
+    assert document(result(), REQUEST)["pool"] is None
 
 
 def test_resets_are_told_by_their_way_and_what_could_not_be_undone() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from flushlab.datadir import DataRoot, storage_of
 from flushlab.suite import root as module
-from flushlab.suite.root import GROWTH_BYTES, SERVER_BYTES, ChosenRoot, has_room
+from flushlab.suite.root import GROWTH_BYTES, SERVER_BYTES, ChosenRoot, has_room, memory_for
 
 MIB = 1 << 20
 
@@ -24,10 +24,11 @@ def test_servers_that_stand_by_leave_the_reserve_alone(
     assert has_room(root, MIB, 2) is fits
 
 
-def test_none_stand_by_for_a_server_that_did_not_fit_in_memory_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "available_memory_bytes", lambda: 1 << 40)
-    assert not has_room(
-        ChosenRoot(root=DataRoot(path=tmp_path, storage=storage_of(tmp_path)), in_memory=False), MIB, 1
-    )
+def test_data_on_disk_take_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "reserve_bytes", lambda: MIB)
+    monkeypatch.setattr(module, "available_memory_bytes", lambda: 2 * SERVER_BYTES + MIB)
+    on_disk = ChosenRoot(root=DataRoot(path=tmp_path, storage=storage_of(tmp_path)), in_memory=False)
+    assert memory_for(on_disk, MIB, 2) == 2 * SERVER_BYTES
+    assert has_room(on_disk, MIB, 2)
+    assert not has_room(on_disk, MIB, 3)
+    assert not has_room(on_disk, 1 << 60, 1), "its disk is full"

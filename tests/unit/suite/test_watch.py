@@ -13,6 +13,7 @@ from flushlab.errors import NoSpace
 from flushlab.record import Value
 from flushlab.suite import monitor as module
 from flushlab.suite.monitor import SuiteMonitor
+from flushlab.suite.pool import Pool
 from flushlab.suite.servers import SuiteServer
 
 GIB = 1 << 30
@@ -91,3 +92,29 @@ def test_a_server_that_cannot_move_is_stopped_and_says_why(
     watch._make_room()
     assert "the disk is full" in server.stopped_for
     watch._make_room()  # it is gone: nobody looks at memory for it again
+
+
+class Pooled:
+    """A pool with free servers, and some that tests have."""
+
+    def __init__(self, free: int, leased: list[InMemory]) -> None:
+        self.free = free
+        self.leased = tuple(leased)
+
+    def give_up(self) -> bool:
+        had, self.free = self.free, 0
+        return had > 0
+
+
+def test_short_memory_costs_the_pools_free_servers_before_anybody_is_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, leased = InMemory(tmp_path), InMemory(tmp_path)
+    pool = Pooled(2, [leased])
+    watch = watching([own], monkeypatch, [0] * 9)
+    watch._pool = cast(Pool, pool)
+    watch._make_room()
+    assert (pool.free, own.sandbox.storage.in_memory, leased.sandbox.storage.in_memory) == (0, True, True)
+    assert watch.notes == ["memory ran short (0 B left): free servers of the pool were stopped"]
+    watch._make_room()
+    assert (own.sandbox.storage.in_memory, leased.sandbox.storage.in_memory) == (False, False)

@@ -46,7 +46,8 @@ class Undoing:
         endpoint: of the server.
         identity: of the server.
         datadir: its data directory.
-        rows: by table, statements that insert the template's rows; `learn` adds to them.
+        rows: by table, statements that insert the template's rows; `learn` adds to them. Servers of one
+            template share it.
         verify: compare all tables each time, whatever it takes.
 
     Raises:
@@ -74,6 +75,11 @@ class Undoing:
         except BaseException:
             self._session.close()
             raise
+
+    @property
+    def number(self) -> int:
+        """Id of its connection."""
+        return self._session.number
 
     def close(self) -> None:
         """Ends its connection."""
@@ -118,7 +124,7 @@ class Undoing:
         Raises:
             CannotUndo, pymysql.MySQLError, OSError: it failed, and rows may be missing.
         """
-        for key in sorted(set(tables) - self._rows.keys()):
+        for key in sorted(key for key in set(tables) if key not in self._rows):
             table = self._content.tables.get(key)
             if table is None or table.size > _LARGEST_TABLE:
                 continue
@@ -169,10 +175,10 @@ class Undoing:
             RowsNeeded: the rows are not known.
         """
         emptied = {one.key for one in inverse.emptied}
-        if unknown := emptied - self._rows.keys():
+        if unknown := {key for key in emptied if key not in self._rows}:
             raise RowsNeeded("TRUNCATE TABLE", unknown)
         children = self._content.by_cascade(one.key for one in inverse.tables if one.updated or one.deleted)
-        if children <= self._rows.keys():
+        if all(key in self._rows for key in children):
             return emptied | children, set()
         return emptied, children
 

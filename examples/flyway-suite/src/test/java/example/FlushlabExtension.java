@@ -1,6 +1,7 @@
 package example;
 
 import com.zaxxer.hikari.HikariDataSource;
+import example.OwnDatabases.Lease;
 import java.io.IOException;
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -20,19 +21,20 @@ import org.junit.platform.commons.support.AnnotationSupport;
 
 /**
  * Gives tests the database that the environment names, migrated once per run, and a pristine one
- * where a test asks for it with {@link Pristine}.
+ * where a test asks for it with {@link Pristine}, or one of its own with {@link Own}.
  *
  * <p>Under {@code flushlab test} with a template, migrating only validates. With {@code
  * SUITE_CLEAN=1} the suite cleans first, as many do: that throws the template away.
  */
 public final class FlushlabExtension implements BeforeEachCallback, ParameterResolver {
 
+  private static final Namespace SPACE = Namespace.create(FlushlabExtension.class);
+
   @Override
   public void beforeEach(ExtensionContext context) throws Exception {
-    var pool = pool(context);
     if (AnnotationSupport.isAnnotated(context.getElement(), Pristine.class)) {
       reset();
-      pool.getHikariPoolMXBean().softEvictConnections(); // they lead to the server that was
+      pool(context).getHikariPoolMXBean().softEvictConnections(); // they lead to the server that was
     }
   }
 
@@ -43,13 +45,31 @@ public final class FlushlabExtension implements BeforeEachCallback, ParameterRes
 
   @Override
   public DataSource resolveParameter(ParameterContext parameter, ExtensionContext context) {
-    return pool(context);
+    return parameter.isAnnotated(Own.class) ? own(context) : pool(context);
+  }
+
+  /** Taken from flushlab's pool for one test. */
+  private static DataSource own(ExtensionContext context) {
+    var databases =
+        context.getRoot().getStore(SPACE).getOrComputeIfAbsent(OwnDatabases.class);
+    return context
+        .getStore(SPACE)
+        .getOrComputeIfAbsent(Lease.class, type -> take(databases), Lease.class)
+        .database();
+  }
+
+  private static Lease take(OwnDatabases databases) {
+    try {
+      return databases.take();
+    } catch (IOException | InterruptedException problem) {
+      throw new IllegalStateException(problem);
+    }
   }
 
   private static HikariDataSource pool(ExtensionContext context) {
     return context
         .getRoot()
-        .getStore(Namespace.create(FlushlabExtension.class))
+        .getStore(SPACE)
         .getOrComputeIfAbsent(Pool.class, type -> Pool.open(), Pool.class)
         .connections;
   }
