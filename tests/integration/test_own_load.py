@@ -317,6 +317,23 @@ def test_what_must_not_be_tried_is_refused_before_anything_is_set(
     assert journals() == []
 
 
+def test_a_value_that_the_server_would_not_take_back_is_refused(
+    shared_sandbox: StartSandbox, private_home: Path
+) -> None:
+    small = {"innodb_log_file_size": 8 << 20, "innodb_log_buffer_size": 16 << 20}
+    server = shared_sandbox("mariadb@10.11", settings=small, instance=Instance(kept=True))
+    for statement in (
+        *application.SETUP,
+        "CREATE USER owner IDENTIFIED BY 'secret'",
+        "GRANT ALL ON *.* TO owner",
+    ):
+        server.query(statement)
+    with pytest.raises(UsageError, match="innodb_log_file_size could not be put back: the server refuses"):
+        compared(server, "innodb_log_file_size=64M")
+    assert server.read_back(small) == small
+    assert journals() == []
+
+
 def foreseen(server: Sandbox, configuration: str, code: int | None) -> subprocess.CompletedProcess[str]:
     words = ("base", configuration, "--own-load", "--dsn", dsn(server), "--floor", "throwaway", "--dry-run")
     return flushlab("compare", *words, code=code)

@@ -199,6 +199,8 @@ def changed(
     every = tuple(Changes(node, *wanted) for node in server.nodes)
     if changing := sorted({name for one in every for name in one.before}):
         require_changeable(server, wanted, changing)
+        for one in every:
+            one.require_settable()
         limit = f"for about {format_seconds(lasts_s)}" if lasts_s else "until this ends"
         for one in every:
             progress(f"--allow-set-global: {limit}, on {one.where}: {one.meanwhile}")

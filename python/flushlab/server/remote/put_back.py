@@ -120,6 +120,23 @@ class Changes:
         """The variables, as they were."""
         return {one.name: one.before for one in self._changes}
 
+    def require_settable(self) -> None:
+        """Sets each variable to the value that it has, so that it can be put back.
+
+        Raises:
+            UsageError: the server refuses that: `innodb_log_file_size` below `innodb_log_buffer_size`, for
+                example, is taken at a start of MariaDB 10.11 alone.
+        """
+        for one in self._changes:
+            try:
+                set_variable(self._query, self._server.identity, one.name, one.before)
+            except StatementFailed as error:
+                raise UsageError(
+                    f"{one.name} could not be put back: the server refuses {one.before}, which it has now"
+                    f" ({error.text})",
+                    hint="leave it out, or measure it on a copy: --server, --dataset",
+                ) from error
+
     @property
     def do(self) -> tuple[str, ...]:
         """The statements that make them."""
