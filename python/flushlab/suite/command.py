@@ -39,6 +39,9 @@ _ERROR = re.compile(
     rb"ERROR:? \d{4,5} \(\w{5}\) at line \d+[^\x1b]*"  # mysql, mariadb, mysqlsh
     rb"|Migration of schema .* failed!.*|Migration failed for change ?set .*"  # Flyway, Liquibase
     rb"|A migration failed to apply\..*"  # Prisma
+    rb"|migration failed with error: [^\x1b]*"  # Knex
+    rb"|An error has occurred, (?:this and )?all later migrations canceled"  # Rails
+    rb"|\(details: Error \d{4}\b.*|while executing migration \d+: .*"  # golang-migrate, sqlx
 )
 """What these programs print only where a statement failed. An error without a line is one of the connection:
 scripts wait for a server so."""

@@ -163,6 +163,11 @@ def test_what_is_listened_to_reaches_stderr_untouched_and_in_its_order() -> None
         'Migration of schema `app` to version "2 - rows" failed! Please restore backups and roll back!',
         "Migration failed for changeset db/changelog.xml::2::me:",
         "A migration failed to apply. New migrations cannot be applied before the error is recovered from.",
+        "migration failed with error: CREATE TABLE t (id INT, - You have an error in your SQL syntax",
+        "An error has occurred, all later migrations canceled",
+        "An error has occurred, this and all later migrations canceled",
+        "(details: Error 1064: You have an error in your SQL syntax)",
+        "while executing migration 20260101000005: error returned from database: 1064 (42000): You have",
     ],
 )
 def test_clients_and_tools_that_fail_are_noticed_though_the_script_exits_with_0(line: str) -> None:
@@ -177,6 +182,10 @@ def test_clients_and_tools_that_fail_are_noticed_though_the_script_exits_with_0(
         "ERROR 2002 (HY000): Can't connect to local MySQL server through socket",
         "ERROR: relation t does not exist at line 3",
         "0 errors, 3 migrations applied",
+        "error: failed to open database: dial tcp 127.0.0.1:3306: connection refused",  # golang-migrate
+        "error: error communicating with database: Connection refused (os error 111)",  # sqlx
+        "Acquire connection error: Error: connect ECONNREFUSED 127.0.0.1:3306",  # Knex
+        "ActiveRecord::ConnectionNotEstablished: Can't connect to server on '127.0.0.1' (115)",
     ],
 )
 def test_a_script_that_waits_for_its_server_has_not_failed(line: str) -> None:
