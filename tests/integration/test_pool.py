@@ -118,6 +118,25 @@ def test_a_database_keeps_its_connections_and_a_late_test_does_not_keep_its_data
     assert "1 lease ended before the test gave its database back" in err
 
 
+def test_a_test_that_stops_waiting_leaves_the_database_to_the_next_one(project: Project) -> None:
+    require_build("mariadb@10.11")
+    code = """
+        import socket
+        from urllib.parse import urlparse
+        own, at = take(), urlparse(POOL)
+        for _ in range(3):
+            gone = socket.create_connection((at.hostname, at.port))
+            gone.sendall(f"POST {at.path}/databases HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n".encode())
+            gone.close()
+        http("DELETE", own["lease_url"])
+        for _ in range(3):
+            http("DELETE", take()["lease_url"])
+    """
+    result, _, err = project.test("--server", "mariadb@10.11", "--pool", "1", *takes(code))
+    assert (result["pool"]["taken"], result["pool"]["left"]) == (4, 0)
+    assert "Exception" not in err
+
+
 def test_a_server_that_a_test_killed_is_not_given_to_the_next_one(project: Project) -> None:
     require_build("mariadb@10.11")
     code = """

@@ -11,8 +11,11 @@ from __future__ import annotations
 import json
 import math
 import secrets
+import select
+import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import NamedTuple, Self
 from urllib.parse import parse_qsl
@@ -46,6 +49,7 @@ class _Request(NamedTuple):
     method: str
     path: str
     query: Mapping[str, str]
+    is_open: Callable[[], bool]
 
 
 class SuiteEndpoint(ThreadingTCPServer):
@@ -116,7 +120,7 @@ class SuiteEndpoint(ThreadingTCPServer):
         _require(request, ("POST",), "lease")
         lease_s = _lease_s(request.query.get("lease", ""))
         try:
-            lease = self._pool.take(lease_s)
+            lease = self._pool.take(lease_s, is_wanted=request.is_open)
         except ServerError as error:
             raise _Refused("503 Service Unavailable", str(error)) from error
         address = self._url(f"{self._root}/databases/{lease.id}")
@@ -154,7 +158,8 @@ class _Answer(StreamRequestHandler):
         status, body = self.server.answer(request)
         text = f"{json.dumps(body)}\n"
         head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n"
-        self.wfile.write(f"{head}Connection: close\r\n\r\n{text}".encode())
+        with suppress(OSError):  # whoever asked is gone
+            self.wfile.write(f"{head}Connection: close\r\n\r\n{text}".encode())
 
     def _requested(self) -> _Request:
         """A request; its head and body are read and left alone. Raises ValueError if it is none."""
@@ -170,7 +175,16 @@ class _Answer(StreamRequestHandler):
             raise ValueError("the head does not end")
         self.rfile.read(min(length, _LONGEST))
         path, _, query = path.partition("?")
-        return _Request(method, path, dict(parse_qsl(query, keep_blank_values=True)))
+        return _Request(method, path, dict(parse_qsl(query, keep_blank_values=True)), self._is_open)
+
+    def _is_open(self) -> bool:
+        """Whether whoever asked still waits for the answer."""
+        readable = select.poll()
+        readable.register(self.connection, select.POLLIN)
+        try:
+            return not readable.poll(0) or self.connection.recv(1, socket.MSG_PEEK) != b""
+        except OSError:
+            return False
 
 
 def _reset(server: SuiteServer, request: _Request) -> Body:

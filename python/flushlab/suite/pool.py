@@ -138,21 +138,31 @@ class Pool:
         with self._changed:
             self._grow(tests)
 
-    def take(self, lease_s: float = LEASE_S, wait_s: float = WAIT_S) -> Lease:
+    def take(
+        self,
+        lease_s: float = LEASE_S,
+        wait_s: float = WAIT_S,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> Lease:
         """A pristine server.
 
         Args:
             lease_s: after which its lease ends.
             wait_s: longest wait for it.
+            is_wanted: whether the test is still there; asked now and then.
 
         Raises:
-            ServerError: there is none.
+            ServerError: there is none, or nobody wants it any more.
         """
         began = time.monotonic()
         with self._changed:
             self._waiting += 1
             try:
-                while not self._free:
+                while True:
+                    if not is_wanted():
+                        raise ServerError("the test is gone")
+                    if self._free:
+                        break
                     self._grow(self._waiting)
                     self._require_hope(wait_s - (time.monotonic() - began))
                     self._changed.wait(_WAKE_S)

@@ -192,6 +192,19 @@ def test_a_test_without_a_connection_loses_its_server_if_others_wait(
                 pool.find(lease.id)
 
 
+def test_a_test_that_is_gone_takes_no_server_from_the_others() -> None:
+    here = [True]
+    with pooled(Starting(), most=1) as pool, ThreadPoolExecutor(2) as others:
+        lease = pool.take()
+        gone = others.submit(pool.take, is_wanted=lambda: here[0])
+        wait_until(lambda: pool._waiting == 1, "it waits")
+        here[0] = False
+        with pytest.raises(ServerError, match="the test is gone"):
+            gone.result()
+        pool.give_back(lease.id)
+        assert pool.take().server is lease.server
+
+
 def test_where_no_server_starts_each_test_hears_why_and_the_next_one_tries_again() -> None:
     start = Starting(error=NoSpace("memory is full"))
     with pooled(start) as pool:
