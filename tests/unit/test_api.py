@@ -39,11 +39,7 @@ COMMANDS: list[tuple[str, tuple[str, ...], set[str]]] = [
     ("bench", ("bench",), set()),
     ("crash", ("crash",), set()),
     ("fill", ("fill",), FILES),
-    (
-        "watching",
-        ("watch",),
-        {"print_grafana", "print_prometheus", "record", "seconds", "diff", "recordings"},
-    ),
+    ("watching", ("watch",), {"print_grafana", "print_prometheus", "record", "seconds"}),
     ("sandbox", ("server", "start"), set()),
     ("database", ("test",), SUITES),
 ]
