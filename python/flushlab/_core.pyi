@@ -15,7 +15,6 @@ __all__ = [
     "FillRun",
     "LoadRun",
     "Proxy",
-    "Rows",
     "ScriptStream",
     "ScriptSurvey",
     "TomlError",
@@ -73,37 +72,6 @@ class TomlError(Exception):
     line: int
     column: int
     message: str
-
-@final
-class Rows:
-    """The rows of a plan. May be used from several threads; writing releases the interpreter."""
-
-    def __new__(cls, plan: bytes) -> Rows:
-        """Reads a plan.
-
-        Args:
-            plan: JSON of a `GeneratorSpec`.
-
-        Raises:
-            ValueError: no rows can be made from it; `describe_rows` tells why.
-        """
-
-    def write(self, table: int, first: int, last: int, format: Literal["tsv", "csv", "sql"]) -> bytes:
-        """Rows as bytes.
-
-        Args:
-            table: its place in the plan, from 0.
-            first: the first row, from 0.
-            last: the row behind the last.
-            format: `tsv` is LOAD DATA's default (bytes as hexadecimal digits), `csv` RFC 4180 with NULL as
-                nothing and an empty text as `""`, `sql` a list of rows for VALUES.
-
-        Raises:
-            ValueError: there is no such table, or a generator of the user failed.
-        """
-
-    def load_expressions(self, table: int) -> list[str | None]:
-        """For each column the SQL of `@cN` that LOAD DATA sets it to; None for the field as it is."""
 
 @final
 class LoadRun:

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 
 def write(
@@ -53,24 +52,6 @@ def write(
                 Path(handle.name).unlink()
             else:
                 Path(handle.name).replace(path)
-        except BaseException:
-            Path(handle.name).unlink(missing_ok=True)
-            raise
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
-    """The same for what is too large to hold: an unbuffered file that takes its name once it is whole.
-
-    Raises:
-        OSError: it cannot be made; an older file is left as it was, also when the caller fails.
-    """
-    prefix = f".{path.name}."
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=prefix, buffering=0, delete=False) as handle:
-        try:
-            yield handle
-            os.fchmod(handle.fileno(), _mode_of(path))
-            Path(handle.name).replace(path)
         except BaseException:
             Path(handle.name).unlink(missing_ok=True)
             raise

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from flushlab.record import Trial
-from flushlab.report import campaign, campaigns, crash, crash_page, fill, openmetrics, suite
+from flushlab.report import campaign, campaigns, crash, crash_page, fill, suite
 from flushlab.report.page import page
 from flushlab.report.stored import crash_of, facts_of
 from flushlab.store import CampaignRow
@@ -42,12 +42,6 @@ def _crash_page() -> str:
     return crash_page.render(row, crash_of(row, made.crash_rows(LOSING)))
 
 
-def _openmetrics() -> str:
-    row, trials = made.tuned()
-    dated = [(1000.0 + number, one) for number, one in enumerate(trials)]
-    return openmetrics.render(row, made.tune_request(), dated, facts_of(row)).decode()
-
-
 OTHERS: dict[str, Callable[[], str]] = {
     "page of tune": lambda: _page(made.tuned()),
     "page of series": lambda: _page(made.serial()),
@@ -56,7 +50,6 @@ OTHERS: dict[str, Callable[[], str]] = {
     "JSON of series": lambda: msgspec.json.encode(campaign.document(made.series_facts())).decode(),
     "JSON of crash": lambda: msgspec.json.encode(crash.document(facts(LOSING))).decode(),
     "JSON of the list": lambda: msgspec.json.encode(campaigns.document([made.tuned()[0]])).decode(),
-    "OpenMetrics": _openmetrics,
     "fill": lambda: fill.render(FILLED),
     "test": lambda: "\n".join(suite.summary(result(), REQUEST)),
     "JSON of test": lambda: msgspec.json.encode(suite.document(result(), REQUEST)).decode(),

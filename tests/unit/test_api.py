@@ -30,20 +30,16 @@ SUITES = {
     *("print_compose", "print_testcontainers", "print_github_action"),
 }
 """Flags of `flushlab test` that are about the command that it runs."""
-FILES = {"export", "print_plan", "from_schema"}
-"""Flags of `flushlab fill` that write files instead of loading."""
+PLANS = {"print_plan", "from_schema"}
+"""Flags of `flushlab fill` that write plans instead of loading."""
 COMMANDS: list[tuple[str, tuple[str, ...], set[str]]] = [
     ("tune", ("tune",), set()),
     ("series", ("series",), set()),
     ("compare", ("compare",), set()),
     ("bench", ("bench",), set()),
     ("crash", ("crash",), set()),
-    ("fill", ("fill",), FILES),
-    (
-        "watching",
-        ("watch",),
-        {"print_grafana", "print_prometheus", "record", "seconds", "diff", "recordings"},
-    ),
+    ("fill", ("fill",), PLANS),
+    ("watching", ("watch",), {"print_grafana", "print_prometheus", "record", "seconds"}),
     ("sandbox", ("server", "start"), set()),
     ("database", ("test",), SUITES),
 ]

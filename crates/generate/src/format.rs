@@ -7,8 +7,6 @@ pub enum Format {
     LoadData,
     /// A list of rows behind VALUES. Needs backslash escapes, as they are without NO_BACKSLASH_ESCAPES.
     Values,
-    /// RFC 4180 with `\n`: quotes where a comma, quote or line break needs them; NULL is empty and an empty text `""`.
-    Csv,
     /// Parameters of a prepared statement, as strings behind their lengths. NULL is nothing at all.
     Params,
 }
@@ -40,7 +38,7 @@ impl Format {
     pub(crate) fn between_cells(self, out: &mut Vec<u8>) {
         match self {
             Self::LoadData => out.push(b'\t'),
-            Self::Values | Self::Csv => out.push(b','),
+            Self::Values => out.push(b','),
             Self::Params => {}
         }
     }
@@ -48,7 +46,7 @@ impl Format {
     #[inline]
     pub(crate) fn end_row(self, out: &mut Vec<u8>) {
         match self {
-            Self::LoadData | Self::Csv => out.push(b'\n'),
+            Self::LoadData => out.push(b'\n'),
             Self::Values => out.push(b')'),
             Self::Params => {}
         }
@@ -59,7 +57,7 @@ impl Format {
         match self {
             Self::LoadData => out.extend_from_slice(b"\\N"),
             Self::Values => out.extend_from_slice(b"NULL"),
-            Self::Csv | Self::Params => {}
+            Self::Params => {}
         }
     }
 
@@ -68,7 +66,7 @@ impl Format {
     pub(crate) fn cell(self, kind: Kind, out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
         match (self, kind) {
             (Self::Params, _) => put_with_length(out, put),
-            (_, Kind::Number) | (Self::LoadData | Self::Csv, Kind::Clean) => put(out),
+            (_, Kind::Number) | (Self::LoadData, Kind::Clean) => put(out),
             (Self::Values, Kind::Clean) => {
                 out.push(b'\'');
                 put(out);
@@ -104,11 +102,6 @@ impl Format {
                     _ => None,
                 });
             }
-            (Self::Csv, Kind::Text) => {
-                let from = out.len();
-                put(out);
-                quote_for_csv(out, from);
-            }
         }
     }
 }
@@ -117,7 +110,7 @@ impl Format {
 pub(crate) fn is_clean(text: &[u8]) -> bool {
     !text
         .iter()
-        .any(|byte| matches!(byte, b'\t' | b'\n' | b'\r' | b'\\' | b'\'' | b'"' | b',' | 0))
+        .any(|byte| matches!(byte, b'\t' | b'\n' | b'\\' | b'\'' | 0))
 }
 
 /// Puts a backslash before each byte from there on that is to be written otherwise.
@@ -132,26 +125,6 @@ fn escape(out: &mut Vec<u8>, from: usize, otherwise: impl Fn(u8) -> Option<u8>) 
             None => out.push(byte),
         }
     }
-}
-
-fn quote_for_csv(out: &mut Vec<u8>, from: usize) {
-    let text = &out[from..];
-    if !text.is_empty()
-        && !text
-            .iter()
-            .any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r'))
-    {
-        return;
-    }
-    let text = out.split_off(from);
-    out.push(b'"');
-    for byte in text {
-        if byte == b'"' {
-            out.push(b'"');
-        }
-        out.push(byte);
-    }
-    out.push(b'"');
 }
 
 /// Protocol::LengthEncodedString: most are shorter than 251 bytes, and then are where they belong at once.
@@ -229,15 +202,5 @@ mod tests {
         assert_eq!(length(0xFFFF), b"\xFC\xFF\xFF");
         assert_eq!(length(0x1_0000), b"\xFD\x00\x00\x01");
         assert_eq!(length(0x100_0000), b"\xFE\x00\x00\x00\x01\x00\x00\x00\x00");
-    }
-
-    #[test]
-    fn csv_quotes_only_what_needs_it() {
-        let text = |text| cell(Format::Csv, Kind::Text, text);
-        assert_eq!(text(b"a \"b\", c"), "\"a \"\"b\"\", c\"");
-        assert_eq!(text(b"plain"), "plain");
-        assert_eq!(text(b"two\nlines"), "\"two\nlines\"");
-        assert_eq!(text(b""), "\"\"", "an empty text is not NULL");
-        assert_eq!(cell(Format::Csv, Kind::Bytes, b"\x01"), "01");
     }
 }

@@ -90,7 +90,7 @@ impl Table {
         self.check()
     }
 
-    /// Appends one row, from 0: for LOAD DATA and CSV with the end of its line, for VALUES in parentheses.
+    /// Appends one row, from 0: for LOAD DATA with the end of its line, for VALUES in parentheses.
     ///
     /// # Errors
     /// What a generator of the user raised.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use flushlab_generate::{Format, Plan};
 
-const FORMATS: [Format; 3] = [Format::LoadData, Format::Values, Format::Csv];
+const FORMATS: [Format; 2] = [Format::LoadData, Format::Values];
 
 /// A column of each generator, most of them twice: plain, and with NULLs or unique.
 const ALL: &str = r#"{"seed": 7, "tables": [

@@ -1,8 +1,6 @@
-//! Rows of plans: what is known of them, and files of them.
+//! Rows of plans: what is known of them, and functions of the user that give values.
 
-use std::cell::Cell;
-
-use flushlab_generate::{Error, Extent, Format, Given, Plan, Template};
+use flushlab_generate::{Error, Extent, Given, Plan, Template};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyInt};
@@ -47,62 +45,6 @@ pub(crate) fn describe_rows<'py>(py: Python<'py>, plan: &[u8]) -> PyResult<Bound
         Err(error) => Described::Problem(error.into()),
     });
     crate::json(py, &described)
-}
-
-thread_local! {
-    /// What a thread wrote last.
-    static WRITTEN: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
-
-#[pyclass(module = "flushlab._core", frozen)]
-pub(crate) struct Rows(Plan);
-
-#[pymethods]
-impl Rows {
-    #[new]
-    fn new(py: Python<'_>, plan: &[u8]) -> PyResult<Self> {
-        py.detach(|| Plan::parse(plan))
-            .map(Self)
-            .map_err(|error| PyValueError::new_err(error.to_string()))
-    }
-
-    fn write<'py>(
-        &self,
-        py: Python<'py>,
-        table: usize,
-        first: u64,
-        last: u64,
-        format: &str,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        let format = match format {
-            "tsv" => Format::LoadData,
-            "sql" => Format::Values,
-            "csv" => Format::Csv,
-            _ => return Err(PyValueError::new_err(format!("no format {format}"))),
-        };
-        let table = self
-            .0
-            .tables()
-            .get(table)
-            .ok_or_else(|| PyValueError::new_err("no such table"))?;
-        // Memory that is fresh from the system costs more than the rows in it.
-        let mut out = WRITTEN.take();
-        out.clear();
-        let written = py.detach(|| table.write_rows(first..last, format, &mut out));
-        let bytes = PyBytes::new(py, &out);
-        WRITTEN.set(out);
-        match written {
-            Ok(()) => Ok(bytes),
-            Err(error) => Err(PyValueError::new_err(error.to_string())),
-        }
-    }
-
-    fn load_expressions(&self, table: usize) -> PyResult<Vec<Option<String>>> {
-        let table = self.0.tables().get(table);
-        table
-            .map(|table| table.load_expressions())
-            .ok_or_else(|| PyValueError::new_err("no such table"))
-    }
 }
 
 /// Calls `module:function` with `range(first, last)`.

@@ -446,7 +446,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Proxy>()?;
     module.add_class::<ScriptStream>()?;
     module.add_class::<ScriptSurvey>()?;
-    module.add_class::<generate::Rows>()?;
     module.add_function(wrap_pyfunction!(toml::parse_toml, module)?)?;
     module.add_function(wrap_pyfunction!(prepare_tables, module)?)?;
     module.add_function(wrap_pyfunction!(check_schedule, module)?)?;

@@ -46,7 +46,7 @@ _ALIKE = (
     ("--threads", "--clients", "--concurrency", "--connections", "--jobs", "--num-threads"),
     ("--disk-iops", "--iops"),
     ("--base", "--config", "--my-cnf"),
-    ("--html", "--out", "--export", "--output"),
+    ("--html", "--out", "--output"),
     ("--json", "--format"),
 )
 """Options that do the same in several commands, and what other tools call them."""

@@ -1,4 +1,4 @@
-"""`flushlab fill`: rows of a plan into a server or files, and plans from a schema."""
+"""`flushlab fill`: rows of a plan into a server, and plans from a schema."""
 
 from __future__ import annotations
 
@@ -17,19 +17,13 @@ from flushlab.spec.parts import LOGIN, RemoteAccess
 from flushlab.units import format_seconds, format_size
 
 if TYPE_CHECKING:
-    from flushlab.generate.export import Exported, Progress
     from flushlab.record.running import FillProgress
 
-SCHEMA = "flushlab.fill-export/1"
 SPEC = FillSpec
 
 
 def fill(
     given: Mapping[str, Any],
-    export: Annotated[
-        str | None,
-        Option("Write the rows to FILE.csv, .tsv or .sql instead, optionally .gz or .zst.", metavar="FILE"),
-    ] = None,
     print_plan: Annotated[bool, Option("Print the plan, to start your own from.")] = False,
     from_schema: Annotated[
         str | None,
@@ -45,27 +39,22 @@ def fill(
       flushlab fill users --rows 1000000
       flushlab fill plan.toml --server sandbox:legacy --create
       flushlab fill users --rows 5000 -h db1 -u me -p --database app --create
-      flushlab fill users --rows 1000000 --export users.csv.zst
       flushlab fill mine.toml --from-schema app -h db1 -u me -p
 
     Rows are verified afterwards. An interrupted load continues with --continue,
     without duplicates or gaps.
     """
-    beside = {"--export": export, "--print-plan": print_plan, "--json": json, "--watch": watch}
+    beside = {"--print-plan": print_plan, "--json": json, "--watch": watch}
     require_writable(json)
-    plan = given.get("plan", "users")
     if from_schema:
         _alone("--from-schema", beside)
         _write_plan(given, from_schema)
-    elif export:
-        _alone("--export", beside, "--json")
-        _export(given, plan, Path(export), json)
     elif print_plan:
         from flushlab.generate.plan import plan_text
 
         _alone("--print-plan", beside)
         _only(given, ("plan",), "--print-plan")
-        write_stdout(plan_text(plan)[0].encode())
+        write_stdout(plan_text(given.get("plan", "users"))[0].encode())
     else:
         _load(given, watch, json)
 
@@ -104,47 +93,9 @@ def _write_plan(given: Mapping[str, Any], schema: str) -> None:
         say(f"wrote {target}; flushlab fill {target} --rows N fills these tables")
 
 
-def _export(given: Mapping[str, Any], plan: str, file: Path, json: str | None) -> None:
-    """Writes a plan's rows to files."""
-    import msgspec
-
-    from flushlab.cli.progress import RowsProgress
-    from flushlab.generate.export import export
-    from flushlab.generate.plan import read_plan
-
-    _only(given, ("plan", "rows", "seed", "create", "threads"), "--export")
-    read = read_plan(plan, rows=given.get("rows"), seed=given.get("seed"))
-
-    def show(far: Progress) -> None:
-        rate = far.rows / max(far.seconds, 1e-9)
-        left = (far.all_rows - far.rows) / max(rate, 1e-9)
-        text = f"{rate:,.0f} rows/s, {format_size(far.bytes)}, {format_seconds(left)} left"
-        bar.show_rows(far.rows, far.all_rows, text)
-
-    with RowsProgress() as bar:
-        done = export(read, file, threads=given.get("threads"), create=given.get("create", False), show=show)
-    document = {"schema": SCHEMA, **msgspec.to_builtins(done)}
-    deliver_result(_summary(done), document, json, soft_wrap=True)
-
-
-def _summary(done: Exported) -> str:
-    rate = done.rows / max(done.seconds, 1e-9)
-    took = format_seconds(done.python_seconds)
-    python = [f"Python functions took {took} of it, over all threads."] if done.python_seconds else []
-    lines = [
-        f"{', '.join(done.files)}: {done.rows:,} rows, {format_size(done.bytes)}, in"
-        f" {format_seconds(done.seconds)} ({rate:,.0f} rows/s)",
-        *python,
-        "",
-        "To load, uncompressed:" if done.files[0].endswith((".gz", ".zst")) else "To load:",
-        *(f"  {statement}" for statement in done.statements),
-    ]
-    return "\n".join(lines)
-
-
-def _alone(flag: str, beside: Mapping[str, Any], *taken: str) -> None:
+def _alone(flag: str, beside: Mapping[str, Any]) -> None:
     for name, value in beside.items():
-        if value and name not in (flag, *taken):
+        if value and name != flag:
             raise UsageError(f"{flag} and {name} cannot be combined", hint="remove one of them")
 
 

@@ -116,7 +116,6 @@ def deliver_result(
     json: str | None,
     *more: Callable[[], object],
     kept: str | None = None,
-    soft_wrap: bool = False,
 ) -> None:
     """Prints a result, or its document where that goes to stdout, and writes its files; see `deliver`.
 
@@ -126,11 +125,10 @@ def deliver_result(
         json: file of the document, `-` for stdout, None for none.
         more: further steps.
         kept: as of `deliver`.
-        soft_wrap: leave long lines to the terminal.
     """
     from flushlab.cli.consoles import stdout
 
-    prints = [] if json == "-" else [partial(stdout.print, shown, soft_wrap=soft_wrap)]
+    prints = [] if json == "-" else [partial(stdout.print, shown)]
     deliver(*prints, partial(emit_json, document, json), *more, kept=kept)
 
 

@@ -77,12 +77,12 @@ class RowsProgress(LiveBar):
         super().__init__()
         self._said = time.monotonic()
 
-    def show_rows(self, done: int, total: int, doing: str, more: str = "") -> None:
+    def show_rows(self, done: int, total: int, doing: str, more: str) -> None:
         """So many rows are written; `more` is for the line, which has room for it."""
         self.show(done, total, doing)
         if not console.is_terminal and time.monotonic() - self._said >= _SAY_EVERY_S:
             self._said = time.monotonic()
-            say(f"{done:,} of {total:,} rows: {more or doing}")
+            say(f"{done:,} of {total:,} rows: {more}")
 
 
 class CampaignProgress(Watcher):

@@ -48,12 +48,6 @@ def report(
             metavar="FILE",
         ),
     ] = None,
-    openmetrics: Annotated[
-        str | None,
-        Option(
-            "Write OpenMetrics instead, for promtool tsdb create-blocks-from; - is stdout.", metavar="FILE"
-        ),
-    ] = None,
 ) -> None:
     """Render a stored campaign again as a page, as JSON or as files.
 
@@ -65,29 +59,23 @@ def report(
     """
     from flushlab.store import existing_store
 
-    if openmetrics and (html or json or listed or trials):
-        raise UsageError("--openmetrics writes no page", hint="remove --html, --json, --trials and --list")
     if listed and (campaign or html or trials):
         raise UsageError(
             "--list takes no campaign, no --html and no --trials", hint="use --list alone or with --json"
         )
     if [html, json, trials].count("-") > 1:
         raise UsageError("stdout takes one output only", hint="name files for the others")
-    if (out or floor) and (openmetrics or listed or (out and (html or trials))):
+    if (out or floor) and (listed or (out and (html or trials))):
         raise UsageError(
             "--out and --floor are for the files of one campaign", hint="remove the other option"
         )
     require_writable(json)
     require_writable(trials)
-    require_writable(openmetrics)
     with existing_store() as store:
         if listed:
             _list(store, json)
             return
         row = store.as_it_stands(store.campaign(campaign) if campaign else store.latest_finished())
-        if openmetrics:
-            _write_openmetrics(store, row, openmetrics)
-            return
         if out:
             _write_again(store, row, out, json, floor)
             return
@@ -137,28 +125,6 @@ def _write_again(store: Store, row: CampaignRow, out: Path, json: str | None, fl
     if facts is None:
         raise UsageError(f"{row.id} has no files to write", hint="--html FILE writes its page")
     hand_over(facts, out=out, json=json, floor=floor)
-
-
-def _write_openmetrics(store: Store, row: CampaignRow, target: str) -> None:
-    """Writes a campaign's trials with their times.
-
-    Raises:
-        UsageError: it has none.
-    """
-    from flushlab.report.openmetrics import render
-    from flushlab.report.stored import facts_of, request_of
-
-    if row.kind in ("probe", "crash"):
-        raise UsageError(
-            f"{row.id} is a campaign of flushlab {row.kind}, which has no trials",
-            hint="flushlab report --list lists others",
-        )
-    text = render(row, request_of(row), list(store.dated_trials(row.id)), facts_of(row))
-    if target == "-":
-        write_stdout(text)
-        return
-    write_file(Path(target), text)
-    stdout.print(f"wrote {target}", soft_wrap=True)
 
 
 def page_of(store: Store, row: CampaignRow, floor: Floor | None = None) -> bytes:

@@ -13,8 +13,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from flushlab.cli import options
-from flushlab.cli.output import deliver_result, print_warning, require_writable, say, stdout
+from flushlab.cli.output import print_warning, say, stdout
 from flushlab.errors import UsageError
 from flushlab.spec import Option
 from flushlab.spec.build import build
@@ -35,7 +34,6 @@ _WAIT_S = 5.0
 def watch(
     given: Mapping[str, Any],
     terminal: Annotated[bool, Option("Show the essentials here; serve no page.")] = False,
-    json: options.Json = None,
     print_grafana: Annotated[
         Path | None,
         Option("Write dashboards and provisioning files for Grafana; watch nothing.", metavar="DIR"),
@@ -52,8 +50,7 @@ def watch(
       flushlab watch
       flushlab watch --server sandbox:demo --terminal
       flushlab watch --defaults-file ~/.my.cnf
-      flushlab watch --defaults-file ~/.my.cnf --record before.load --seconds 300
-      flushlab watch --diff before.load after.load
+      flushlab watch --defaults-file ~/.my.cnf --record shop.load --seconds 300
 
     Without a server it shows what flushlab runs on this machine: tune,
     series, compare, bench, fill, crash and test, started before or after it.
@@ -64,10 +61,7 @@ def watch(
         "--print-grafana": print_grafana,
         "--print-prometheus": print_prometheus,
     }
-    _require_sensible(spec, given, [flag for flag, is_given in shown.items() if is_given], json)
-    if spec.diff:
-        _diff(*map(Path, spec.recordings), json=json)
-        return
+    _require_sensible(spec, given, [flag for flag, is_given in shown.items() if is_given])
     if spec.record is not None:
         _record({key: one for key, one in given.items() if key not in RECORDING}, spec.record, spec.seconds)
         return
@@ -84,26 +78,14 @@ def watch(
         follow(watch, shown=terminal)
 
 
-def _require_sensible(
-    spec: WatchCommandSpec, given: Mapping[str, Any], page: Sequence[str], json: str | None
-) -> None:
+def _require_sensible(spec: WatchCommandSpec, given: Mapping[str, Any], page: Sequence[str]) -> None:
     """Refuses what has no effect."""
-    if spec.diff and len(spec.recordings) != 2:
-        raise UsageError("--diff takes two recordings", hint="flushlab watch --diff before.load after.load")
-    if spec.recordings and not spec.diff:
-        raise UsageError(
-            f"unexpected argument: {spec.recordings[0]}", hint="add --diff, or see flushlab watch --help"
-        )
-    if spec.record == "-":
-        raise UsageError("--record writes a file", hint="name a new file, such as before.load")
-    if json is not None and not spec.diff:
-        raise UsageError("--json needs --diff", hint="flushlab watch --diff A B --json FILE")
-    if not spec.diff and spec.record is None:
+    if spec.record is None:
         return
-    what = "--diff" if spec.diff else "--record"
-    none = {*given} - {"diff", "recordings"} if spec.diff else {*given} & {"campaign", "listen"}
-    for flag in (*page, *(f"--{name.replace('_', '-')}" for name in sorted(none))):
-        raise UsageError(f"{flag} has no effect with {what}", hint="remove one of them")
+    if Path(spec.record).name == "-":
+        raise UsageError("--record writes a file", hint="name a new file, such as shop.load")
+    for flag in (*page, *(f"--{name}" for name in ("campaign", "listen") if name in given)):
+        raise UsageError(f"{flag} has no effect with --record", hint="remove one of them")
 
 
 def _record(given: Mapping[str, Any], file: str, seconds: float | None) -> None:
@@ -111,22 +93,13 @@ def _record(given: Mapping[str, Any], file: str, seconds: float | None) -> None:
     from flushlab.diagnosis.recording import record
 
     path = Path(file)
-    ended = f"recorded in {path}: flushlab watch --diff A B compares two recordings"
+    ended = f"recorded in {path}: flushlab doctor --from {path} judges it"
     try:
         record(reach(**given), path, seconds, say)
     except KeyboardInterrupt:
         say(ended)
         raise SystemExit(130) from None
     say(ended)
-
-
-def _diff(before: Path, after: Path, *, json: str | None) -> None:
-    from flushlab.diagnosis.recording import read
-    from flushlab.report import load_diff
-
-    require_writable(json)
-    first, last = read(before), read(after)
-    deliver_result(load_diff.render(first, last), load_diff.document(first, last), json)
 
 
 def _target(spec: WatchSpec) -> str:

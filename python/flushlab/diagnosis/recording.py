@@ -1,4 +1,4 @@
-"""Recording: the load of a running server, kept in a file, and two of them beside each other.
+"""Recording: the load of a running server, kept in a file.
 
 A file of JSON lines: the server with its settings, then one line for each stretch of `STRETCH_S`. A recording
 that is killed loses at most its last stretch.
@@ -12,14 +12,13 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
-from statistics import stdev
 from typing import Literal
 
 import msgspec
 
 from flushlab.diagnosis.load import LoadObserver
-from flushlab.errors import CountersReset, MeasurementError, NotWritable, StorageError
-from flushlab.record import ObservedLoad, ServerIdentity, Value, together
+from flushlab.errors import CountersReset, NotWritable
+from flushlab.record import ObservedLoad, ServerIdentity, Value
 from flushlab.record.running import WatchedServer
 from flushlab.telemetry.live.session import waiting_aloud
 from flushlab.units import format_seconds
@@ -28,7 +27,6 @@ SCHEMA: Literal["flushlab.load/1"] = "flushlab.load/1"
 STRETCH_S = 10.0
 LEAST_S = 1.0
 """A stretch that Ctrl-C cuts shorter has no rates worth a line."""
-_WAY_OUT = "record it with `flushlab watch --record FILE`"
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,38 +57,6 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime
     load: ObservedLoad
     changed: Mapping[str, Value] = {}
-
-
-class Recording(msgspec.Struct, frozen=True, kw_only=True):
-    """A recording that was read.
-
-    Attributes:
-        path: of its file.
-        head: its first line.
-        stretches: the others.
-    """
-
-    path: str
-    head: Head
-    stretches: tuple[Stretch, ...]
-
-    @property
-    def load(self) -> ObservedLoad:
-        """All stretches together."""
-        return together([one.load for one in self.stretches])
-
-    @property
-    def changed(self) -> dict[str, Value]:
-        """Settings that changed during the recording, with their last other value."""
-        return {name: value for one in self.stretches for name, value in one.changed.items()}
-
-    def scatter(self, of: Callable[[ObservedLoad], float | None]) -> float | None:
-        """Standard deviation between stretches, as a part of the mean, short ones left out; None for fewer
-        than three."""
-        whole = (one.load for one in self.stretches if one.load.seconds >= STRETCH_S / 2)
-        values = [value for load in whole if (value := of(load))]
-        logs = [math.log(value) for value in values]
-        return stdev(logs) if len(logs) >= 3 else None
 
 
 def record(reach: WatchedServer, path: Path, seconds: float | None, progress: Callable[[str], None]) -> None:
@@ -136,32 +102,6 @@ def record(reach: WatchedServer, path: Path, seconds: float | None, progress: Ca
                     keep(load)
     finally:
         observer.close()
-
-
-def read(path: Path) -> Recording:
-    """Reads a recording.
-
-    Raises:
-        StorageError: it cannot be read, or is none.
-        MeasurementError: nothing was committed in it.
-    """
-    try:
-        first, *rest = path.read_bytes().splitlines()
-        head = msgspec.json.decode(first, type=Head)
-        stretches = tuple(msgspec.json.decode(line, type=Stretch) for line in _whole(rest))
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror}", hint=_WAY_OUT) from error
-    except (ValueError, msgspec.DecodeError) as error:
-        raise StorageError(f"{path} is no recording of a load: {error}", hint=_WAY_OUT) from error
-    found = Recording(path=str(path), head=head, stretches=stretches)
-    if not stretches or not found.load.commits:
-        raise MeasurementError(f"{path}: nothing was committed in it", hint="record while the load runs")
-    return found
-
-
-def _whole(lines: list[bytes]) -> list[bytes]:
-    """The lines without a last one that a kill has cut."""
-    return lines[:-1] if lines and not lines[-1].endswith(b"}") else lines
 
 
 def _new(path: Path) -> FileIO:

@@ -316,11 +316,8 @@ class WatchSpec(Spec, frozen=True, kw_only=True):
 
 
 class WatchCommandSpec(WatchSpec, frozen=True, kw_only=True):
-    """What the command `watch` is asked for: to watch, to record a load, or to compare two recordings."""
+    """What the command `watch` is asked for: to watch, or to record a load."""
 
-    recordings: Annotated[
-        tuple[str, ...], Option("With --diff: two recordings.", positional=True, metavar="[A B]")
-    ] = ()
     record: Annotated[
         str | None,
         Option(
@@ -342,4 +339,3 @@ class WatchCommandSpec(WatchSpec, frozen=True, kw_only=True):
             panel=SURE,
         ),
     ] = None
-    diff: Annotated[bool, Option("Compare two recordings, A and B.", panel=OUTPUT)] = False

@@ -96,8 +96,8 @@ def test_help_has_an_example_and_fits_80_columns(command: str) -> None:
         ("fill --seed -1", "--seed -1 is out of range", "it takes 0 to 9223372036854775807"),
         ("fill --rows 1" + 16 * "0", f"--rows 1{16 * '0'} is out of range", f"it takes 1 to 1{15 * '0'}"),
         (
-            "fill --export x.csv --print-plan",
-            "--export and --print-plan cannot be combined",
+            "fill --print-plan --json x",
+            "--print-plan and --json cannot be combined",
             "remove one of them",
         ),
         (

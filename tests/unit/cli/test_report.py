@@ -140,7 +140,6 @@ def test_the_list_has_two_lines_a_campaign_and_a_document(home: Path) -> None:
         (["series-3", "--json", "-"], 2, "has no result yet"),
         (["tune-2", "--html", "/nowhere/x.html"], 5, "cannot be written"),
         (["tune-2", "--json", "-", "--trials", "-"], 2, "stdout takes one output only"),
-        (["tune-2", "--openmetrics", "-", "--trials", "-"], 2, "--openmetrics writes no page"),
         (["--list", "--trials", "-"], 2, "no --html and no --trials"),
         (["tune-2", "--html", "-", "--json", "-"], 2, "stdout takes one output only"),
     ],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 
 from flushlab import _core
@@ -28,6 +31,11 @@ note = { type = "VARCHAR(20)", generator = "text", length = [0, 20], null = 0.25
 
 def column(text: str, *, rows: int = 100, more: str = "") -> FillPlan:
     return parse_plan(f"[table.t]\nrows = {rows}\n{more}\n[table.t.column]\nc = {text}\n", path="p.toml")
+
+
+def values(plan: FillPlan) -> str:
+    """All rows of the table `t`, as SQL."""
+    return _core.sample_rows(plan.json.decode(), "t", list(range(plan.tables[0].rows)))
 
 
 def test_the_built_in_plans_are_whole() -> None:
@@ -151,12 +159,36 @@ def test_people_of_every_locale_have_names_and_addresses_that_fit_and_an_e_mail_
     plan = parse_plan(
         f'[table.t]\nrows = 500\nunique = ["email"]\n[table.t.column]\n{columns}', path="p.toml"
     )
-    lines = _core.Rows(plan.json).write(0, 0, 500, "tsv").decode().splitlines()
-    people = [dict(zip(PERSON, line.split("\t"), strict=True)) for line in lines]
+    rows = ast.literal_eval(f"[{values(plan)}]")
+    people = [dict(zip(PERSON, row, strict=True)) for row in rows]
     assert len({one["email"] for one in people}) == 500
     assert all(one["email"].isascii() for one in people)
     assert len({one["name"] for one in people}) > 200
     assert all(one["name"].strip() and any(map(str.isdigit, one["address"])) for one in people)
+
+
+def test_a_function_in_python_gives_values_and_its_time_is_told(tmp_path: Path) -> None:
+    (tmp_path / "mine_of_this_test.py").write_text(
+        "def names(rows):\n    return [None if n % 3 == 2 else n if n % 3 else f'it\\'s {n}' for n in rows]\n"
+        "def few(rows):\n    return [1]\n"
+        "def broken(rows):\n    return [1 / n for n in rows]\n"
+    )
+    column = 'c = { type = "TEXT", generator = "python", function = "%s" }'
+    text = f"[table.t]\nrows = 2500\n[table.t.column]\n{column}"
+
+    def plan(function: str) -> FillPlan:
+        return parse_plan(text % f"mine_of_this_test:{function}", path=str(tmp_path / "p.toml"))
+
+    before = _core.python_seconds()
+    expected = ("(NULL)" if n % 3 == 2 else f"({n})" if n % 3 else f"('it\\'s {n}')" for n in range(2500))
+    assert values(plan("names")) == ",".join(expected)
+    assert _core.python_seconds() > before
+    with pytest.raises(_core.CoreError, match="few gave 1 values for 1000 rows"):
+        values(plan("few"))
+    with pytest.raises(_core.CoreError, match="broken: ZeroDivisionError"):
+        values(plan("broken"))
+    with pytest.raises(UsageError, match=r"p\.toml:4:.*nothing is no function"):
+        plan("nothing")
 
 
 def test_the_columns_of_a_key_must_have_enough_combinations() -> None:

@@ -98,8 +98,6 @@ impl Column {
                 Given::Null => format.null(out),
                 given => format.cell(given.kind(), out, |out| put_given(&given, out)),
             }
-        } else if let (Format::Csv, Generator::Geometry(geometry)) = (format, &self.generator) {
-            geometry.put_text(&mut self.draw(row), out);
         } else {
             format.cell(self.kind, out, |out| self.put(row, out));
         }

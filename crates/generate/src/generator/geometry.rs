@@ -49,34 +49,11 @@ impl Geometry {
         out.extend_from_slice(&self.srid.to_le_bytes());
         put_shape(out, self.shape, place);
     }
-
-    /// Appends well-known text.
-    pub fn put_text(&self, draw: &mut Draw, out: &mut Vec<u8>) {
-        let (x, y) = self.place(draw);
-        let text = match self.shape {
-            Shape::Point => format!("POINT({x} {y})"),
-            Shape::MultiPoint => format!("MULTIPOINT(({x} {y}))"),
-            Shape::GeometryCollection => format!("GEOMETRYCOLLECTION(POINT({x} {y}))"),
-            Shape::LineString => format!("\"LINESTRING({})\"", corners((x, y), 2)),
-            Shape::MultiLineString => format!("\"MULTILINESTRING(({}))\"", corners((x, y), 2)),
-            Shape::Polygon => format!("\"POLYGON(({}))\"", corners((x, y), 4)),
-            Shape::MultiPolygon => format!("\"MULTIPOLYGON((({})))\"", corners((x, y), 4)),
-        };
-        out.extend_from_slice(text.as_bytes());
-    }
 }
 
 /// The corners of a triangle, closed.
 fn ring((x, y): (f64, f64)) -> [(f64, f64); 4] {
     [(x, y), (x + SIDE, y), (x + SIDE, y + SIDE), (x, y)]
-}
-
-fn corners(place: (f64, f64), count: usize) -> String {
-    let corners = ring(place).into_iter().take(count);
-    corners
-        .map(|(x, y)| format!("{x} {y}"))
-        .collect::<Vec<_>>()
-        .join(",")
 }
 
 /// Well-known binary (OGC 06-103r4, 8.2), little-endian.

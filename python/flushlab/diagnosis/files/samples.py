@@ -121,7 +121,7 @@ def _recorded(files: Sequence[Read]) -> Recorded | None:
         names = ", ".join(file.name for file in files)
         raise SamplesDisagree(
             f"a recording of flushlab watch is judged alone, and there are {len(files)} files: {names}",
-            hint="name the recording; `flushlab watch --diff A B` compares two",
+            hint="name one recording",
         )
     if not every[0].stretches:
         raise SamplesDisagree(
