@@ -107,7 +107,7 @@ bench: setup ## Ratios against peers, false positives of the whole procedure
 	$(BIN)/python benchmarks/undo.py
 	@command -v mvn >/dev/null || scripts/packages.sh maven
 	$(BIN)/python benchmarks/flyway_suite.py
-	$(BIN)/python benchmarks/flyway_suite.py --part suite --server mysql@5.7 --disk-iops 120
+	$(BIN)/python benchmarks/flyway_suite.py --part suite --server mysql@5.7 --disk iops=120
 	$(BIN)/python benchmarks/django_migrations.py
 	$(BIN)/python benchmarks/dump_load.py
 	$(BIN)/python benchmarks/fill.py

@@ -1,11 +1,11 @@
 """The shipped plan `insert-on-duplicate`: each of its seven claims is to be decided in about twenty minutes.
 
 Arms that act in the commit path alternate in slices; those that commit by the clock have their own, as
-these must be long, and those that show later have fresh servers; on a limited disk all have. An arm that took
+these must be long, and those that show later have fresh servers; on a slow disk all have. An arm that took
 slices and whose claim is not decided runs once more by itself, until its interval is narrow.
 
     python benchmarks/claims.py --server mysql@8.0
-    python benchmarks/claims.py --server mysql@8.0 --disk-iops 120 --all
+    python benchmarks/claims.py --server mysql@8.0 --disk iops=120 --all
 
 Prints rows of the tables in docs/results/series.md. Set FLUSHLAB_ZFS_ROOT for the arms on ZFS. Bar:
 every claim is confirmed or refuted, or its interval lies within 2.5 % of its ratio.
@@ -75,7 +75,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--server", default="mysql@8.0")
-    parser.add_argument("--disk-iops", type=int, help="limit the disk to so many writes/s (root, cgroups)")
+    parser.add_argument("--disk", help="run on a disk as slow as this one (root)")
     parser.add_argument("--window", type=float, default=SECONDS, help="of a window on a fresh server")
     parser.add_argument("--all", action="store_true", help="all arms of the plan, not only those of claims")
     parser.add_argument("--resume", help="id of a campaign that was interrupted")
@@ -87,7 +87,7 @@ def main() -> int:
         "blocks": BLOCKS,
         "window": given.window,
         "only": () if given.all else ARMS,
-        "disk_iops": given.disk_iops,
+        "disk": given.disk,
     }
     facts = flushlab.series(
         **({"resume": given.resume} if given.resume else asked),

@@ -1,8 +1,8 @@
 """Django's own tests of its migrations on a stock server, and under `flushlab test`.
 
-Run by `make bench`, as root for the disk limit; takes ten minutes, nearly all of them on the stock server:
+Run by `make bench`, as root for the slow disk; takes ten minutes, nearly all of them on the stock server:
 
-    .venv/bin/python benchmarks/django_migrations.py [--server mysql@8.0] [--disk-iops 120] [--blocks 1]
+    .venv/bin/python benchmarks/django_migrations.py [--server mysql@8.0] [--disk iops=120] [--blocks 1]
 
 A suite that nobody wrote for flushlab: Django 4.2's `migrations` (719 tests) from its source distribution on
 PyPI, with PyMySQL in the place of mysqlclient. It makes and drops its own databases, so there is no template,
@@ -64,7 +64,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--server", default="mysql@8.0")
-    parser.add_argument("--disk-iops", type=int, default=120)
+    parser.add_argument("--disk", default="iops=120")
     parser.add_argument("--blocks", type=int, default=1)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="flushlab-django-") as name:
@@ -73,7 +73,7 @@ def main() -> int:
         (folder / "recorded.py").write_text(SETTINGS)
         paths = os.pathsep.join(map(str, (folder, folder / "needs", django)))
         words = [sys.executable, "-m", "flushlab", "test", "--server", chosen.server]
-        words += ["--compare", "--disk-iops", str(chosen.disk_iops), "--blocks", str(chosen.blocks)]
+        words += ["--compare", "--disk", chosen.disk, "--blocks", str(chosen.blocks)]
         words += ["--json", str(folder / "run.json"), "--", "env", f"PYTHONPATH={paths}"]
         words += [sys.executable, "runtests.py", "migrations", "--settings=recorded", "--parallel=1"]
         subprocess.run(words, cwd=django / "tests", check=True)
@@ -82,7 +82,7 @@ def main() -> int:
     same = len(sides) == 2 * chosen.blocks and all(side == sides[0] for side in sides)
     skipped = sum(outcome == "skipped" for outcome in sides[0].values())
     sys.stdout.write(
-        f"{chosen.server} at {chosen.disk_iops} writes/s: {len(sides[0])} tests, {skipped} skipped, outcomes"
+        f"{chosen.server} on a disk of {chosen.disk}: {len(sides[0])} tests, {skipped} skipped, outcomes"
         f" {'the same' if same else 'DIFFERENT'}, {run['ratio']['estimate']:.1f} times as fast,"
         f" the database's part {run['database_ratio']['estimate']:.1f} times\n"
     )

@@ -39,14 +39,18 @@ from typing import Any
 
 import pymysql
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.control_groups import limited, writes_limited
+
 import flushlab
 from flushlab.build import find_build
-from flushlab.datadir import DataRoot, limit_disk, own_disk
+from flushlab.datadir import own_disk
 from flushlab.diagnosis import sampling
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
 from flushlab.diagnosis.finding import Finding
 from flushlab.errors import FlushlabError, HarnessError, UsageError
-from flushlab.machine.cgroup import group_of_self
+from flushlab.machine import file_system_of
 from flushlab.record import Value
 from flushlab.server import Sandbox
 from flushlab.server.galera.cluster import Cluster
@@ -291,29 +295,18 @@ def neighbor(server: Sandbox) -> Iterator[None]:
 @contextlib.contextmanager
 def disk_limit(server: Sandbox) -> Iterator[None]:
     """A control group with 60 writes/s."""
-    assert server.pid is not None
-    with limit_disk(DataRoot.open(), 60) as limited:
-        limited.attach(server.pid)
+    device = file_system_of(server.datadir).device
+    assert server.pid is not None and device is not None
+    with writes_limited(server.pid, device.disk_number, 60):
         yield
 
 
 @contextlib.contextmanager
 def cpu_limit(server: Sandbox) -> Iterator[None]:
     """A control group with a fifth of a processor."""
-    own = group_of_self("cpu")
-    assert own is not None
-    group = own.top / f"flushlab-planted-{server.pid}"
-    group.mkdir()
-    try:
-        if own.version == 1:
-            (group / "cpu.cfs_quota_us").write_text("20000")
-        else:
-            (group / "cpu.max").write_text("20000 100000")
-        (group / "cgroup.procs").write_text(str(server.pid))
+    assert server.pid is not None
+    with limited(server.pid, "cpu", ("cpu.cfs_quota_us", "20000"), ("cpu.max", "20000 100000")):
         yield
-    finally:
-        (own.top / "cgroup.procs").write_text(str(server.pid))
-        group.rmdir()
 
 
 @contextlib.contextmanager
@@ -328,7 +321,7 @@ def slow_replica(server: Sandbox) -> Iterator[None]:
         server.query("GRANT REPLICATION SLAVE ON *.* TO replica@'127.0.0.1'")
     server.query("SET sql_log_bin=1")
     settings = {"server_id": "8", "log_bin": "binlog", **RELAXED}
-    disk = own_disk(None, "flush=15ms,write=0.1ms")
+    disk = own_disk("flush=15ms,write=0.1ms")
     with Sandbox.start(
         server.build,
         settings=settings,
@@ -852,7 +845,7 @@ def started(kind: Kind, build: str) -> Iterator[Sandbox]:
     if not kind.binlog and not kind.cluster and build in ("mysql@8.0", "mysql@9.7"):
         settings["log_bin"] = "OFF"
     settings.setdefault("innodb_buffer_pool_size", 512 * MIB)
-    data = DataDirectory.below(None, own_disk(None, kind.disk))
+    data = DataDirectory.below(None, own_disk(kind.disk))
     if kind.cluster:
         with Cluster.start(find_build(build), size=3, settings=settings, data=data) as cluster:
             server, other = cluster.nodes[0], cluster.nodes[2]

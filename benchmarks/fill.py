@@ -4,7 +4,7 @@ mysqlimport.
 For each server one sandbox, with relaxed commits for all. A million rows of sysbench's table with its index
 on k, each method in its turn, in random order, for some rounds: fill generates its rows and tries its methods
 within the time that is counted; the others load files that were made before. Then a million users beside
-their file; the method comparison, on a disk that syncs as often as the story's (120 writes/s, root) and on
+their file; the method comparison, on a disk that syncs as often as the story's (emulated, root) and on
 this one; and ten million users for memory and rate.
 
 Bars, medians of the rounds: fill ÷ the best of the others ≥ 1.0; users ≥ 0.9 × their file, and ≥ 100 × one
@@ -35,7 +35,7 @@ from pathlib import Path
 from flushlab.build import Build, find_build
 from flushlab.bulk.fill import fill
 from flushlab.bulk.filled import Filled
-from flushlab.datadir import DataRoot, limit_disk
+from flushlab.datadir import own_disk
 from flushlab.server import DataDirectory, Instance, Sandbox
 from flushlab.telemetry.cpu import cpu_times
 
@@ -52,8 +52,8 @@ SETTINGS = {
 MEMORY_MB = 200
 BARS = {"sbtest": 1.0, "users": 0.9, "methods": 100.0, "memory": 0.85, "choice": 1.0}
 """Of the ratio; `choice` has none, and only counts."""
-STORY_IOPS = 120
-"""Two a synced commit on a disk with a cache of its own: about 55 commits/s on one connection."""
+STORY_DISK = "iops=120,flush=17ms"
+"""About 55 commits/s on one connection."""
 
 
 class Bench:
@@ -283,12 +283,9 @@ def choice(bench: Bench, rounds: Rounds) -> None:
 def method_comparison(build: Build, rounds: Rounds) -> None:
     """One row a statement and all that follows it: a kept server on the story's disk, a new one on this."""
     while rounds.left:
-        with (
-            limit_disk(DataRoot.open(), STORY_IOPS) as disk,
-            Sandbox.start(build, instance=Instance(kept=True), data=DataDirectory(disk_limit=disk)) as server,
-        ):
-            syncs = disk.record.measured_syncs_per_s
-            say(f"  a disk of {STORY_IOPS} writes/s; {syncs} syncs/s were measured")
+        data = DataDirectory.below(None, own_disk(STORY_DISK))
+        with Sandbox.start(build, instance=Instance(kept=True), data=data) as server:
+            say(f"  a disk of {STORY_DISK}")
             slow = climbed(f"sandbox:{server.name}")
             server.remove()
         say("  this disk")

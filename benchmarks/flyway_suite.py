@@ -3,7 +3,7 @@
 Run by `make bench`, in parts; needs Java and Maven:
 
     .venv/bin/python benchmarks/flyway_suite.py [--part setup|suite] [--server mysql@5.7] [--rounds 3]
-    .venv/bin/python benchmarks/flyway_suite.py --part suite --server mysql@5.7 --disk-iops 120      (root)
+    .venv/bin/python benchmarks/flyway_suite.py --part suite --server mysql@5.7 --disk iops=120      (root)
 
 Arms, alternating:
 
@@ -16,7 +16,7 @@ Arms, alternating:
 `setup` is what stands before the first test: initialising, start, and the 400 migrations by Flyway.
 `suite` adds the tests (those that ask for a reset or a database of their own are skipped: not every arm can).
 The database's part is the server's: up, down, and in statements as performance_schema sums them (on in every
-arm); the rest is Java's, and no server makes it faster. `--disk-iops` slows the servers on disk, not their
+arm); the rest is Java's, and no server makes it faster. `--disk` slows the servers on disk, not their
 initialising.
 Exits with 1 if a bar is missed.
 """
@@ -41,7 +41,7 @@ import msgspec
 import pymysql
 
 from flushlab.build import Build, find_build
-from flushlab.datadir import DataRoot, LimitedDisk, limit_disk
+from flushlab.datadir import DataRoot, volume_in
 from flushlab.machine import server_user
 from flushlab.plan.shipped import find_plan, read_plan
 from flushlab.server import DataDirectory, Sandbox, Startup
@@ -110,40 +110,40 @@ def main() -> int:
     parser.add_argument("--part", choices=["setup", "suite"])
     parser.add_argument("--server", choices=SERVERS)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--disk-iops", type=int)
+    parser.add_argument("--disk")
     chosen = parser.parse_args()
     if not (FLYWAY / "target" / "lib").is_dir():
         subprocess.run(["mvn", "-B", "-q", "-DskipTests", "process-test-classes"], cwd=FLYWAY, check=True)
     good = True
     for server in [chosen.server] if chosen.server else SERVERS:
         for part in [chosen.part] if chosen.part else ["setup", "suite"]:
-            good &= compare(part, server, chosen.rounds, chosen.disk_iops)
+            good &= compare(part, server, chosen.rounds, chosen.disk)
     return 0 if good else 1
 
 
-def compare(part: str, server: str, rounds: int, disk_iops: int | None) -> bool:
+def compare(part: str, server: str, rounds: int, slow: str | None) -> bool:
     """Runs all arms alternately, tells medians and ratios, and whether the bars are met."""
     build, disk, memory = find_build(server), DataRoot.open(), DataRoot.open(Path("/dev/shm"))
     tests = part == "suite"
     took: dict[str, list[Took]] = {arm: [] for arm in ARMS[part]}
     with contextlib.ExitStack() as stack:
-        limit = stack.enter_context(limit_disk(disk, disk_iops)) if disk_iops else None
+        own = stack.enter_context(volume_in(disk, slow)).data_root
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         flushlab(server, folder, "setup", tests)  # the templates that later runs find
         for number in range(rounds):
             mark = f"{os.getpid()}-{number}"
-            took["stock"].append(by_hand(build, {}, disk, limit, tests))
-            took["story"].append(by_hand(build, story(), disk, limit, tests))
-            took["hand"].append(by_hand(build, durability_off(build), memory, None, tests))
+            took["stock"].append(by_hand(build, {}, disk, own, tests))
+            took["story"].append(by_hand(build, story(), disk, own, tests))
+            took["hand"].append(by_hand(build, durability_off(build), memory, memory, tests))
             if tests:
                 took["first"].append(flushlab(server, folder, mark, tests))
             took["hit"].append(flushlab(server, folder, mark if tests else "setup", tests))
-    return tell(part, server, took, disk_iops)
+    return tell(part, server, took, slow)
 
 
-def tell(part: str, server: str, took: Mapping[str, Sequence[Took]], disk_iops: int | None) -> bool:
+def tell(part: str, server: str, took: Mapping[str, Sequence[Took]], slow: str | None) -> bool:
     """Prints a line per arm, and one of ratios with their ranges."""
-    sys.stdout.write(f"{part} {server}" + (f" at {disk_iops} writes/s" if disk_iops else "") + "\n")
+    sys.stdout.write(f"{part} {server}" + (f" on a disk of {slow}" if slow else "") + "\n")
     for arm, rounds in took.items():
         parts = [
             f"{name} {statistics.median(getattr(one, name) for one in rounds):.2f}"
@@ -189,13 +189,14 @@ def durability_off(build: Build) -> dict[str, Any]:
 
 
 def by_hand(
-    build: Build, settings: Mapping[str, Any], root: DataRoot, limit: LimitedDisk | None, tests: bool
+    build: Build, settings: Mapping[str, Any], initialised: DataRoot, root: DataRoot, tests: bool
 ) -> Took:
     """One run without flushlab: initialise, start, migrate, perhaps test, stop.
 
-    The initialising is timed into a folder of its own; flushlab's other work is not counted.
+    The initialising is timed into a folder of its own, below another root if that of the server is slow;
+    flushlab's other work is not counted.
     """
-    scratch = root.path / f"bench-{os.getpid()}"
+    scratch = initialised.path / f"bench-{os.getpid()}"
     scratch.mkdir(mode=0o700)
     give(scratch, server_user())
     began = time.monotonic()
@@ -207,7 +208,7 @@ def by_hand(
     with Sandbox.start(
         build,
         settings={**settings, **COUNTED},
-        data=DataDirectory(root, disk_limit=limit),
+        data=DataDirectory(root),
         startup=Startup(sql=["CREATE DATABASE app"]),
     ) as server:
         up += server.seconds["start"]

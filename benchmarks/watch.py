@@ -196,7 +196,7 @@ def main() -> int:
     with Sandbox.start(
         find_build(given.server),
         settings={**SETTINGS[given.synced], "max_connections": given.threads + 100},
-        data=DataDirectory.below(None, own_disk(None, given.disk)) if given.disk else DataDirectory(),
+        data=DataDirectory.below(None, own_disk(given.disk)) if given.disk else DataDirectory(),
         instance=Instance(name=name, kept=True),
     ) as server:
         try:

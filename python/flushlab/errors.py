@@ -193,7 +193,7 @@ class BinlogUnchecked(StorageError):
 
 
 class HarnessError(FlushlabError):
-    """flushlab's own machinery (guard, disk limit, privileges) could not do its work."""
+    """flushlab's own machinery (guard, slow disk, privileges) could not do its work."""
 
     exit_code = 6
 

@@ -134,7 +134,7 @@ def test_the_answer_says_what_is_proven_and_no_more(arms: tuple[ArmFacts, ...], 
 
 def test_a_comparison_in_slices_without_a_result_blames_the_machine_that_was_busy_meanwhile() -> None:
     part = Slice(round=0, start_s=0.0, seconds=1.0, events=50)
-    (caveat,) = of_machine([trial(slices=(part,), foreign_cpu_share=0.62)], disk_iops=None)
+    (caveat,) = of_machine([trial(slices=(part,), foreign_cpu_share=0.62)], disk=None)
     alike = tuple(msgspec.structs.replace(arm, comparison=None) for arm in ARMS)
     facts = changed(FACTS, arms=alike, warnings=(caveat,))
     for kind in ("compare", "series"):

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import ExitStack
 from typing import Any
 
 import pymysql
 import pytest
 
 from flushlab.datadir import DataRoot
-from flushlab.datadir.disk_limit import find_hierarchy, make_group
 from flushlab.diagnosis import sampling
 from flushlab.diagnosis.diagnose import diagnose
 from flushlab.diagnosis.evidence import Evidence
-from flushlab.errors import HarnessError
 from flushlab.machine import file_system_of
 from flushlab.record import Endpoint
 from flushlab.record.running import WatchedServer
 from flushlab.server import Sandbox
+from tests.control_groups import writes_limited
 
 WRITES_PER_S = 30
 
@@ -58,11 +58,6 @@ def test_a_limit_of_the_control_group_is_found(shared_sandbox: Any) -> None:
     server.query("CREATE DATABASE IF NOT EXISTS test")
     server.query("CREATE TABLE test.slow (id INT PRIMARY KEY, n INT) ENGINE=InnoDB")
     server.query("INSERT INTO test.slow VALUES (0, 0), (1, 0), (2, 0), (3, 0)")
-    try:
-        hierarchy = find_hierarchy()
-        group = make_group(hierarchy, device.disk_number, WRITES_PER_S)
-    except (HarnessError, OSError) as error:
-        pytest.skip(str(error))
     over = threading.Event()
 
     def commits(number: int) -> None:
@@ -75,17 +70,20 @@ def test_a_limit_of_the_control_group_is_found(shared_sandbox: Any) -> None:
                 cursor.execute(f"UPDATE test.slow SET n = n + 1 WHERE id = {number}")
 
     threads = [threading.Thread(target=commits, args=(number,)) for number in range(4)]
-    try:
-        (group / "cgroup.procs").write_text(str(server.pid))
-        for one in threads:
-            one.start()
-        found = watched(server)
-    finally:
-        over.set()
-        (hierarchy.top / "cgroup.procs").write_text(str(server.pid))
-        for one in threads:
-            one.join()
-        group.rmdir()
+    assert server.pid is not None
+    with ExitStack() as meanwhile:
+        try:
+            meanwhile.enter_context(writes_limited(server.pid, device.disk_number, WRITES_PER_S))
+        except OSError as error:
+            pytest.skip(str(error))
+        try:
+            for one in threads:
+                one.start()
+            found = watched(server)
+        finally:
+            over.set()
+    for one in threads:
+        one.join()
     assert found.host is not None
     (limit,) = found.host.io_limits
     assert (limit.unit, limit.limit) == ("writes/s", WRITES_PER_S)

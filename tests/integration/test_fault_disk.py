@@ -178,7 +178,7 @@ def test_a_volume_on_a_slow_disk_is_measured_and_gone_at_the_end(
 ) -> None:
     monkeypatch.setattr(slow_disk, "BELIEVED", (least := 0.75, math.inf))  # however busy the machine is
     root = private_home / "root"
-    with open_volume(root, None, "flush=20ms,iops=2000") as volume:
+    with open_volume(root, "flush=20ms,iops=2000") as volume:
         slow = volume.machine().slow_disk
         assert slow is not None
         assert slow.profile.name == "flush=20ms,iops=2000"

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pymysql
 import pytest
@@ -313,21 +312,6 @@ def test_name_that_is_taken_is_refused_and_its_holder_is_left_alone(sandbox: Sta
     with pytest.raises(UsageError, match=f"'{name}' already exists"):
         Sandbox.start(first.build, instance=Instance(name=name))
     assert first.query("SELECT 1") == [(1,)]
-
-
-def test_process_is_attached_to_a_disk_limit_before_it_is_the_server(sandbox: StartSandbox) -> None:
-    programs: list[bytes] = []
-
-    class Limit:
-        def attach(self, pid: int) -> None:
-            programs.append(Path(f"/proc/{pid}/cmdline").read_bytes())
-
-    limit: Any = Limit()
-    server = sandbox(data=DataDirectory(disk_limit=limit))
-    server.kill()
-    server.start_again()
-    assert len(programs) == 2
-    assert not any(b"mariadbd" in program for program in programs)
 
 
 def test_data_directory_lies_in_the_data_root_and_goes_with_the_sandbox(

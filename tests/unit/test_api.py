@@ -26,7 +26,7 @@ from tests.unit.records import load_result, trial
 FUNCTIONS = [name for name in flushlab.__all__ if name.islower() and not name.startswith("_")]
 OWN_TO_THE_COMMAND_LINE = {"help", "json", "html", "out", "init", "force", "watch", "terminal", "per_machine"}
 SUITES = {
-    *("command", "env", "workers", "pool", "compare", "blocks", "disk_iops", "disk"),
+    *("command", "env", "workers", "pool", "compare", "blocks", "disk"),
     *("print_compose", "print_testcontainers", "print_github_action"),
 }
 """Flags of `flushlab test` that are about the command that it runs."""

@@ -312,7 +312,7 @@ def relaxed_cluster(cluster: Cluster, floor: Floor) -> Iterator[Callable[[], Non
 def _build_and_data(spec: FillSpec, progress: Progress) -> tuple[Build, DataDirectory]:
     basedir = Path(spec.server.basedir) if spec.server.basedir else None
     found = find_build(spec.server.build, basedir=basedir, progress=progress)
-    disk = own_disk(spec.storage.disk_iops, spec.storage.disk)
+    disk = own_disk(spec.storage.disk)
     return found, DataDirectory.below(spec.storage.data_root, disk)
 
 

@@ -69,7 +69,7 @@ def fill(
     """
     spec = build(FillSpec, {"plan": plan, **given})
     _require_sensible(spec)
-    if own_disk(spec.storage.disk_iops, spec.storage.disk) is not None:
+    if own_disk(spec.storage.disk) is not None:
         require_fault_disk()
     replicas = [
         from_dsn(one, "--replica") if "://" in one else from_option_file(Path(one)) for one in spec.replica

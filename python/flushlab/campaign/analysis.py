@@ -246,14 +246,11 @@ def _spread(figures: Sequence[float]) -> float:
     return (max(figures) - min(figures)) * len(figures) / sum(figures) if len(figures) > 2 else 0.0
 
 
-def of_machine(
-    trials: Collection[Trial], *, disk_iops: int | None, disk: str | None = None
-) -> Iterator[Warning]:
+def of_machine(trials: Collection[Trial], *, disk: str | None) -> Iterator[Warning]:
     """Caveats about the machine that a reader needs before relying on the results.
 
     Args:
         trials: all of the campaign.
-        disk_iops: the limit on the disk, or None.
         disk: that was emulated, or None.
     """
     beside = [trial.foreign_cpu_share or 0.0 for trial in trials if trial.slices]
@@ -266,8 +263,6 @@ def of_machine(
             "where enough blocks are left"
         )
         yield Warning("discarded-trials", text)
-    if disk_iops is not None:
-        yield Warning("limited-disk", f"measured on a disk limited to {disk_iops} writes/s")
     if disk is not None:
         yield Warning(
             "emulated-disk", f"measured on an emulated disk ({disk}), with a file system of its own"

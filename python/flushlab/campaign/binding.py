@@ -98,7 +98,6 @@ class _Made:
     data_root: str | None = None
     file_system: str | None = None
     record_size: int | None = None
-    disk_iops: int | None = None
     disk: str | None = None
     lacks: tuple[str, ...] = ()
 
@@ -148,7 +147,7 @@ def bind(
     Args:
         plan: what was asked for.
         here: the server.
-        volumes: opens data roots and disk limits.
+        volumes: opens data roots and disks.
         only: arms that were asked for; None: all. Others are not bound, but arms may build on them.
         scale: factor on the workload's table_size.
         folder: what a workload's file is relative to.
@@ -210,8 +209,7 @@ class _Binder:
             data_root=arm.data_root or on.data_root,
             file_system=arm.file_system or (None if arm.data_root else on.file_system),
             record_size=arm.record_size or (None if arm.data_root else on.record_size),
-            disk_iops=arm.disk_iops or (None if arm.disk else on.disk_iops),
-            disk=arm.disk or (None if arm.disk_iops else on.disk),
+            disk=arm.disk or on.disk,
             lacks=(*on.lacks, arm.name) if reason else on.lacks,
         )
         self._made[arm.name] = made
@@ -333,10 +331,10 @@ class _Binder:
     def _volume(self, made: _Made) -> tuple[Volume | None, str]:
         """Where the arm runs, None for where the base does; and why it cannot, if so."""
         stays = self._plan.alternate or self._here.shares
-        if stays and (made.data_root or made.disk_iops or made.disk):
+        if stays and (made.data_root or made.disk):
             return None, "one running server cannot move to another place"
         try:
-            volume = self._volumes.open(made.data_root, made.disk_iops, made.disk)
+            volume = self._volumes.open(made.data_root, made.disk)
         except FlushlabError as error:
             return None, error.message
         storage, folder = self._here.storage, self._here.folder
@@ -386,7 +384,6 @@ class _Binder:
             workload_digest=fingerprint(workload),
             other_event=differs,
             data_root=str(volume.below.path) if made.data_root and runs and volume else made.data_root,
-            disk_iops=made.disk_iops,
             disk=made.disk,
         )
         reference = BoundArm(name=BASE, settings=base.settings, workload=base.workload)

@@ -146,7 +146,7 @@ class BoundSeries(Analysis[Series]):
             *request.notes,
             *self._warnings(result, trials, run.ending),
             *self._of_bases(trials),
-            *of_machine(trials, disk_iops=request.spec.storage.disk_iops, disk=request.spec.storage.disk),
+            *of_machine(trials, disk=request.spec.storage.disk),
             *of_fleet(arms),
         ]
         control = None
@@ -296,7 +296,6 @@ class BoundSeries(Analysis[Series]):
             workload=values_without_passwords(arm.workload_changes),
             unit=figures[-1].unit if figures and arm.other_event else "",
             data_root=arm.data_root,
-            disk_iops=arm.disk_iops,
             disk=arm.disk,
             fixed=arm.fixed,
             no_effect=arm.no_effect,

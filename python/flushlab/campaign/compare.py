@@ -194,7 +194,6 @@ def _arm(
         defaults=("*",),
         workload=WorkloadSpec(name=workload.name, options={**back, **workload.options}),
         data_root=given.storage.data_root,
-        disk_iops=given.storage.disk_iops,
         disk=given.storage.disk,
     )
 

@@ -147,7 +147,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
         workload: what differs from the base's workload: options, and its `name` if that is another.
         unit: of its result, where the result counts other work than the base's; the ratio of the two proves
             no gain then. Else empty.
-        data_root, disk_iops, disk: its own place; null: that of the base.
+        data_root, disk: its own place; null: that of the base.
         fixed: its settings that change the service itself: binary log, isolation, checksums.
         no_effect: its settings that have no effect, as there is no binary log.
         floor: the safest floor that it meets; empty: it could not run.
@@ -179,7 +179,6 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     workload: Mapping[str, Value] = {}
     unit: str = ""
     data_root: str | None = None
-    disk_iops: int | None = None
     disk: str | None = None
     fixed: tuple[str, ...] = ()
     no_effect: tuple[str, ...] = ()
@@ -212,7 +211,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_place(self) -> bool:
         """Whether it has a folder or a disk of its own, which no option file can give."""
-        return self.data_root is not None or self.disk_iops is not None or self.disk is not None
+        return self.data_root is not None or self.disk is not None
 
     @property
     def advised(self) -> dict[str, Value]:

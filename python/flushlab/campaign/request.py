@@ -182,7 +182,6 @@ class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
         workload_digest: changes with the content of its file; a resumed series must find the same.
         other_event: how its result counts other work than the base's, a sentence; empty if it does not.
         data_root: a folder of its own, absolute, or None.
-        disk_iops: a disk limit of its own, or None.
         disk: a disk of its own, as slow as this one, or None.
         fixed: names among `changes` that change the service itself.
         no_effect: names among `changes` that have none, as there is no binary log.
@@ -204,7 +203,6 @@ class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
     workload_digest: str = ""
     other_event: str = ""
     data_root: str | None = None
-    disk_iops: int | None = None
     disk: str | None = None
     fixed: tuple[str, ...] = ()
     no_effect: tuple[str, ...] = ()
@@ -224,7 +222,7 @@ class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_place(self) -> bool:
         """Whether it has a folder or a disk of its own."""
-        return self.data_root is not None or self.disk_iops is not None or self.disk is not None
+        return self.data_root is not None or self.disk is not None
 
     @property
     def changes_nothing(self) -> bool:

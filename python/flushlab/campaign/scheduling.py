@@ -138,7 +138,6 @@ def place_of(arm: BoundArm, workload: Workload, identity: ServerIdentity) -> str
     parts = [
         arm.build,
         arm.data_root,
-        arm.disk_iops,
         arm.disk,
         dict(workload.data_key),
         sorted(settings.items()),

@@ -505,7 +505,7 @@ class ArmRunners:
             self._runners[arm.name, group.seconds] = base.with_arm(
                 self._pool.reaching(workload_of(request, arm), request.spec.data.database),
                 group.timing(base.timing),
-                self._volumes.open(arm.data_root, arm.disk_iops, arm.disk),
+                self._volumes.open(arm.data_root, arm.disk),
             )
         return self._runners[arm.name, group.seconds]
 

@@ -315,10 +315,9 @@ class TuneAnalysis(Analysis[Tune]):
         sizes: Sizes,
     ) -> tuple[Warning, ...]:
         found = [*self.request.notes]
-        storage = self.request.spec.storage
         found += of_controls(control)
         found += of_base(base, sizes)
-        found += of_machine(trials, disk_iops=storage.disk_iops, disk=storage.disk)
+        found += of_machine(trials, disk=self.request.spec.storage.disk)
         seen = {"window-too-short", "disturbed", _NO_EFFECT}
         for warning in (w for trial in base for w in trial.warnings):
             if warning.slug not in seen:

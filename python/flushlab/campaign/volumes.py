@@ -1,4 +1,4 @@
-"""Volumes: the data roots and disk limits that the arms of a campaign ask for, opened once each.
+"""Volumes: the data roots and disks that the arms of a campaign ask for, opened once each.
 
 Sits in `campaign`, above datadir. That a volume is not here is an error of this module; binding makes it the
 reason why an arm is skipped.
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from flushlab.build import Progress, silent
-from flushlab.datadir import DataRoot, Volume, parse_disk, storage_of, volume_in
+from flushlab.datadir import DataRoot, Volume, own_disk, storage_of, volume_in
 from flushlab.errors import StorageError
 from flushlab.record import Storage
 
@@ -21,7 +21,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class Volumes:
-    """Opens volumes; a context manager that lifts the limits it made.
+    """Opens volumes; a context manager that removes the disks it made.
 
     Args:
         base: where the base runs.
@@ -32,36 +32,30 @@ class Volumes:
         self.base = base
         self._progress = progress
         self._stack = ExitStack()
-        self._open: dict[tuple[Path, int | None, str | None], Volume] = {}
+        self._open: dict[tuple[Path, str | None], Volume] = {}
 
-    def open(self, data_root: str | None, disk_iops: int | None, disk: str | None = None) -> Volume | None:
-        """The volume with this data root and this limit or disk; None where none is given: the base's.
+    def open(self, data_root: str | None, disk: str | None) -> Volume | None:
+        """The volume with this data root and this disk; None where none is given: the base's.
 
-        A data root in memory is not limited with the base's limit, nor is the base's disk made there: it has
-        no disk.
+        The base's disk is not made in a data root in memory, which has no disk.
 
         Raises:
             StorageError: it is not here, or cannot be written.
-            UsageError, HarnessError: its disk cannot be limited.
+            UsageError, HarnessError: its disk cannot be made.
         """
-        if data_root is None and disk_iops is None and disk is None:
+        if data_root is None and disk is None:
             return None
+        root = self.base.below if data_root is None else self._root(data_root)
         slow = self.base.slow_disk
-        if data_root is not None:
-            root = self._root(data_root)
-        else:
-            root = self.base.below
-        iops, named = disk_iops, disk
-        if iops is None and named is None and not root.storage.in_memory:
-            iops = self.base.disk_limit.record.write_iops if self.base.disk_limit else None
-            named = slow.profile.name if slow else None
-        key = (root.path, iops, named)
+        if disk is None and slow is not None and not root.storage.in_memory:
+            disk = slow.profile.name
+        key = (root.path, disk)
         if key not in self._open:
-            self._open[key] = self._made(root, iops, named)
+            self._open[key] = self._made(root, disk)
         return self._open[key]
 
     def close(self) -> None:
-        """Lifts the limits."""
+        """Removes the disks."""
         self._stack.close()
 
     def __enter__(self) -> Self:
@@ -79,19 +73,18 @@ class Volumes:
     def _root(self, text: str) -> DataRoot:
         return DataRoot.open(self._folder(text))
 
-    def _made(self, root: DataRoot, iops: int | None, disk: str | None) -> Volume:
-        return self._stack.enter_context(volume_in(root, iops, disk, self._progress))
+    def _made(self, root: DataRoot, disk: str | None) -> Volume:
+        return self._stack.enter_context(volume_in(root, disk, self._progress))
 
 
 class PaperVolumes(Volumes):
-    """Volumes that are only looked at; no disk is limited or made."""
+    """Volumes that are only looked at; no disk is made."""
 
     def _root(self, text: str) -> DataRoot:
         return paper_root(self._folder(text))
 
-    def _made(self, root: DataRoot, iops: int | None, disk: str | None) -> Volume:
-        if disk is not None:
-            parse_disk(disk)
+    def _made(self, root: DataRoot, disk: str | None) -> Volume:
+        own_disk(disk)
         return Volume(root)
 
 
@@ -101,13 +94,13 @@ class NoVolumes(Volumes):
     def __init__(self) -> None:
         self._stack = ExitStack()
 
-    def open(self, data_root: str | None, disk_iops: int | None, disk: str | None = None) -> None:
+    def open(self, data_root: str | None, disk: str | None) -> None:
         """Never for an arm with a place of its own.
 
         Raises:
             StorageError: it has one.
         """
-        if (data_root, disk_iops, disk) == (None, None, None):
+        if (data_root, disk) == (None, None):
             return
         raise StorageError("one running server cannot move to another place")
 

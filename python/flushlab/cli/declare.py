@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -44,12 +45,13 @@ _ALIKE = (
     ("--duration", "--seconds", "--minutes", "--window", "--time", "--run-time", "--length"),
     ("--blocks", "--crashes", "--count", "--pairs", "--repeat", "--repeats", "--rounds", "--runs"),
     ("--threads", "--clients", "--concurrency", "--connections", "--jobs", "--num-threads"),
-    ("--disk-iops", "--iops"),
     ("--base", "--config", "--my-cnf"),
     ("--html", "--out", "--output"),
     ("--json", "--format"),
 )
 """Options that do the same in several commands, and what other tools call them."""
+_IOPS = ("--disk-iops", "--iops")
+"""What `--disk iops=N` may be written as."""
 
 
 class _Takes(click.ParamType[Any]):
@@ -148,7 +150,7 @@ class Command(click.Command):
         try:
             rest = super().parse_args(context, self._with_switches(args))
         except click.exceptions.NoSuchOption as error:
-            raise self._no_such_option(context, error.option_name) from None
+            raise self._no_such_option(context, error.option_name, args) from None
         except click.exceptions.BadOptionUsage as error:
             raise self._without_value(context, error.option_name) from None
         except click.exceptions.MissingParameter as error:
@@ -216,7 +218,7 @@ class Command(click.Command):
             found.append(f"{word}=on" if lone else word)
         return found
 
-    def _no_such_option(self, context: click.Context, name: str) -> UsageError:
+    def _no_such_option(self, context: click.Context, name: str, args: Sequence[str]) -> UsageError:
         spelled_ = name.replace("_", "-")
         if " " in name:
             configured = any(one.name == "configurations" for one in self.params)
@@ -232,6 +234,9 @@ class Command(click.Command):
             if (hint := NOT_TAKEN.get(spelled_.lstrip("-").replace("-", "_"))) is not None:
                 return UsageError(f"sysbench's option {spelled_} is not supported", hint=hint)
         known = [one for param in self.params for one in param.opts if one.startswith("--")]
+        if spelled_ in _IOPS and "--disk" in known:
+            hint = f"write --disk iops={_value_of(spelled_, args) or 'N'}"
+            return UsageError(f"no such option: {name}", hint=hint)
         alike = next((names for names in _ALIKE if spelled_ in names), ())
         near = [one for one in alike if one in known][:2]
         near = near or nearest(spelled_, [*known, _HELP, _EVERY], most=2, cutoff=_NEAR)
@@ -267,6 +272,15 @@ def _workload_named(args: Sequence[str]) -> str | None:
         if name == "--workload":
             return value if separator else next(iter(words[place + 1 : place + 2]), None)
     return None
+
+
+def _value_of(name: str, args: Sequence[str]) -> str:
+    """The value of an option among the words of a command line; empty without one."""
+    for word, following in itertools.pairwise((*args, "")):
+        spelled_, separator, value = word.partition("=")
+        if spelled_.replace("_", "-") == name:
+            return value if separator or following.startswith("-") else following
+    return ""
 
 
 def _is_switch(word: str) -> bool:

@@ -99,7 +99,7 @@ def _disk(where: Path, disk: str | None) -> Iterator[tuple[Path, DiskEmulation |
     if disk is None:
         yield where, None
         return
-    with open_volume(where, None, disk, say) as volume:
+    with open_volume(where, disk, say) as volume:
         assert volume.slow_disk is not None, "it was asked for"
         yield volume.data_root.path, volume.slow_disk.record
 

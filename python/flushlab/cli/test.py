@@ -186,7 +186,7 @@ def _compare(request: SuiteRequest, spec: SuiteSpec, json: str | None) -> int:
     if (problem := find_problem(request.words, os.environ)) is not None:
         say(problem.problem)
         return problem.exit_code
-    with open_volume(request.data_root, spec.disk_iops, spec.disk, say) as volume:
+    with open_volume(request.data_root, spec.disk, say) as volume:
         compared = compare(request, spec.blocks, volume, say)
     for line in [*report.comparison(compared), *report.summary(compared.result, request)]:
         console.print(line)

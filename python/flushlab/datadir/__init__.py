@@ -1,7 +1,6 @@
-"""Datadir: where data directories lie, and how they come to be: data roots, snapshots, disk limits."""
+"""Datadir: where data directories lie, and how they come to be: data roots, snapshots, disks."""
 
 from flushlab.datadir.data_root import DataRoot, storage_of
-from flushlab.datadir.disk_limit import LimitedDisk, limit_disk
 from flushlab.datadir.disk_profile import named_disks, parse_disk
 from flushlab.datadir.fault_disk import FaultDisk, FaultImage, remove_record, require_fault_disk
 from flushlab.datadir.recording import Recording
@@ -14,7 +13,6 @@ __all__ = [
     "DataRoot",
     "FaultDisk",
     "FaultImage",
-    "LimitedDisk",
     "Recording",
     "Restored",
     "SlowDisk",
@@ -22,7 +20,6 @@ __all__ = [
     "SnapshotKey",
     "Snapshots",
     "Volume",
-    "limit_disk",
     "named_disks",
     "open_volume",
     "own_disk",

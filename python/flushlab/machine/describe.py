@@ -11,7 +11,7 @@ import msgspec
 
 from flushlab.machine.cgroup import cpu_quota, group_of_self, memory_bytes, thread_headroom, usable_cpus
 from flushlab.machine.mounts import file_system_of
-from flushlab.record import DiskEmulation, DiskLimit, Machine
+from flushlab.record import DiskEmulation, Machine
 
 
 def parse_cpu_model(text: str) -> str:
@@ -46,9 +46,7 @@ def _kernel_threads_left() -> int | None:
     return max(0, most - there)
 
 
-def describe(
-    data_root: Path, disk_limit: DiskLimit | None = None, slow_disk: DiskEmulation | None = None
-) -> Machine:
+def describe(data_root: Path, slow_disk: DiskEmulation | None = None) -> Machine:
     """This machine, with the file system and device under `data_root` (an existing path)."""
     under = file_system_of(data_root)
     return msgspec.structs.replace(
@@ -58,7 +56,6 @@ def describe(
         device=under.device.name if under.device else None,
         scheduler=under.device.scheduler if under.device else None,
         volatile_cache=under.device.volatile_cache if under.device else None,
-        disk_limit=disk_limit,
         slow_disk=slow_disk,
     )
 

@@ -38,7 +38,7 @@ from flushlab.units import counted, parse_size
 _PLAN_KEYS = ("title", "text", "server", "cluster", "blocks", "window", "seed", "floor", "best", "alternate")
 _PLAN_TABLES = ("workload", "base", "factor", "arm", "claim", "requires")
 _BASE_KEYS = ("name", "text", "settings")
-_PLACE_KEYS = ("data_root", "file_system", "record_size", "disk_iops", "disk")
+_PLACE_KEYS = ("data_root", "file_system", "record_size", "disk")
 _FACTOR_KEYS = ("name", "text", "settings", "defaults", "instead", "workload")
 _ARM_KEYS = (*_FACTOR_KEYS, "on", *_PLACE_KEYS)
 _RATIOS = ("expected", "at_least", "at_most")
@@ -57,7 +57,6 @@ _BLOCKS = (2, MOST_BLOCKS)
 _SECONDS = 86_400
 _SEED = 2**63 - 1
 _NODES = (2, 9)
-_IOPS = 10_000_000
 _SMALLEST_RECORD = 512
 
 
@@ -230,12 +229,11 @@ class _Parser:
             data_root=self._data_root(table),
             file_system=table.text("file_system") or None,
             record_size=self._record_size(table),
-            disk_iops=table.whole("disk_iops", 0, 1, _IOPS) if "disk_iops" in table else None,
             disk=table.text("disk") or None,
         )
-        place = arm.data_root or arm.disk_iops or arm.disk
+        place = arm.data_root or arm.disk
         if not (arm.settings or arm.defaults or arm.workload != SAME_WORKLOAD or place):
-            hint = "give it settings, defaults, workload, data_root, disk_iops or disk"
+            hint = "give it settings, defaults, workload, data_root or disk"
             raise self._file.error(table.node, f"the arm {name} changes nothing", hint)
         return arm
 

@@ -43,7 +43,6 @@ class ArmPlan(msgspec.Struct, frozen=True, kw_only=True):
         data_root: where its data directory lies; `${NAME}` takes an environment variable.
         file_system: what that place must be, like `zfs`; else the arm is skipped with the reason.
         record_size: bytes that its file system must write as one record.
-        disk_iops: writes/s that its disk is limited to.
         disk: a disk of its own, as slow as this one, such as `gp3`.
         place: of its table among the plan's `positions`.
     """
@@ -58,7 +57,6 @@ class ArmPlan(msgspec.Struct, frozen=True, kw_only=True):
     data_root: str | None = None
     file_system: str | None = None
     record_size: int | None = None
-    disk_iops: int | None = None
     disk: str | None = None
     place: str = ""
 

@@ -46,7 +46,7 @@ def reap_record(record: RunRecord) -> list[Path]:
         Folders of its that are not marked as its own; they were left as they are.
 
     Raises:
-        OSError: a folder or the control group of a kept server could not be removed; the record stays.
+        OSError: a folder could not be removed; the record stays.
     """
     if record.is_here:
         if record.guard is not None and not wait_for_end(record.guard, _GUARD_S):  # it may be at this work
@@ -62,17 +62,7 @@ def reap_record(record: RunRecord) -> list[Path]:
         if not ownership.remove(folder, token=record.token):
             spared.append(Path(folder))
 
-    def remove_group(group: str) -> None:
-        with suppress(FileNotFoundError):
-            Path(group).rmdir()
-
-    groups = [record.cgroup] if record.cgroup else []
-    undo_all(
-        [
-            *(partial(remove, folder) for folder in record.folders),
-            *(partial(remove_group, one) for one in groups),
-        ]
-    )
+    undo_all(partial(remove, folder) for folder in record.folders)
     run_record.remove(record.name)
     return spared
 

@@ -46,7 +46,6 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         server: the server's process, once there is one.
         folders: directories that are made for it and go with it.
         mounts: places below these folders where something may be mounted, which goes before them.
-        cgroup: a control group that goes with it once no process is in it; empty for none.
         goes_with: name of the record that a kept one goes with: the disk of a sandbox; empty for none.
         token: in the folders' marks; empty in records of flushlab 0.1, whose folders had none.
     """
@@ -60,7 +59,6 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     server: ProcessIdentity | None = None
     folders: tuple[str, ...]
     mounts: tuple[str, ...] = ()
-    cgroup: str = ""
     goes_with: str = ""
     token: str = ""
 

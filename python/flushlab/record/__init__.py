@@ -88,7 +88,6 @@ from flushlab.record.load import (
 )
 from flushlab.record.machine import (
     DiskEmulation as DiskEmulation,
-    DiskLimit as DiskLimit,
     DiskProfile as DiskProfile,
     Failure as Failure,
     Machine as Machine,

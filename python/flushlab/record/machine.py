@@ -74,23 +74,6 @@ class DiskEmulation(msgspec.Struct, frozen=True, kw_only=True):
     fastest_sync_us_p50: float
 
 
-class DiskLimit(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit on the data root's device.
-
-    Attributes:
-        write_iops: the limit that was asked for, in writes/s.
-        measured_write_iops: 4 KiB direct writes/s, one after the other, that the limited disk really gave.
-        way: `cgroup-v1` or `cgroup-v2`.
-        measured_syncs_per_s: 4 KiB overwrites each followed by fdatasync; about half of the former on a disk
-            with a volatile cache, where the flush is an operation of its own.
-    """
-
-    write_iops: int
-    measured_write_iops: float
-    way: str
-    measured_syncs_per_s: float | None = None
-
-
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """The machine that flushlab ran on.
 
@@ -105,7 +88,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         device: block device of the data root, or None.
         scheduler: I/O scheduler of that device, or None.
         volatile_cache: the device reports a volatile write cache; None if unknown.
-        disk_limit: the limit in force, or None.
         slow_disk: the disk that was emulated, or None.
     """
 
@@ -118,7 +100,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     device: str | None = None
     scheduler: str | None = None
     volatile_cache: bool | None = None
-    disk_limit: DiskLimit | None = None
     slow_disk: DiskEmulation | None = None
 
 

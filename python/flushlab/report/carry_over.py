@@ -59,8 +59,7 @@ def _lines(facts: CampaignFacts, servers: Sequence[ServerIdentity]) -> Iterator[
         return
     known = sizes(facts)
     like = f" and {' : '.join(known)} is about {' : '.join(known.values())}" if known else ""
-    limit = facts.machine.disk_limit
-    disk = f"does about {limit.write_iops} writes/s" if limit else "syncs about as fast as this one"
+    disk = "syncs about as fast as this one"
     if (slow := facts.machine.slow_disk) is not None:
         disk = f"takes about {format_latency(slow.measured_sync_us_p50)} for a sync"
     if facts.server.nodes > 1:

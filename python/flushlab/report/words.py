@@ -42,8 +42,6 @@ def places(arm: ArmFacts) -> Iterator[str]:
     """The arm's own folder and disk."""
     if arm.data_root is not None:
         yield f"data in {arm.data_root}"
-    if arm.disk_iops is not None:
-        yield f"disk of {arm.disk_iops} writes/s"
     if arm.disk is not None:
         yield f"emulated disk: {arm.disk}"
 

@@ -67,12 +67,12 @@ def sandbox(*, kept: bool = False, progress: Progress = silent, **given: Any) ->
     """
     spec = build(StartSpec, given)
     if is_kept(spec.server):
-        for flag in (one for one, given in (("--disk", spec.disk), ("--disk-iops", spec.disk_iops)) if given):
-            raise UsageError(f"{spec.server} is already running, on its own disk", hint=f"remove {flag}")
+        if spec.disk is not None:
+            raise UsageError(f"{spec.server} is already running, on its own disk", hint="remove --disk")
         return attach(spec.server)
     if spec.name is not None:
         require_unused(spec.name)
-    profile = own_disk(spec.disk_iops, spec.disk)
+    profile = own_disk(spec.disk)
     if profile is not None:
         require_fault_disk()
     basedir = Path(spec.basedir) if spec.basedir else None

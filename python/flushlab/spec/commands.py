@@ -21,7 +21,6 @@ LOOPBACK = "127.0.0.1"
 
 _BaseDir = fields(ServerSpec)["basedir"].option
 _Disk = fields(StorageSpec)["disk"].option
-_DiskIops = fields(StorageSpec)["disk_iops"].option
 _DataRoot = fields(StorageSpec)["data_root"].option
 _Settings = Option("A setting, NAME=VALUE; repeatable.", flag="set")
 _Compared = {"needs": "compare", "hint": "add --compare"}
@@ -40,9 +39,6 @@ class StartSpec(Spec, frozen=True, kw_only=True):
     settings: Annotated[Mapping[str, Value], _Settings] = {}
     data_root: Annotated[str | None, _DataRoot] = None
     disk: Annotated[str | None, _Disk] = None
-    disk_iops: Annotated[
-        int | None, Option("The same as --disk iops=N: at most N writes/s (root).", least=1, panel=DATA)
-    ] = None
     cluster: Annotated[int | None, fields(ServerSpec)["cluster"].option] = None
     port: Annotated[int | None, Option("Port on 127.0.0.1; default: a free one.", least=1, most=65535)] = None
 
@@ -159,7 +155,6 @@ class SuiteSpec(Spec, frozen=True, kw_only=True):
     blocks: Annotated[
         int, Option("How many times --compare runs both.", least=1, most=20, panel=SURE, **_Compared)
     ] = 1
-    disk_iops: Annotated[int | None, structs.replace(_DiskIops, **_Compared)] = None
     disk: Annotated[str | None, structs.replace(_Disk, **_Compared)] = None
 
 

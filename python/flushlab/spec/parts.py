@@ -142,10 +142,6 @@ class StorageSpec(Spec, frozen=True, kw_only=True):
     panel: ClassVar[Panel] = DATA
 
     data_root: Annotated[str | None, Option("Where to put data directories.", path=True, started=True)] = None
-    disk_iops: Annotated[
-        int | None,
-        Option("Limit the disk to this many writes/s (root).", least=1, started=True, rare=True),
-    ] = None
     disk: Annotated[
         str | None,
         Option(

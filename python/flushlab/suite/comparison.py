@@ -136,7 +136,7 @@ def _run_stock(request: SuiteRequest, volume: Volume) -> Side:
     with Sandbox.start(
         request.build,
         settings=request.settings,
-        data=DataDirectory(volume.data_root, disk_limit=volume.disk_limit),
+        data=DataDirectory(volume.data_root),
         instance=Instance(password=request.password),
         startup=Startup(sql=[create_database(request.database, request.characters)]),
     ) as sandbox:

@@ -22,7 +22,7 @@ from typing import ClassVar, Self
 import msgspec
 
 from flushlab.build.build import Build
-from flushlab.datadir import DataRoot, LimitedDisk, SlowDisk, Snapshot, Volume
+from flushlab.datadir import DataRoot, SlowDisk, Snapshot, Volume
 from flushlab.errors import FlushlabError, MeasurementError, ServerError
 from flushlab.record import Arm, Stage, Trial, Value
 from flushlab.server import DataDirectory, Instance, Sandbox
@@ -169,7 +169,6 @@ class TrialRunner(ArmRunner):
         build: the server.
         preparation: makes and finds the snapshot that an arm starts from.
         data_root: where its data directory lies.
-        disk_limit: of the disk, or None.
         slow_disk: that the data root lies on, or None; each node of a cluster has one of its own.
         arguments: of the server, alike for every arm.
         nodes: of the Galera cluster that every trial starts; 1: a server alone.
@@ -182,7 +181,6 @@ class TrialRunner(ArmRunner):
     build: Build
     preparation: Preparation
     data_root: DataRoot
-    disk_limit: LimitedDisk | None = None
     slow_disk: SlowDisk | None = None
     arguments: tuple[str, ...] = ()
     nodes: int = 1
@@ -194,9 +192,7 @@ class TrialRunner(ArmRunner):
         same = super().with_arm(workload, timing, None)
         if volume is None:
             return same
-        return replace(
-            same, data_root=volume.data_root, disk_limit=volume.disk_limit, slow_disk=volume.slow_disk
-        )
+        return replace(same, data_root=volume.data_root, slow_disk=volume.slow_disk)
 
     def load(self, settings: Mapping[str, Value]) -> None:
         self.preparation.load(settings)
@@ -264,9 +260,7 @@ class TrialRunner(ArmRunner):
             size=self.nodes,
             settings=arm.settings,
             arguments=self.arguments,
-            data=DataDirectory(
-                self.data_root, snapshot=snapshot, disk_limit=self.disk_limit, slow_disk=self.slow_disk
-            ),
+            data=DataDirectory(self.data_root, snapshot=snapshot, slow_disk=self.slow_disk),
             latency_s=self.latency_s,
             progress=self.progress,
         )
@@ -277,7 +271,7 @@ class TrialRunner(ArmRunner):
             self.build,
             settings=arm.settings,
             arguments=self.arguments,
-            data=DataDirectory(self.data_root, snapshot=snapshot, disk_limit=self.disk_limit),
+            data=DataDirectory(self.data_root, snapshot=snapshot),
             instance=Instance(clients=self.clients),
         )
 

@@ -12,6 +12,8 @@ from flushlab.campaign import series
 from flushlab.campaign.objective import objective_of_plan
 from flushlab.campaign.request import SeriesRequest
 from flushlab.campaign.series import ArmRunners, _require_same_tables
+from flushlab.campaign.volumes import Volumes
+from flushlab.datadir import Volume
 from flushlab.errors import UsageError
 from flushlab.plan.parse import parse_plan
 from flushlab.spec.parts import StorageSpec, WorkloadSpec
@@ -126,9 +128,10 @@ def test_commands_are_compared_with_each_other(decided: list[Any]) -> None:
     assert slugs(request) == []
 
 
-def test_a_place_of_its_own_is_an_arms(decided: list[Any]) -> None:
-    (arm,) = compared(decided, "base", "slow: --disk-iops 100").arms
-    assert (arm.disk_iops, arm.workload_changes) == (100, {})
+def test_a_place_of_its_own_is_an_arms(decided: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Volumes, "_made", lambda _, root, __: Volume(root))
+    (arm,) = compared(decided, "base", "slow: --disk iops=100").arms
+    assert (arm.disk, arm.workload_changes) == ("iops=100", {})
 
 
 @pytest.mark.parametrize(
@@ -139,7 +142,7 @@ def test_a_place_of_its_own_is_an_arms(decided: list[Any]) -> None:
         (["base", "--workload upset"], {}, "there is no workload 'upset'"),
         (["base", "--workload upsert"], {"timeout": 3.0}, "takes no --timeout"),
         (["base", "--workload upsert --skip-trx"], {}, "the workload upsert takes no skip_trx"),
-        (["slow: --disk-iops 100", "base"], {}, "'slow' is what the others are compared with"),
+        (["slow: --disk iops=100", "base"], {}, "'slow' is what the others are compared with"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(

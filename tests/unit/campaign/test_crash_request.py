@@ -43,7 +43,6 @@ def test_what_is_out_of_range_is_refused_as_it_was_typed(
         ({"tear": 0}, "--tear needs a disk of its own"),
         ({"dropped_flushes": 3}, "--dropped-flushes needs a disk of its own"),
         ({"disk_size": 2048}, "--disk-size needs a disk of its own"),
-        ({"disk_iops": 120}, "--disk-iops needs a disk of its own"),
         ({"disk": "gp3"}, "--disk needs a disk of its own"),
         ({"save_recording": "/records"}, "--save-recording needs a disk of its own"),
     ],

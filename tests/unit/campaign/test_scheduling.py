@@ -207,7 +207,6 @@ def test_a_short_measurement_is_tuned_side_by_side_in_five_minutes() -> None:
         ({"fresh": True}, ""),
         ({"minutes": 90.0}, "some candidates take effect later, in background work"),
         ({"workload": "command: true", "minutes": 20.0}, "command cannot be paused"),
-        ({"disk_iops": 120}, "waiting servers would write beyond the disk's limit"),
         ({"disk": "gp3"}, "waiting servers would write beyond the disk's limit"),
     ],
 )
@@ -336,8 +335,8 @@ settings = { innodb_flush_method = "fsync" }
 
 
 def test_nodes_with_a_slow_disk_each_may_alternate(tmp_path: Path) -> None:
-    assert not planned(tmp_path, FLUSH, disk_iops=500).interleaved
-    assert planned(tmp_path, FLUSH, disk_iops=500, cluster=3).interleaved
+    assert not planned(tmp_path, FLUSH, disk="iops=500").interleaved
+    assert planned(tmp_path, FLUSH, disk="iops=500", cluster=3).interleaved
 
 
 def test_a_tuning_whose_candidates_are_dynamic_needs_one_cluster(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,40 +8,8 @@ import pytest
 from flushlab.build import Progress
 from flushlab.campaign.volumes import Volumes, expanded, mismatch
 from flushlab.datadir import DataRoot, SlowDisk, Volume, parse_disk
-from flushlab.datadir.disk_limit import LimitedDisk
 from flushlab.errors import HarnessError, StorageError
-from flushlab.record import DiskEmulation, DiskLimit, DiskProfile, Storage
-
-
-class Limit:
-    """Stands for a limited disk."""
-
-    def __init__(self, root: DataRoot, write_iops: int) -> None:
-        self.root = root
-        self.record = DiskLimit(write_iops=write_iops, measured_write_iops=float(write_iops), way="test")
-        self.lifted = False
-
-    def __enter__(self) -> Limit:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.lifted = True
-
-
-@pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[Limit]:
-    limits: list[Limit] = []
-
-    def limit_disk(root: DataRoot, write_iops: int) -> Limit:
-        limits.append(Limit(root, write_iops))
-        return limits[-1]
-
-    def opened(path: Path) -> DataRoot:
-        return DataRoot(path=path, storage=Storage(in_memory=path.name == "memory"))
-
-    monkeypatch.setattr("flushlab.datadir.volume.limit_disk", limit_disk)
-    monkeypatch.setattr(DataRoot, "open", staticmethod(opened))
-    return limits
+from flushlab.record import DiskEmulation, DiskProfile, Storage
 
 
 class Slow:
@@ -49,6 +17,7 @@ class Slow:
 
     def __init__(self, below: DataRoot, profile: DiskProfile) -> None:
         self.below, self.profile = below, profile
+        self.closed = False
         self.record = DiskEmulation(
             profile=profile,
             asked_sync_us_p50=0,
@@ -64,44 +33,62 @@ class Slow:
     def open(self, _progress: Progress) -> Slow:
         return self
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.closed = True
 
 
 @pytest.fixture
-def slow(tmp_path: Path, made: list[Limit], monkeypatch: pytest.MonkeyPatch) -> Volume:
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Slow]:
+    disks: list[Slow] = []
+
+    def slow(root: DataRoot, profile: DiskProfile) -> Slow:
+        disks.append(Slow(root, profile))
+        return disks[-1]
+
+    def opened(path: Path) -> DataRoot:
+        return DataRoot(path=path, storage=Storage(in_memory=path.name == "memory"))
+
+    monkeypatch.setattr("flushlab.datadir.volume.SlowDisk", slow)
+    monkeypatch.setattr(DataRoot, "open", staticmethod(opened))
+    return disks
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Volume:
     """A base on a disk of its own."""
-    monkeypatch.setattr("flushlab.datadir.volume.SlowDisk", Slow)
     disk = Slow(root(tmp_path, "base"), parse_disk("gp3"))
     return Volume(disk.data_root, slow_disk=cast(SlowDisk, disk))
 
 
-def opened(volumes: Volumes, data_root: str | None, disk_iops: int | None, disk: str | None = None) -> Volume:
+def opened(volumes: Volumes, data_root: str | None, disk: str | None = None) -> Volume:
     """The volume of an arm that has a place of its own."""
-    volume = volumes.open(data_root, disk_iops, disk)
+    volume = volumes.open(data_root, disk)
     assert volume is not None
     return volume
 
 
+@pytest.mark.usefixtures("made")
 def test_an_arms_own_disk_is_made_where_the_bases_is_and_replaces_it(tmp_path: Path, slow: Volume) -> None:
     with Volumes(slow) as volumes:
-        arm = opened(volumes, None, None, "7200rpm")
-        assert volumes.open(None, None, "7200rpm") is arm
+        arm = opened(volumes, None, "7200rpm")
     assert arm.slow_disk is not None
     assert (arm.slow_disk.profile.name, arm.below.path) == ("7200rpm", tmp_path / "base")
 
 
-def test_an_arm_in_another_place_has_a_disk_as_slow_as_the_bases(
-    tmp_path: Path, slow: Volume, made: list[Limit]
-) -> None:
+@pytest.mark.usefixtures("made")
+def test_an_arm_in_another_place_has_a_disk_as_slow_as_the_bases(tmp_path: Path, slow: Volume) -> None:
     root(tmp_path, "other")
-    root(tmp_path, "memory")
     with Volumes(slow) as volumes:
-        arm = opened(volumes, str(tmp_path / "other"), None)
-        limited = opened(volumes, None, 120)
-        assert opened(volumes, str(tmp_path / "memory"), None).slow_disk is None
+        arm = opened(volumes, str(tmp_path / "other"))
     assert arm.slow_disk is not None
     assert (arm.slow_disk.profile.name, arm.below.path) == ("gp3", tmp_path / "other")
-    assert (limited.slow_disk, made[0].root.path) == (None, tmp_path / "base")
+
+
+def test_memory_has_no_disk_to_make_slow(tmp_path: Path, slow: Volume, made: list[Slow]) -> None:
+    root(tmp_path, "memory")
+    with Volumes(slow) as volumes:
+        assert opened(volumes, str(tmp_path / "memory")).slow_disk is None
+    assert made == []
 
 
 def root(tmp_path: Path, name: str) -> DataRoot:
@@ -110,56 +97,37 @@ def root(tmp_path: Path, name: str) -> DataRoot:
     return DataRoot(path=folder, storage=Storage(filesystem="ext4", in_memory=name == "memory"))
 
 
-def test_an_arm_without_a_place_runs_where_the_base_runs(tmp_path: Path, made: list[Limit]) -> None:
-    base = Volume(root(tmp_path, "base"), None)
-    with Volumes(base) as volumes:
+def test_an_arm_without_a_place_runs_where_the_base_runs(slow: Volume, made: list[Slow]) -> None:
+    with Volumes(slow) as volumes:
         assert volumes.open(None, None) is None
     assert made == []
 
 
-def test_a_limit_of_its_own_is_made_once_and_lifted_at_the_end(tmp_path: Path, made: list[Limit]) -> None:
-    with Volumes(Volume(root(tmp_path, "base"), None)) as volumes:
-        first, second = opened(volumes, None, 120), opened(volumes, None, 120)
+def test_a_disk_of_its_own_is_made_once_and_removed_at_the_end(tmp_path: Path, made: list[Slow]) -> None:
+    with Volumes(Volume(root(tmp_path, "base"))) as volumes:
+        first, second = opened(volumes, None, "iops=120"), opened(volumes, None, "iops=120")
         assert first is second
-        assert first.data_root.path == tmp_path / "base"
-        assert [limit.record.write_iops for limit in made] == [120]
-        assert not made[0].lifted
-    assert made[0].lifted
-
-
-def test_a_disk_of_its_own_is_as_slow_as_the_bases(tmp_path: Path, made: list[Limit]) -> None:
-    limited = Limit(root(tmp_path, "base"), 120)
-    root(tmp_path, "other")
-    with Volumes(Volume(root(tmp_path, "base"), cast(LimitedDisk, limited))) as volumes:
-        volume = opened(volumes, str(tmp_path / "other"), None)
-    assert volume.disk_limit is not None
-    assert (volume.disk_limit.record.write_iops, made[0].root.path) == (120, tmp_path / "other")
-
-
-def test_memory_has_no_disk_to_make_slow(tmp_path: Path, made: list[Limit]) -> None:
-    limited = Limit(root(tmp_path, "base"), 120)
-    root(tmp_path, "memory")
-    with Volumes(Volume(root(tmp_path, "base"), cast(LimitedDisk, limited))) as volumes:
-        assert opened(volumes, str(tmp_path / "memory"), None).disk_limit is None
-    assert made == []
+        assert first.below.path == tmp_path / "base"
+        assert [(disk.profile.iops, disk.closed) for disk in made] == [(120.0, False)]
+    assert made[0].closed
 
 
 def test_a_folder_that_is_not_there_is_an_error_and_is_not_made(tmp_path: Path) -> None:
     with (
-        Volumes(Volume(root(tmp_path, "base"), None)) as volumes,
+        Volumes(Volume(root(tmp_path, "base"))) as volumes,
         pytest.raises(StorageError, match="no folder"),
     ):
         volumes.open(str(tmp_path / "nowhere"), None)
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_limit_that_cannot_be_made_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_root: DataRoot, _write_iops: int) -> Limit:
-        raise HarnessError("no cgroups")
+def test_a_disk_that_cannot_be_made_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_root: DataRoot, _profile: DiskProfile) -> Slow:
+        raise HarnessError("no FUSE")
 
-    monkeypatch.setattr("flushlab.datadir.volume.limit_disk", refuse)
-    with Volumes(Volume(root(tmp_path, "base"), None)) as volumes, pytest.raises(HarnessError):
-        volumes.open(None, 120)
+    monkeypatch.setattr("flushlab.datadir.volume.SlowDisk", refuse)
+    with Volumes(Volume(root(tmp_path, "base"))) as volumes, pytest.raises(HarnessError):
+        volumes.open(None, "iops=120")
 
 
 def test_environment_variables_are_put_in(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from pathlib import Path
 from flushlab.machine import available_memory_bytes, describe, memory_bytes
 from flushlab.machine.cgroup import parse_meminfo
 from flushlab.machine.describe import parse_cpu_model
-from flushlab.record import DiskLimit
 
 
 def test_cpu_model_is_the_kernels_name_for_it() -> None:
@@ -25,10 +24,8 @@ def test_available_memory_is_not_more_than_there_is() -> None:
     assert 0 < available_memory_bytes() <= memory_bytes()
 
 
-def test_description_carries_the_disk_limit_and_the_kernel(tmp_path: Path) -> None:
-    limit = DiskLimit(write_iops=120, measured_write_iops=119.0, way="cgroup-v1")
-    machine = describe(tmp_path, limit)
-    assert machine.disk_limit == limit
+def test_description_has_the_kernel_and_the_file_system(tmp_path: Path) -> None:
+    machine = describe(tmp_path)
     assert machine.kernel == platform.release()
     assert machine.cpu_count >= 1
     assert machine.filesystem not in {"", "unknown"}

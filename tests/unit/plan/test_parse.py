@@ -112,7 +112,7 @@ on = "ours"
 data_root = "${DISK}/x"
 file_system = "zfs"
 record_size = "16K"
-disk_iops = 120
+disk = "gp3"
 
 [[claim]]
 text = "Faster."
@@ -163,7 +163,7 @@ not_values = [1, 0]
             data_root="${DISK}/x",
             file_system="zfs",
             record_size=16384,
-            disk_iops=120,
+            disk="gp3",
         ),
     )
     assert plan.claims == (
@@ -289,9 +289,9 @@ def test_a_command_that_needs_fresh_data_cannot_alternate() -> None:
         (["settings = ['a']"], "2:12", "settings is an array; it takes a table of settings", "{"),
         ([], "0:1", "the arm x changes nothing", "settings, defaults"),
         (["settings = {}"], "0:1", "the arm x changes nothing", "settings, defaults"),
-        (["on = 'b'", "disk_iops = 1"], "2:6", "on refers to 'b', but there is no such arm", "base"),
-        (["on = 'x'", "disk_iops = 1"], "2:6", "on refers to x, which does not come before", "move x up"),
-        (["on = 'bas'", "disk_iops = 1"], "2:6", "on refers to 'bas'", "did you mean base?"),
+        (["on = 'b'", "disk = 'gp3'"], "2:6", "on refers to 'b', but there is no such arm", "base"),
+        (["on = 'x'", "disk = 'gp3'"], "2:6", "on refers to x, which does not come before", "move x up"),
+        (["on = 'bas'", "disk = 'gp3'"], "2:6", "on refers to 'bas'", "did you mean base?"),
         (["defaults = 'sync_binlog'"], "2:12", "defaults is a string; it takes a list", "["),
         (["defaults = [1]"], "2:13", "an item of defaults is an integer", "["),
         (["defaults = ['sync_binlg']"], "2:13", "sync_binlg", "did you mean sync_binlog?"),
@@ -314,11 +314,11 @@ def test_a_command_that_needs_fresh_data_cannot_alternate() -> None:
         (["data_root = '${A'"], "2:13", "data_root is '${A'", "environment variable"),
         (["data_root = '${1A}'"], "2:13", "which is not a path", "environment variable"),
         (["data_root = 1"], "2:13", "data_root is an integer; it takes a string", "quotes"),
-        (["disk_iops = 0"], "2:13", "disk_iops is 0, which is out of range", "1 to"),
-        (["disk_iops = 1", "record_size = '16X'"], "3:15", "'16X' is not a size", "512M"),
-        (["disk_iops = 1", "record_size = 10000"], "3:15", "record_size is 10000", "16384"),
-        (["disk_iops = 1", "record_size = 256"], "3:15", "record_size is 256", "16384"),
-        (["disk_iops = 1", "record_size = true"], "3:15", "record_size is a boolean", "16384"),
+        (["disk = 120"], "2:8", "disk is an integer; it takes a string", "quotes"),
+        (["disk = 'gp3'", "record_size = '16X'"], "3:15", "'16X' is not a size", "512M"),
+        (["disk = 'gp3'", "record_size = 10000"], "3:15", "record_size is 10000", "16384"),
+        (["disk = 'gp3'", "record_size = 256"], "3:15", "record_size is 256", "16384"),
+        (["disk = 'gp3'", "record_size = true"], "3:15", "record_size is a boolean", "16384"),
         (["name = 'y'"], "2:1", "duplicate key", "quotes"),
     ],
 )
@@ -352,7 +352,7 @@ def test_a_second_arm_of_the_same_name_is_refused_where_it_stands() -> None:
 
 
 def test_an_arm_without_a_name_is_told_by_its_number() -> None:
-    place, message, _ = problem(BASE + ARM + "[[arm]]\ndisk_iops = 1\n")
+    place, message, _ = problem(BASE + ARM + "[[arm]]\ndisk = 'gp3'\n")
     assert (place, message) == (f"{AFTER_BASE + 3}:1", "arm 2 needs name")
 
 
@@ -374,7 +374,7 @@ def test_what_an_earlier_arm_sets_can_go_back_to_its_default_in_those_that_build
 
 
 @pytest.mark.parametrize(
-    "line", ["workload = { threads = 1 }", "data_root = '/x'", "file_system = 'zfs'", "disk_iops = 9"]
+    "line", ["workload = { threads = 1 }", "data_root = '/x'", "file_system = 'zfs'", "disk = 'gp3'"]
 )
 def test_what_needs_another_server_cannot_alternate(line: str) -> None:
     text = "alternate = true\n" + arm("settings = { sync_binlog = 0 }", line)

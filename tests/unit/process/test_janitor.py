@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -68,13 +67,8 @@ def test_a_server_that_does_not_end_leaves_no_other_of_a_dead_owner(
     assert (len(asked), len(all_records())) == (2, 1)
 
 
-def test_a_folder_that_cannot_be_removed_leaves_no_other_and_no_control_group(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    remove, group = ownership.remove, tmp_path / "group"
-    group.mkdir()
-    record = msgspec.structs.replace(left_behind(name="a"), cgroup=str(group))
-    second = left_behind(name="b")
+def test_a_folder_that_cannot_be_removed_leaves_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    remove, record, second = ownership.remove, left_behind(name="a"), left_behind(name="b")
     record = msgspec.structs.replace(record, folders=(*record.folders, *second.folders))
     asked: list[str] = []
 
@@ -87,7 +81,7 @@ def test_a_folder_that_cannot_be_removed_leaves_no_other_and_no_control_group(
     monkeypatch.setattr(ownership, "remove", fails)
     with pytest.raises(OSError, match="Input/output error"):
         reap_record(record)
-    assert (len(asked), group.exists()) == (2, False)
+    assert len(asked) == 2
     assert run_record.read("a") is not None
 
 
@@ -111,7 +105,6 @@ def test_mounts_are_taken_off_before_a_folder_goes_and_folders_of_others_are_tol
         left_behind(),
         mounts=(str(it / "mount"),),
         folders=(str(it), str(theirs)),
-        cgroup=str(theirs / "gone"),
     )
     asked: list[tuple[object, ...]] = []
 

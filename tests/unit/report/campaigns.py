@@ -16,7 +16,8 @@ from flushlab.record import (
     Comparison,
     CrashArm,
     CrashRow,
-    DiskLimit,
+    DiskEmulation,
+    DiskProfile,
     FileActivity,
     LoadResult,
     Machine,
@@ -49,8 +50,12 @@ MACHINE = Machine(
     filesystem="ext4",
     device="vda",
     volatile_cache=True,
-    disk_limit=DiskLimit(
-        write_iops=120, measured_write_iops=118.0, way="cgroup-v2", measured_syncs_per_s=60.0
+    slow_disk=DiskEmulation(
+        profile=DiskProfile(name="iops=120", iops=120.0),
+        asked_sync_us_p50=8333.0,
+        measured_sync_us_p50=8340.0,
+        measured_sync_us_p99=8900.0,
+        fastest_sync_us_p50=100.0,
     ),
 )
 SAFE = {

@@ -10,7 +10,7 @@ from flushlab.server import DataDirectory, Sandbox, start
 from tests.unit.builds import MARIADB
 
 
-def test_a_limit_on_writes_is_a_disk_of_its_own_that_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_disk_is_the_servers_own_and_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
     profiles: list[DiskProfile] = []
 
     def stop(*_: object, data: DataDirectory, **__: object) -> None:
@@ -22,13 +22,11 @@ def test_a_limit_on_writes_is_a_disk_of_its_own_that_lasts(monkeypatch: pytest.M
     monkeypatch.setattr(start, "find_build", lambda *_, **__: MARIADB)
     monkeypatch.setattr(Sandbox, "start", stop)
     with pytest.raises(KeyboardInterrupt):
-        start.sandbox(disk_iops=120)
+        start.sandbox(disk="iops=120")
     assert [(profile.name, profile.iops) for profile in profiles] == [("iops=120", 120.0)]
 
 
-def test_a_limit_on_writes_goes_with_no_other_disk_and_no_server_that_runs() -> None:
-    with pytest.raises(UsageError, match="--disk and --disk-iops cannot be combined"):
-        start.sandbox(disk="gp3", disk_iops=120)
+def test_a_slow_disk_goes_with_no_server_that_runs() -> None:
     with pytest.raises(UsageError, match="already running, on its own disk") as told:
-        start.sandbox(server="sandbox:one", disk_iops=120)
-    assert told.value.hint == "remove --disk-iops"
+        start.sandbox(server="sandbox:one", disk="gp3")
+    assert told.value.hint == "remove --disk"

@@ -28,7 +28,7 @@ def facts_of(
     campaign: str = "",
 ) -> CrashFacts:
     """What crashed, and what became of it; the campaign's id is empty if it is not stored."""
-    on_disk, disk = spec.failure != "process", own_disk(spec.storage.disk_iops, spec.storage.disk)
+    on_disk, disk = spec.failure != "process", own_disk(spec.storage.disk)
     return CrashFacts(
         server=server,
         workload=without_passwords(spec.workload.name),

@@ -135,7 +135,7 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
             fs=self.spec.fs,
             size=self.disk_bytes,
             folder=self.target.volume.data_root.path,
-            emulate=own_disk(self.spec.storage.disk_iops, self.spec.storage.disk),
+            emulate=own_disk(self.spec.storage.disk),
         )
 
     def which_of(self, arm: CrashArm) -> NodesKind:

@@ -24,7 +24,7 @@ FAILURES: Mapping[CrashKind, durability.Failure] = {
     "full": "power_loss",
 }
 """What the durability model calls them."""
-OF_DISKS = ("fs", "tear", "dropped_flushes", "disk_size", "disk", "disk_iops", "save_recording")
+OF_DISKS = ("fs", "tear", "dropped_flushes", "disk_size", "disk", "save_recording")
 """What is asked of a disk of its own."""
 MOST_CRASHES = 100_000
 """Of each configuration."""

@@ -15,11 +15,6 @@ class Placed(Protocol):
         """As `StorageSpec`."""
         ...
 
-    @property
-    def disk_iops(self) -> int | None:
-        """As `StorageSpec`."""
-        ...
-
 
 def root_for(server: ServerSpec | ServersSpec, *placed: Placed) -> str:
     """What of a campaign needs root, in words; empty if nothing does.
@@ -30,6 +25,4 @@ def root_for(server: ServerSpec | ServersSpec, *placed: Placed) -> str:
     """
     if any(one.disk is not None for one in placed):
         return "a slow disk"
-    if any(one.disk_iops is not None for one in placed):
-        return "a limited disk"
     return "a network latency" if server.network_latency is not None else ""

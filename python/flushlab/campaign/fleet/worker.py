@@ -30,7 +30,7 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
         flushlab: version.
         cpu_count: processors that a process can keep busy.
         memory_bytes: that processes may use.
-        is_root: whether disks can be limited and made slow.
+        is_root: whether disks can be made slow.
         now_s: Unix time.
     """
 

@@ -53,7 +53,7 @@ class ClusterPool(SandboxPool):
             servers = BESIDE_MOST * min(found.servers, 1)
         return Capacity(servers) if servers >= 2 else Capacity(0, found.why)
 
-    def _why_never(self, *limits: object) -> str:
+    def _why_never(self, *disks: str | None) -> str:
         """Nothing: only one cluster writes at a time, and each node has a disk of its own."""
         return ""
 

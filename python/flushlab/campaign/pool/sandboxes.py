@@ -78,8 +78,8 @@ from flushlab.workload.engine_options import EngineOptions, seeded
 
 _SPARE_CONNECTIONS = 50
 _DEFAULT_MAX_CONNECTIONS = 151
-LIMITED_DISK = "waiting servers would write beyond the disk's limit"
-"""With one limit for all they take writes from the one that is driven; with one for each they have theirs for
+SLOW_DISK = "waiting servers would write beyond the disk's limit"
+"""With one disk for all they take writes from the one that is driven; with one for each they have theirs for
 nothing while they wait."""
 
 
@@ -92,7 +92,7 @@ class SandboxPool(ServerPool):
         volume: where data directories go.
         nodes: of each server; a server alone has 1.
         latency_s: between nodes, there and back; 0: as on loopback.
-        dry_run: servers that would be started: nothing is fetched, made or limited.
+        dry_run: servers that would be started: nothing is fetched or made.
         fleet: machines that the trials run on; None: this one.
         clients: machines that load the servers; None: this one.
         signs: what the user's files say about servers.
@@ -254,7 +254,7 @@ class SandboxPool(ServerPool):
         storage = request.spec.storage
         if any(workload.slice_s is None for workload in workloads):
             return Capacity(0, f"{request.workload.split(':')[0]} cannot be paused")
-        if why := self._why_never(storage.disk_iops, storage.disk):
+        if why := self._why_never(storage.disk):
             return Capacity(0, why)
         if request.steady_state:
             return Capacity(0, "some candidates take effect later, in background work")
@@ -305,9 +305,9 @@ class SandboxPool(ServerPool):
         )
         return (*kept_running, alone)
 
-    def _why_never(self, *limits: object) -> str:
-        """Why no servers run side by side on a disk with these limits; empty if they can."""
-        return LIMITED_DISK if any(one is not None for one in limits) else ""
+    def _why_never(self, *disks: str | None) -> str:
+        """Why no servers run side by side on these slow disks; empty if they can."""
+        return SLOW_DISK if any(one is not None for one in disks) else ""
 
     def _why_fresh(
         self,
@@ -322,7 +322,7 @@ class SandboxPool(ServerPool):
             cannot = request.base if base.slice_s is None else arm
             return f"{cannot.workload.name.split(':')[0]} cannot be paused"
         storage = request.spec.storage
-        if why := self._why_never(storage.disk_iops, storage.disk, arm.disk_iops, arm.disk):
+        if why := self._why_never(storage.disk, arm.disk):
             return why
         pool = number_of(Configuration(request.base.settings, self.identity), "innodb_buffer_pool_size")
         fits = data_bytes is not None and data_bytes < pool
@@ -386,7 +386,6 @@ class SandboxPool(ServerPool):
             progress=progress,
             preparation=preparation,
             data_root=volume.data_root,
-            disk_limit=volume.disk_limit,
             slow_disk=volume.slow_disk,
             outlast_redo=asked.outlast_redo,
             arguments=asked.launch.arguments,

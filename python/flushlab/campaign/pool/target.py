@@ -183,7 +183,7 @@ class NewServers:
 
     @contextmanager
     def look(self, progress: Progress) -> Iterator[SandboxPool]:
-        """The servers in a dry run: nothing is fetched, made, limited or cleaned up."""
+        """The servers in a dry run: nothing is fetched, made or cleaned up."""
         self._tell_if_alone(progress)
         build = find_build(self.server.build, basedir=_path(self.server.basedir), get=False)
         root = paper_root(_path(self.storage.data_root) or home_path() / "run")
@@ -373,7 +373,7 @@ def open_servers(
     if server.latency_s is not None:
         require_network(server.latency_s)
     kind = SandboxPool if nodes == 1 else ClusterPool
-    with open_volume(_path(storage.data_root), storage.disk_iops, storage.disk, progress) as volume:
+    with open_volume(_path(storage.data_root), storage.disk, progress) as volume:
         pool = kind(build, volume, nodes, server.latency_s or 0.0, signs=signs)
         pool.tell_caveats(progress)
         yield pool

@@ -64,10 +64,6 @@ def _known(facts: CampaignFacts) -> Iterator[tuple[str, str]]:
     caches = {True: "volatile write cache", False: "no volatile write cache", None: ""}
     parts = (found.device, found.scheduler, caches[found.volatile_cache])
     yield "device", ", ".join(part for part in parts if part)
-    if (limit := found.disk_limit) is not None:
-        syncs = f", {limit.measured_syncs_per_s:.0f} synced" if limit.measured_syncs_per_s else ""
-        gave = f"{limit.measured_write_iops:.0f} measured{syncs}"
-        yield "disk limit", f"{limit.write_iops} writes/s requested, {gave} ({limit.way})"
     if (slow := found.slow_disk) is not None:
         yield "emulated disk", disk_words(slow)
     if (others := facts.others) is not None:

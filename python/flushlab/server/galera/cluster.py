@@ -95,7 +95,7 @@ class Cluster(NodeGroup[Sandbox]):
             settings: of every node.
             arguments: last words of every command line.
             data: of every node; the snapshot is a single server's, as for `Sandbox.start`. Each node gets a
-                disk limit or a slow disk of its own, which ends with the cluster.
+                slow disk of its own, which ends with the cluster.
             instance: the cluster's name and account; without a port.
             latency_s: round-trip time in seconds from node to node. Above 0, each node has a network of its
                 own, and flushlab reaches it by its unix socket alone; 0: the nodes are on loopback.
@@ -167,8 +167,6 @@ class Cluster(NodeGroup[Sandbox]):
             along = Undo()
             undo.callback(along.close)
             network = along.enter_context(EmulatedNetwork(latency_s)) if latency_s else None
-            limit = data.disk_limit
-            limits = [along.enter_context(limit.another(data.root)) if limit else None for _ in range(size)]
             ends = [network.end(number) if network else None for number in range(1, size + 1)]
             taken = [member.address for member in _kept_members()]
             places = tuple(
@@ -176,12 +174,12 @@ class Cluster(NodeGroup[Sandbox]):
             ) or free_places(size, taken)
             nodes: list[Sandbox] = []
             roots = data.node_roots or [data.root] * size
-            for number, (root, own_limit, end) in enumerate(zip(roots, limits, ends, strict=True), 1):
+            for number, (root, end) in enumerate(zip(roots, ends, strict=True), 1):
                 membership = Membership(cluster=name, number=number, places=places, galera=galera)
                 settle = data.settle and number == size
                 of_node = replace(
                     of_nodes,
-                    data=replace(data, root=root, disk_limit=own_limit, settle=settle),
+                    data=replace(data, root=root, settle=settle),
                     node=Node(membership=membership, view=view, link=end),
                 )
                 nodes.append(Sandbox.begin(of_node, progress))

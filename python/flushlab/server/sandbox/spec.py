@@ -16,7 +16,7 @@ from flushlab.record import DiskProfile, Value
 from flushlab.server.clients import Clients
 
 if TYPE_CHECKING:
-    from flushlab.datadir import LimitedDisk, Snapshot, Snapshots
+    from flushlab.datadir import Snapshot, Snapshots
     from flushlab.server.sandbox.grastate import View
     from flushlab.server.sandbox.membership import Membership
 
@@ -26,10 +26,10 @@ that dies is noticed at once."""
 
 
 class AttachesProcess(Protocol):
-    """A limit on processes: takes one in before the server is executed."""
+    """Takes a process in before the server is executed."""
 
     def attach(self, pid: int) -> None:
-        """Limits the process and everything that it starts."""
+        """Takes in the process and everything that it starts."""
         ...
 
 
@@ -45,7 +45,6 @@ class DataDirectory:
         settle: write the copy of `snapshot` out to the device before the start, so that every trial starts
             alike; without, the start is faster and the page cache warm.
         adopt: an existing data directory below the root, moved into the sandbox instead of a copy.
-        disk_limit: limit on the disk; the server's process is attached before it is executed.
         slow_disk: model of a disk of the sandbox's own, made below the model's data root and removed with the
             sandbox.
     """
@@ -56,7 +55,6 @@ class DataDirectory:
     snapshots: Snapshots | None = None
     settle: bool = True
     adopt: Path | None = None
-    disk_limit: LimitedDisk | None = None
     slow_disk: SlowDisk | None = None
 
     @classmethod

@@ -71,6 +71,7 @@ class Start:
             accounts = f"SET SESSION wsrep_on = OFF;\n{accounts}"  # every node makes them for itself
         connects = membership is not None or self.spec.instance.connects
         network: Network = "own" if self._has_own_network else "host" if connects else "none"
+        link = self.spec.node.link if self.spec.node else None
         sql = self.spec.startup.sql
         account.write_secret(paths.init_file, accounts + "".join(f"{one};\n" for one in sql), user)
         return guard.spawn(
@@ -89,18 +90,13 @@ class Start:
                 "TMPDIR": str(paths.temporary),
             },
             reach=Reach(paths.of_server, network),
-            before_exec=self._attach,
+            before_exec=link.attach if link else None,
             outlives_guard=self.spec.instance.kept,
         )
 
     @property
     def _has_own_network(self) -> bool:
         return self._membership is not None and self._membership.place.own_network
-
-    def _attach(self, pid: int) -> None:
-        for one in (self.spec.data.disk_limit, self.spec.node.link if self.spec.node else None):
-            if one is not None:
-                one.attach(pid)
 
     def await_ready(self, process: ServerProcess, log_start: int, identify: Callable[[], None]) -> None:
         """Waits until queries are answered over both ways in; `identify` asks the last one.

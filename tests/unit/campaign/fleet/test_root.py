@@ -15,7 +15,6 @@ ARM = series_request().base
     [
         (ServerSpec(), StorageSpec(), ""),
         (ServerSpec(), StorageSpec(disk="gp3"), "a slow disk"),
-        (ServerSpec(), StorageSpec(disk_iops=300), "a limited disk"),
         (ServerSpec(network_latency="1ms"), StorageSpec(), "a network latency"),
     ],
 )
@@ -24,5 +23,5 @@ def test_what_needs_root_has_words(server: ServerSpec, storage: StorageSpec, wor
 
 
 def test_the_disk_of_an_arm_counts() -> None:
-    arm = msgspec.structs.replace(ARM, disk_iops=300)
-    assert root_for(ServerSpec(), StorageSpec(), ARM, arm) == "a limited disk"
+    arm = msgspec.structs.replace(ARM, disk="iops=300")
+    assert root_for(ServerSpec(), StorageSpec(), ARM, arm) == "a slow disk"

@@ -177,7 +177,7 @@ def test_nodes_do_not_start_where_others_listen_even_if_one_of_them_still_runs(
 
 
 class Begun:
-    """A node that was begun, or the disk limit of one."""
+    """A node that was begun."""
 
     def __init__(self, undone: list[str], name: str, error: Exception | None = None) -> None:
         self.name, self.disk, self.seconds = name, None, {"restore": 0.0}
@@ -203,18 +203,6 @@ class Begun:
         self.close()
 
 
-class Limit:
-    """A disk limit of which there can be so many."""
-
-    def __init__(self, undone: list[str], most: int) -> None:
-        self._undone, self._left = undone, list(range(1, most + 1))
-
-    def another(self, _root: DataRoot) -> Begun:
-        if not self._left:
-            raise HarnessError("the disk cannot be limited once more")
-        return Begun(self._undone, f"limit {self._left.pop(0)}")
-
-
 @pytest.fixture
 def undone(data_of_a_node: None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was undone, of nodes of which the second takes something amiss when it ends."""
@@ -235,35 +223,39 @@ def undone(data_of_a_node: None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def started(root: Path, **how: Any) -> Cluster:
     kept = Instance(kept=how.pop("kept", False))
-    limit: Any = how.pop("disk_limit")
-    data = DataDirectory(DataRoot(path=root, storage=Storage()), snapshots=Snapshots(root), disk_limit=limit)
+    data = DataDirectory(DataRoot(path=root, storage=Storage()), snapshots=Snapshots(root))
     return Cluster.start(MARIADB, data=data, instance=kept, **how)
 
 
-def test_disk_limits_that_were_made_go_if_there_are_not_enough(undone: list[str], tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match="once more"):
-        started(tmp_path, disk_limit=Limit(undone, 2))
-    assert undone == ["limit 2", "limit 1"]
-
-
-def test_addresses_that_are_taken_leave_no_disk_limit(
+def test_addresses_that_are_taken_are_chosen_anew(
     undone: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def taken(*_: object) -> None:
+    tries: list[int] = []
+
+    def taken(size: int, _: object) -> None:
+        tries.append(size)
         raise PortTaken("no loopback addresses are free")
 
     monkeypatch.setattr("flushlab.server.galera.cluster.free_places", taken)
     with pytest.raises(PortTaken):
-        started(tmp_path, size=2, disk_limit=Limit(undone, 9))
-    assert sorted(undone) == [f"limit {number}" for number in range(1, 7)]
+        started(tmp_path, size=2)
+    assert (tries, undone) == ([2, 2, 2], [])
 
 
 def test_all_is_undone_and_the_first_error_raised_if_a_node_does_not_start(
-    undone: list[str], tmp_path: Path
+    undone: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    class Network(Begun):
+        def __init__(self, _latency_s: float) -> None:
+            super().__init__(undone, "network")
+
+        def end(self, number: int) -> SimpleNamespace:
+            return SimpleNamespace(address=f"127.0.0.{number}")
+
+    monkeypatch.setattr("flushlab.server.galera.cluster.EmulatedNetwork", Network)
     with pytest.raises(StartFailed, match="node 3 does not start") as failed:
-        started(tmp_path, disk_limit=Limit(undone, 3))
-    assert undone == ["node 2", "node 1", "limit 3", "limit 2", "limit 1"]
+        started(tmp_path, size=3, latency_s=0.001)
+    assert undone == ["node 2", "node 1", "network"]
     assert failed.value.__notes__ == ["node 2 survived SIGKILL"]
 
 
@@ -272,8 +264,8 @@ def test_no_node_is_kept_if_one_cannot_be(
 ) -> None:
     monkeypatch.setattr(Cluster, "_await_first", lambda _: None)
     with pytest.raises(ServerError, match="cannot be written down"):
-        started(tmp_path, size=2, kept=True, disk_limit=Limit(undone, 2))
-    assert undone == ["node 2", "node 1", "limit 2", "limit 1"]
+        started(tmp_path, size=2, kept=True)
+    assert undone == ["node 2", "node 1"]
 
 
 def test_every_node_is_closed_whichever_of_them_fails() -> None:
