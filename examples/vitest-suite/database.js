@@ -20,7 +20,7 @@ export const test = plain.extend({
     try {
       await use(pools.get(own.url))
     } finally {
-      await ask('DELETE', own.lease_url)
+      await ask('DELETE', `${own.lease_url}?connections=keep`)
     }
   },
 })

@@ -97,11 +97,11 @@ def test_a_database_keeps_its_connections_and_a_late_test_does_not_keep_its_data
         k.execute("INSERT INTO t1 (v) VALUES (1)")
         assert http("POST", own["reset_url"])["how"] == "undone"
         assert ask(k, "SELECT COUNT(*) FROM t1") == ((2,),), "the same connection"
-        http("DELETE", own["lease_url"])
+        http("DELETE", own["lease_url"] + "?connections=keep")
         again = take()
         assert again["port"] == own["port"]
         assert ask(k, "SELECT COUNT(*) FROM t1") == ((2,),), "a pool of connections can go on with it"
-        http("DELETE", again["lease_url"] + "?connections=kill")
+        http("DELETE", again["lease_url"])
         late = take("?lease=0.5")
         k = on(late)
         try:
@@ -158,6 +158,7 @@ def test_what_is_no_request_is_refused_with_its_reason(project: Project) -> None
             ("GET", "/databases"), ("POST", "/databases?lease=soon"), ("POST", "/databases?lease=0"),
             ("POST", "/databases?wait=1"), ("DELETE", "/databases/x"), ("POST", "/databases/x/reset"),
             ("POST", "/nothing"), ("POST", "x/databases"), ("DELETE", "/databases/x?connections=cut"),
+            ("POST", ""), ("PUT", "/databases/"),
         ):
             answer = http(method, POOL + path)
             print(answer["status"], answer["error"])
@@ -172,7 +173,9 @@ def test_what_is_no_request_is_refused_with_its_reason(project: Project) -> None
         "410 there is no such lease",
         "404 there is nothing at this address",
         "404 there is nothing at this address",
-        "400 connections can only be kill",
+        "400 connections=cut is not known: use kill or keep",
+        "404 POST to /databases behind this address takes a database",
+        "405 PUT does nothing here: use POST",
     ]
     assert result["pool"] is None, "nobody took one, so none was started"
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import pytest
 import flushlab
 from flushlab.suite.database import Database
 from flushlab.suite.servers import SuiteServer
-from flushlab.suite.undoing import Undoing, log
+from flushlab.suite.undoing import Undoing, log, others
 from tests.conftest import flavors, require_build
 from tests.integration.undo_sessions import SCHEMA, Session, connected, content
 from tests.waiting import wait_until
@@ -159,12 +161,61 @@ def test_connections_stay_unless_they_hold_a_transaction_or_are_to_end(folder: P
                 kept.ping(reconnect=False)
 
 
-def test_a_table_that_another_session_has_locked_is_no_difference(folder: Path) -> None:
-    with opened(folder, "mariadb@10.11", clones=0) as db:
-        with connected(db) as holder, holder.cursor() as cursor:
-            cursor.execute("LOCK TABLES keyed WRITE")
-            done = server_of(db).reset()
-        assert (done.how, done.why) == ("restarted", "keyed, which another session has locked")
+HELD = (
+    ("LOCK TABLES keyed WRITE",),
+    ("LOCK TABLES keyed READ",),
+    ("FLUSH TABLES WITH READ LOCK",),
+    ("BEGIN", "SELECT * FROM keyed"),
+    ("START TRANSACTION READ ONLY", "SELECT * FROM keyed"),
+    ("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "BEGIN", "SELECT * FROM keyed"),
+)
+"""What a session may do and keep a lock."""
+
+
+@pytest.mark.parametrize("server", ALL)
+def test_no_lock_of_a_test_outlives_it(folder: Path, server: str) -> None:
+    with opened(folder, server, clones=0) as db:
+        for statements in HELD:
+            with connected(db) as holder, connected(db) as kept, holder.cursor() as cursor:
+                for sql in statements:
+                    cursor.execute(sql)
+                if "READ COMMITTED" in statements[0]:
+                    time.sleep(others._CACHED_S)  # MySQL's list of transactions is no older
+                done = server_of(db).reset()
+                assert (done.how, done.why.partition(";")[0]) == ("undone", "no rows"), statements
+                with pytest.raises(pymysql.OperationalError):
+                    cursor.execute("SELECT 1")
+                locks = statements[0].startswith(("LOCK", "FLUSH"))
+                if not locks:
+                    kept.ping(reconnect=False)
+            run(db, "SET SESSION lock_wait_timeout = 1", "INSERT INTO keyed VALUES ('new', 1)")
+            run(db, "SET SESSION lock_wait_timeout = 1", "ALTER TABLE keyed COMMENT 'x'")
+            server_of(db).reset()
+
+
+@pytest.mark.parametrize("server", ALL)
+def test_who_writes_during_a_reset_is_the_cause_and_flushlab_is_not(folder: Path, server: str) -> None:
+    with opened(folder, server, clones=0) as db:
+        over = threading.Event()
+
+        def write() -> None:
+            while not over.is_set():
+                with suppress(pymysql.MySQLError, OSError), connected(db) as late, late.cursor() as cursor:
+                    while not over.is_set():
+                        cursor.execute("INSERT INTO audit VALUES ('late', 1, 'x')")
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            done = [server_of(db).reset() for _ in range(12)]
+        finally:
+            over.set()
+            writer.join()
+        assert server_of(db).fault == ""
+        causes = {one.why for one in done if one.how != "undone"}
+        assert causes <= {"a session that wrote meanwhile"}, causes
+        server_of(db).reset()
+        assert len(rows_of(db, "audit")) == 5
 
 
 def test_a_log_without_end_is_given_up_and_its_memory_freed(

@@ -28,11 +28,11 @@ from flushlab.suite.pool import LEASE_S, LONGEST_LEASE_S, Pool
 from flushlab.suite.servers import SuiteServer
 
 HOST = "127.0.0.1"
-_CUT = {"connections": "kill"}
-"""Behind an address and a question mark: all connections end, not only those in a transaction."""
+_CONNECTIONS = {"kill": True, "keep": False}
+"""Values of `connections` behind an address and a question mark: whether all of them end, or only those in a
+transaction."""
 _LONGEST = 65536
 """Of a request's head, and of its body."""
-_METHODS = ("GET", "POST", "DELETE")
 
 Body = Mapping[str, object]
 
@@ -107,13 +107,15 @@ class SuiteEndpoint(ThreadingTCPServer):
         """What answers at a path."""
         if (server := self._servers.get(path)) is not None:
             return lambda request: _reset(server, request)
-        match path.removeprefix(f"{self._root}/databases").split("/") if self._root in path else ():
-            case [""]:
+        match path.removeprefix(self._root).strip("/").split("/") if path.startswith(self._root) else ():
+            case ["databases"]:
                 return self._take
-            case ["", lease]:
+            case ["databases", lease]:
                 return lambda request: self._give_back(lease, request)
-            case ["", lease, "reset"]:
+            case ["databases", lease, "reset"]:
                 return lambda request: _reset(self._pool.find(lease), request)
+            case [""]:
+                raise _Refused("404 Not Found", "POST to /databases behind this address takes a database")
         raise _Refused("404 Not Found", "there is nothing at this address")
 
     def _take(self, request: _Request) -> Body:
@@ -130,7 +132,7 @@ class SuiteEndpoint(ThreadingTCPServer):
 
     def _give_back(self, lease: str, request: _Request) -> Body:
         _require(request, ("DELETE",), "connections")
-        self._pool.give_back(lease, cut=_cut(request))
+        self._pool.give_back(lease, cut=_cut(request, usual=True))
         return {}
 
     def _url(self, path: str) -> str:
@@ -164,8 +166,6 @@ class _Answer(StreamRequestHandler):
     def _requested(self) -> _Request:
         """A request; its head and body are read and left alone. Raises ValueError if it is none."""
         method, path, _ = self.rfile.readline(_LONGEST).decode("latin-1").split(" ", 2)
-        if method not in _METHODS:
-            raise ValueError(f"the method {method} is not supported")
         left, length = _LONGEST, 0
         while (line := self.rfile.readline(left)).strip():
             name, _, value = line.partition(b":")
@@ -189,7 +189,7 @@ class _Answer(StreamRequestHandler):
 
 def _reset(server: SuiteServer, request: _Request) -> Body:
     _require(request, ("POST", "GET"), "connections")
-    done = server.reset(cut=_cut(request))
+    done = server.reset(cut=_cut(request, usual=False))
     told = msgspec.structs.asdict(done) | {"seconds": round(done.seconds, 4)}
     return {**told, "resets": len(server.resets)}
 
@@ -203,10 +203,13 @@ def _require(request: _Request, methods: Sequence[str], parameter: str) -> None:
             raise _Refused("400 Bad Request", f"{name} is not known here, only {parameter}")
 
 
-def _cut(request: _Request) -> bool:
-    if request.query not in ({}, _CUT):
-        raise _Refused("400 Bad Request", "connections can only be kill")
-    return bool(request.query)
+def _cut(request: _Request, *, usual: bool) -> bool:
+    if not request.query:
+        return usual
+    value = request.query["connections"]
+    if value not in _CONNECTIONS:
+        raise _Refused("400 Bad Request", f"connections={value} is not known: use kill or keep")
+    return _CONNECTIONS[value]
 
 
 def _lease_s(text: str) -> float:

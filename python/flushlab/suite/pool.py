@@ -20,7 +20,7 @@ import msgspec
 
 from flushlab.errors import FlushlabError, ServerError, UsageError
 from flushlab.suite.command import shield_thread
-from flushlab.suite.servers import Check, Reset, SuiteServer
+from flushlab.suite.servers import Check, Reset, Say, SuiteServer
 from flushlab.units import counted
 
 LEASE_S = 600.0
@@ -36,6 +36,7 @@ _LOOK_S = 1.0
 _GAP_S = 5.0
 """A silence is one if it was seen so often at least."""
 _WAKE_S = 0.2
+_TELL_S = 3.0
 _MOST_REMEMBERED = 1000
 
 
@@ -45,12 +46,14 @@ class Lease(msgspec.Struct, kw_only=True):
     Attributes:
         id: a random word.
         server: its server.
+        since: its begin, on the monotonic clock.
         until: its end, on the monotonic clock.
         quiet_since: since when nobody is connected, as far as was looked; None: somebody is.
     """
 
     id: str
     server: SuiteServer
+    since: float
     until: float
     quiet_since: float | None = None
 
@@ -82,17 +85,26 @@ class Pool:
         start: starts one; calls what it is given now and then, whose exception ends the start.
         most: how many there are at a time, at most.
         room: whether so many more fit.
+        say: told that tests wait.
     """
 
-    def __init__(self, start: Callable[[Check], SuiteServer], most: int, room: Callable[[int], bool]) -> None:
+    def __init__(
+        self,
+        start: Callable[[Check], SuiteServer],
+        most: int,
+        room: Callable[[int], bool],
+        say: Say = lambda _: None,
+    ) -> None:
         self._start = start
         self._most = most
         self._room = room
+        self._say = say
+        self._has_told = False
         self._work = ThreadPoolExecutor(most, "pool", initializer=shield_thread)
         self._changed = threading.Condition()
         self._ended = False
         self._failure = ""
-        self._waiting = self._coming = self._being_reset = 0
+        self._waiting = self._coming = self._being_reset = self._leaving = 0
         self._free: deque[SuiteServer] = deque()
         self._leases: dict[str, Lease] = {}
         self._over: dict[str, str] = {}
@@ -161,16 +173,17 @@ class Pool:
                 while True:
                     if not is_wanted():
                         raise ServerError("the test is gone")
-                    if self._free:
+                    if (server := self._take_pristine()) is not None:
                         break
                     self._grow(self._waiting)
-                    self._require_hope(wait_s - (time.monotonic() - began))
+                    waited_s = time.monotonic() - began
+                    self._require_hope(wait_s - waited_s)
+                    self._tell_of_wait(waited_s)
                     self._changed.wait(_WAKE_S)
-                server = self._free.popleft()
             finally:
                 self._waiting -= 1
             now = time.monotonic()
-            lease = Lease(id=secrets.token_hex(8), server=server, until=now + lease_s)
+            lease = Lease(id=secrets.token_hex(8), server=server, since=now, until=now + lease_s)
             self._leases[lease.id] = lease
             self._count(taken=self._use.taken + 1, waited_s=round(self._use.waited_s + now - began, 4))
             self._grow(self._waiting + 1)  # the next test is not to wait for a start
@@ -187,12 +200,12 @@ class Pool:
                 return self._leases[lease].server
             raise UsageError(self._over.get(lease, "there is no such lease"))
 
-    def give_back(self, lease: str, *, cut: bool = False) -> None:
+    def give_back(self, lease: str, *, cut: bool = True) -> None:
         """Ends a lease; its server is reset in the background.
 
         Args:
             lease: its id.
-            cut: end the test's connections.
+            cut: end the test's connections. Those that stay can write to the next test's database.
 
         Raises:
             UsageError: the lease is over, or there was none.
@@ -225,6 +238,7 @@ class Pool:
         """Ends the servers that no test has, to free memory; False: there were none."""
         with self._changed:
             free, self._free = list(self._free), deque()
+            self._leaving += len(free)
         for server in free:
             self._retire(server)
         return bool(free)
@@ -246,6 +260,28 @@ class Pool:
     def _count(self, **numbers: float) -> None:
         self._use = msgspec.structs.replace(self._use, **numbers)
 
+    def _take_pristine(self) -> SuiteServer | None:
+        """A free server; one to which an earlier test has written is reset again."""
+        while self._free:
+            server = self._free.popleft()
+            if server.is_pristine():
+                return server
+            self._being_reset += 1
+            self._submit(self._reset, server, True)
+        return None
+
+    def _tell_of_wait(self, waited_s: float) -> None:
+        """Says once that tests wait for each other, since a framework's time limit is often shorter."""
+        if waited_s < _TELL_S or self._has_told or not self._leases:
+            return
+        self._has_told = True
+        oldest_s = time.monotonic() - min(lease.since for lease in self._leases.values())
+        taken = counted(len(self._leases), "database")
+        self._say(
+            f"a test waits for a database: tests have {taken} of the pool, the first of them for"
+            f" {oldest_s:.0f} s; --pool N allows more"
+        )
+
     def _grow(self, wanted: int) -> None:
         """Starts servers until so many are free, or will be soon; the caller holds the lock."""
         while (
@@ -264,13 +300,14 @@ class Pool:
         failure = self._failure
         if self._ended:
             raise ServerError("the suite has ended")
-        if self._size == 0:
+        if self._size == self._leaving == 0:
             self._failure = ""  # the next test tries again
-            raise ServerError(failure or "there is no room for another server")
+            raise ServerError(failure or "there is too little memory or disk for a server of the pool")
         if left_s <= 0:
+            no_other = failure and f", and no other started: {failure}"
             raise ServerError(
-                f"all {counted(self._size, 'server')} of the pool were in use{failure and f' ({failure})'};"
-                " a test gives its server back by DELETE, and --pool N allows more servers"
+                f"the pool's servers were all in use ({self._size}){no_other}; a test gives its server"
+                " back by DELETE, and --pool N allows more servers"
             )
 
     def _submit(self, do: Callable[..., None], *words: object) -> None:
@@ -310,6 +347,8 @@ class Pool:
                 self._being_reset -= 1
                 if is_pristine:
                     self._free.append(server)
+                else:
+                    self._leaving += 1
                 self._changed.notify_all()
             if not is_pristine:
                 self._retire(server)
@@ -320,6 +359,7 @@ class Pool:
                 return  # it was given back meanwhile
             self._close(lease.id, f"the lease has ended: {why}")
             self._count(ended=self._use.ended + 1)
+            self._leaving += 1
             self._submit(self._retire, lease.server)
 
     def _close(self, lease: str, why: str) -> None:
@@ -329,9 +369,15 @@ class Pool:
             del self._over[next(iter(self._over))]
 
     def _retire(self, server: SuiteServer) -> None:
-        """Ends a server for good."""
-        server.end()
+        """Ends a server for good; it counts as leaving already."""
+        try:
+            server.end()
+        finally:
+            self._forget(server)
+
+    def _forget(self, server: SuiteServer) -> None:
         with self._changed:
+            self._leaving -= 1
             self._alive.remove(server)
             self._resets += server.resets
             self._faults += filter(None, [server.fault])

@@ -242,6 +242,10 @@ class SuiteServer:
         finally:
             self._turn.release()
 
+    def is_pristine(self) -> bool:
+        """Whether nobody wrote since the last reset, as far as the binary log tells."""
+        return self._undoing is None or self._undoing.is_pristine()
+
     def connections(self) -> int | None:
         """How many others are connected; None: unknown at the moment."""
         own = self._undoing.number if self._undoing is not None else 0

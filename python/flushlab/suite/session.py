@@ -506,7 +506,7 @@ class Session:
             free = max(0, available_memory_bytes() - reserve_bytes())
             self._say(f"{said} of memory, as tests ask for them; {format_size(free)} is free for it")
         most = asked or max(LEAST, cpu_count())
-        return Pool(lambda check: starter.start(0, check=check), most, starter.has_room)
+        return Pool(lambda check: starter.start(0, check=check), most, starter.has_room, self._say)
 
     def _choose_root(self, template_bytes: int, count: int) -> ChosenRoot:
         chosen = choose(template_bytes, count, self._request.data_root, memory=self._request.spec.in_memory)

@@ -30,6 +30,7 @@ class Server:
         self.ended = 0
         self.others: int | None = 1
         self.is_dirty = False
+        self.is_written_to = False
         self.cut: list[bool] = []
         self.may_reset = threading.Event()
         self.may_reset.set()
@@ -40,9 +41,12 @@ class Server:
         if len(self.resets) >= self._fails_from:
             raise ServerError("it is gone")
         self.cut.append(cut)
-        self.is_dirty = False
+        self.is_dirty = self.is_written_to = False
         self.resets.append(DONE)
         return DONE
+
+    def is_pristine(self) -> bool:
+        return not self.is_written_to
 
     def connections(self) -> int | None:
         return self.others
@@ -104,13 +108,58 @@ def test_a_server_that_was_given_back_is_reset_before_somebody_has_it_again() ->
         server = start.started[0]
         server.is_dirty = True
         server.may_reset.clear()
-        pool.give_back(lease.id, cut=True)
-        with pytest.raises(ServerError, match="all 1 server of the pool were in use"):
+        pool.give_back(lease.id)
+        with pytest.raises(ServerError, match="were all in use"):
             pool.take(wait_s=0.05)
         server.may_reset.set()
         assert pool.take().server is cast(SuiteServer, server)
         assert (server.is_dirty, server.cut) == (False, [True])
     assert pool.resets() == [DONE]
+
+
+def test_what_an_earlier_test_wrote_after_the_reset_is_undone_before_the_next_one_has_it() -> None:
+    start = Starting()
+    with pooled(start, most=1) as pool:
+        pool.give_back(pool.take().id, cut=False)
+        server = start.started[0]
+        wait_until(lambda: len(server.resets) == 1 and pool._free, "it is reset")
+        server.is_written_to = True
+        assert pool.take().server is cast(SuiteServer, server)
+        assert (server.is_written_to, server.cut) == (False, [False, True])
+
+
+def test_waiting_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_TELL_S", 0.01)
+    start, said = Starting(), list[str]()
+    with Pool(start, 1, lambda _: True, said.append) as pool:
+        pool.take()
+        for _ in range(2):
+            with pytest.raises(ServerError, match="were all in use"):
+                pool.take(wait_s=0.3)
+    (line,) = said
+    assert line.startswith(
+        "a test waits for a database: tests have 1 database of the pool, the first of them"
+    )
+
+
+def test_a_server_that_leaves_makes_room_for_one_that_waits() -> None:
+    start, may_end = Starting(), threading.Event()
+
+    class Leaving(Server):
+        def end(self) -> None:
+            assert may_end.wait(10)
+            super().end()
+
+    start = Starting(Leaving)
+    with pooled(start, room=lambda _: not start.started or start.started[0].ended > 0) as pool:
+        pool.take(lease_s=0.01)
+        time.sleep(0.02)
+        pool.look()
+        with ThreadPoolExecutor(1) as other:
+            waiting = other.submit(pool.take)
+            wait_until(lambda: pool._waiting == 1, "it waits for the memory")
+            may_end.set()
+            assert waiting.result().server is not cast(SuiteServer, start.started[0])
 
 
 def test_a_lease_is_over_once_and_says_so() -> None:
@@ -220,10 +269,13 @@ def test_no_server_starts_that_does_not_fit() -> None:
     with pooled(start, room=lambda servers: servers + len(start.started) <= 2) as pool:
         pool.take()
         pool.take()
-        with pytest.raises(ServerError, match="all 2 servers of the pool were in use"):
+        with pytest.raises(ServerError, match="were all in use"):
             pool.take(wait_s=0.05)
     none = Starting()
-    with pooled(none, room=lambda _: False) as pool, pytest.raises(ServerError, match="no room"):
+    with (
+        pooled(none, room=lambda _: False) as pool,
+        pytest.raises(ServerError, match="too little memory"),
+    ):
         pool.take()
 
 

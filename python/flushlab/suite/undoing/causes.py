@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+MEANWHILE = "a session that wrote meanwhile"
+
 
 class CannotUndo(Exception):
     """What was done cannot be taken back row by row; the text is the cause."""

@@ -10,7 +10,7 @@ import msgspec
 
 from flushlab import _core
 from flushlab.machine import home_part
-from flushlab.suite.undoing.causes import CannotUndo
+from flushlab.suite.undoing.causes import MEANWHILE, CannotUndo
 from flushlab.suite.undoing.session import Session
 
 MOST_BYTES = 64 << 20
@@ -97,14 +97,21 @@ class Log:
             raise CannotUndo(found.barrier)
         return found
 
+    def has_grown(self, end: int | None = None) -> bool:
+        """Whether there is more than up to `end`; None: than the last `go_on` left behind."""
+        try:
+            return self._file.stat().st_size != (self._position if end is None else end)
+        except OSError:
+            return True
+
     def go_on(self, end: int) -> None:
         """Begins anew behind what was read.
 
         Raises:
             CannotUndo: somebody wrote meanwhile.
         """
-        if self._file.stat().st_size != end:
-            raise CannotUndo("a session that wrote meanwhile")
+        if self.has_grown(end):
+            raise CannotUndo(MEANWHILE)
         self._position = end
 
     def shorten(self) -> bool:

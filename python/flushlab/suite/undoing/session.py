@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ class Session:
         self.identity = identity
         self.number = 0
         self.described = False
+        self._list_read_s = -1.0
         self._endpoint = endpoint
         self._connection: pymysql.connections.Connection[Any] | None = None
 
@@ -39,6 +41,15 @@ class Session:
     def is_mysql(self) -> bool:
         """Whether the server is MySQL."""
         return self.identity.flavor == "mysql"
+
+    @property
+    def list_age_s(self) -> float:
+        """Seconds since the list of transactions was read; long if it never was."""
+        return time.monotonic() - self._list_read_s
+
+    def list_read(self) -> None:
+        """Notes that it is being read."""
+        self._list_read_s = time.monotonic()
 
     @property
     def is_open(self) -> bool:

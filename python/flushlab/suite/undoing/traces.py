@@ -24,6 +24,8 @@ _HARMLESS = {
     "update_multi",
 }  # fmt: skip
 """Statements (`Com_…`) that change rows, which are logged, or their session alone. `SHOW …` besides."""
+_LOCKING = ("lock_tables", "flush")
+"""FLUSH TABLES WITH READ LOCK, for one. The session keeps the lock, and nothing else tells of it."""
 _TEMPORARY = ("create_table", "drop_table")
 """MySQL counts temporary tables here; what is not temporary is logged, or seen in the list of tables."""
 _MOVES = ("gtid_binlog_", "gtid_current_pos", "gtid_executed", "gtid_owned", "gtid_purged", "innodb_monitor_")
@@ -53,7 +55,7 @@ class Traces:
         self._commits = self._read_commits()
 
     def go_on(self) -> None:
-        """Counts from the last `require_harmless` on."""
+        """Counts from the last `look` on."""
         self._statements = self._now
         self._commits = self._read_commits()
 
@@ -65,8 +67,13 @@ class Traces:
         """Transactions that wrote since then."""
         return self._read_commits() - self._commits
 
+    def look(self) -> bool:
+        """Counts the statements; whether one of them may have locked tables for its session."""
+        self._now = self._read_statements()
+        return any(self._now.get(name) != self._statements.get(name) for name in _LOCKING)
+
     def require_harmless(self, truncations: int, has_same_tables: Callable[[], bool]) -> None:
-        """Finds out whether other statements ran than those that change rows or their session.
+        """Judges by the last `look` whether only statements ran that change rows or their session.
 
         Args:
             truncations: those that the log has.
@@ -75,7 +82,6 @@ class Traces:
         Raises:
             CannotUndo: one that the log does not have, or none can tell.
         """
-        self._now = self._read_statements()
         for name, count in self._now.items():
             before = self._statements.get(name, 0)
             if count < before:

@@ -9,10 +9,10 @@ import msgspec
 import pymysql
 
 from flushlab.record import Endpoint, ServerIdentity
-from flushlab.suite.undoing.causes import CannotUndo, RowsNeeded
+from flushlab.suite.undoing.causes import MEANWHILE, CannotUndo, RowsNeeded, UndoneWrongly
 from flushlab.suite.undoing.content import Content
 from flushlab.suite.undoing.log import Inverse, Log
-from flushlab.suite.undoing.others import await_transactions, holders
+from flushlab.suite.undoing.others import await_transactions, writers
 from flushlab.suite.undoing.session import Session
 from flushlab.suite.undoing.traces import Traces
 from flushlab.units import counted
@@ -89,6 +89,10 @@ class Undoing:
         """Copies the log to a place where it stays, and names it."""
         return self._log.keep()
 
+    def is_pristine(self) -> bool:
+        """Whether nobody wrote since the last undo, as far as the log tells."""
+        return not self._log.has_grown()
+
     def undo(self, *, cut: bool = False) -> Undone:
         """Takes back what was committed since the start, or since the last call.
 
@@ -140,6 +144,8 @@ class Undoing:
     def _undo(self, cut: bool) -> Undone:
         self._session.connect()
         ended = await_transactions(self._session, cut=cut)
+        if self._traces.look() and not cut:
+            ended += await_transactions(self._session, cut=True)
         inverse = self._log.inverse()
         self._content.require_invertible(inverse.tables, inverse.emptied)
         anew, children = self._rows_anew(inverse)
@@ -154,13 +160,15 @@ class Undoing:
             self._apply(inverse, anew)
             self._content.restore_numbers(touched, self._traces.did)
             self._content.verify(touched, children, unexplained=unexplained)
-        except (CannotUndo, pymysql.MySQLError) as error:
-            if not children:
+        except (CannotUndo, UndoneWrongly, pymysql.MySQLError) as error:
+            if self._log.has_grown(inverse.end):
+                raise CannotUndo(MEANWHILE) from error
+            if not children or isinstance(error, UndoneWrongly):
                 raise
             raise RowsNeeded("rows that a foreign key deleted or changed", children) from error
         self._log.go_on(inverse.end)
-        if holders(self._session):
-            raise CannotUndo("a session that wrote meanwhile")
+        if writers(self._session):
+            raise CannotUndo(MEANWHILE)
         self._traces.go_on()
         if self._log.shorten():
             self._traces.begin()

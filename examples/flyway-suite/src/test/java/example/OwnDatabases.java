@@ -28,7 +28,7 @@ final class OwnDatabases implements CloseableResource {
 
     @Override
     public void close() throws IOException, InterruptedException {
-      from.ask("DELETE", url);
+      from.ask("DELETE", url + "?connections=keep");
     }
   }
 
