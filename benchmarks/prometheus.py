@@ -57,6 +57,10 @@ EMPTY = {
         ((flavor, "alert WritersWaitForLocks") for flavor in ("mariadb", "mysql")),
         "no writer waited for a lock",
     ),
+    **dict.fromkeys(
+        ((flavor, "alert TransactionsStayOpen") for flavor in ("mariadb", "mysql")),
+        "no transaction stayed open",
+    ),
     ("mysql", "Commits per group of the binary log (commits per group (MariaDB))"): "it counts no groups",
     ("tune", "Errors/s by number ({{code}})"): "there were none",
     ("tune", "Rows loaded/s"): "no table was filled",
