@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -57,6 +57,10 @@ EMPTY = {
         ((flavor, "alert WritersWaitForLocks") for flavor in ("mariadb", "mysql")),
         "no writer waited for a lock",
     ),
+    **dict.fromkeys(
+        ((flavor, "alert TransactionsStayOpen") for flavor in ("mariadb", "mysql")),
+        "no transaction stayed open",
+    ),
     ("mysql", "Commits per group of the binary log (commits per group (MariaDB))"): "it counts no groups",
     ("tune", "Errors/s by number ({{code}})"): "there were none",
     ("tune", "Rows loaded/s"): "no table was filled",
@@ -75,11 +79,20 @@ def why_empty(what: str, title: str) -> str:
     return EMPTY.get((kind, title), "")
 
 
-def asked(panels: Sequence[monitoring_files.Panel]) -> Iterator[tuple[str, str]]:
-    """Every expression with its place."""
-    for panel in panels:
-        for legend, query in panel.queries.items():
-            yield f"{panel.title} ({legend})" if len(panel.queries) > 1 else panel.title, query
+def asked(board: str) -> Iterator[tuple[str, str]]:
+    """Every expression of a dashboard with its place."""
+    text = (monitoring_files.GRAFANA / "dashboards" / f"flushlab-{board}.json").read_text()
+    for panel in json.loads(text)["panels"]:
+        title, targets = panel["title"], panel["targets"]
+        for one in targets:
+            yield f"{title} ({one['legendFormat']})" if len(targets) > 1 else title, one["expr"]
+
+
+def alerts(prometheus: str) -> Iterator[tuple[str, str]]:
+    """Every expression of an alert, without its threshold."""
+    (group,) = json.loads(get(f"{prometheus}/api/v1/rules"))["data"]["groups"]
+    for one in group["rules"]:
+        yield f"alert {one['name']}", re.sub(r" [=>]+ [\d.]+", "", one["query"])
 
 
 def series(prometheus: str, expression: str, since: float, until: float) -> int:
@@ -99,11 +112,13 @@ def series(prometheus: str, expression: str, since: float, until: float) -> int:
 def scraped(target: str) -> Iterator[str]:
     """A Prometheus that scrapes there; yields its address."""
     with tempfile.TemporaryDirectory() as folder:
-        monitoring_files.write(Path(folder), monitoring_files.prometheus(target))
+        monitoring_files.copy(monitoring_files.PROMETHEUS, Path(folder))
+        config = Path(folder) / "prometheus.yml"
+        config.write_text(config.read_text().replace("localhost:9194", target))
         port = free_port()
         with running(
             "prometheus",
-            f"--config.file={folder}/prometheus.yml",
+            f"--config.file={config}",
             f"--storage.tsdb.path={folder}/tsdb",
             f"--web.listen-address=127.0.0.1:{port}",
         ):
@@ -135,11 +150,7 @@ def of_server(name: str) -> list[str]:
             ):
                 began = time.time()
                 drive(box)
-                alerts = (
-                    (f"alert {one.name}", re.sub(r" [=>]+ [\d.]+", "", one.expression))
-                    for one in monitoring_files.ALERTS
-                )
-                places = iter([*asked(monitoring_files.SERVER), *alerts])
+                places = iter([*asked("server"), *alerts(prometheus)])
                 return judge(prometheus, name, places, began, time.time())
         finally:
             box.remove()
@@ -179,7 +190,7 @@ def of_campaign(what: str, name: str) -> list[str]:
             done = subprocess.run(command, cwd=out, capture_output=True, text=True, check=False)
             if done.returncode:
                 sys.exit(f"flushlab {what} ended with {done.returncode}:\n{done.stderr}")
-            return judge(prometheus, what, asked(monitoring_files.CAMPAIGN), began, time.time())
+            return judge(prometheus, what, asked("campaign"), began, time.time())
         finally:
             box.remove()
 

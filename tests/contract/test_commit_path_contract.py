@@ -11,9 +11,9 @@ import pytest
 from flushlab import _core
 from flushlab.probe.ceilings import CommitCell, Maker, SwitchCell, measure, refusal
 from flushlab.probe.ceilings import measure_switching as switch
-from flushlab.probe.fake import FakeCommitPath
 from flushlab.probe.folder import MAX_BYTES
 from flushlab.probe.sync_settings import BINLOG_STRATEGIES, SECOND, STRICT, SyncSettings
+from tests.fakes.commit_path import FakeCommitPath
 from tests.unit.probes import MEDIUM
 
 MAKERS: dict[str, Maker] = {"core": _core.CommitPath, "fake": FakeCommitPath}

@@ -8,7 +8,8 @@ import pytest
 
 from flushlab.errors import ServerDied, ServerError, UsageError
 from flushlab.record import ServerIdentity
-from flushlab.server import FakeServer, Sandbox, Server
+from flushlab.server import Sandbox, Server
+from tests.fakes.server import FakeServer
 
 StartSandbox = Callable[..., Sandbox]
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +17,7 @@ from flushlab.cli.output import print_warning, say, stdout
 from flushlab.errors import UsageError
 from flushlab.spec import Option
 from flushlab.spec.build import build
-from flushlab.spec.commands import WatchCommandSpec, WatchSpec
+from flushlab.spec.commands import WatchCommandSpec
 from flushlab.units import format_seconds, format_size
 
 if TYPE_CHECKING:
@@ -56,17 +56,17 @@ def watch(
     series, compare, bench, fill, crash and test, started before or after it.
     """
     spec = build(WatchCommandSpec, given)
-    shown = {
-        "--terminal": terminal,
-        "--print-grafana": print_grafana,
-        "--print-prometheus": print_prometheus,
-    }
-    _require_sensible(spec, given, [flag for flag, is_given in shown.items() if is_given])
+    if print_grafana or print_prometheus:
+        if given or terminal:
+            name = next(iter(given), "terminal").replace("_", "-")
+            raise UsageError(
+                f"--{name} has no effect with --print-grafana or --print-prometheus", hint="remove it"
+            )
+        _write_files(print_grafana, print_prometheus)
+        return
+    _require_sensible(spec, given, terminal=terminal)
     if spec.record is not None:
         _record({key: one for key, one in given.items() if key not in RECORDING}, spec.record, spec.seconds)
-        return
-    if print_grafana or print_prometheus:
-        _write_files(print_grafana, print_prometheus, _target(spec))
         return
     from flushlab.watch import watching
 
@@ -78,14 +78,15 @@ def watch(
         follow(watch, shown=terminal)
 
 
-def _require_sensible(spec: WatchCommandSpec, given: Mapping[str, Any], page: Sequence[str]) -> None:
+def _require_sensible(spec: WatchCommandSpec, given: Mapping[str, Any], *, terminal: bool) -> None:
     """Refuses what has no effect."""
     if spec.record is None:
         return
     if Path(spec.record).name == "-":
         raise UsageError("--record writes a file", hint="name a new file, such as shop.load")
-    for flag in (*page, *(f"--{name}" for name in ("campaign", "listen") if name in given)):
-        raise UsageError(f"{flag} has no effect with --record", hint="remove one of them")
+    for name in ("campaign", "listen", *["terminal"] * terminal):
+        if name == "terminal" or name in given:
+            raise UsageError(f"--{name} has no effect with --record", hint="remove one of them")
 
 
 def _record(given: Mapping[str, Any], file: str, seconds: float | None) -> None:
@@ -102,20 +103,14 @@ def _record(given: Mapping[str, Any], file: str, seconds: float | None) -> None:
     say(ended)
 
 
-def _target(spec: WatchSpec) -> str:
-    """The address that Prometheus scrapes."""
-    host, port = spec.address
-    return f"[{host}]:{port or 9194}" if ":" in host else f"{host}:{port or 9194}"
-
-
-def _write_files(for_grafana: Path | None, for_prometheus: Path | None, target: str) -> None:
+def _write_files(for_grafana: Path | None, for_prometheus: Path | None) -> None:
     from flushlab.watch import monitoring_files
 
     written: list[Path] = []
     if for_grafana:
-        written += monitoring_files.write(for_grafana, monitoring_files.grafana(for_grafana))
+        written += monitoring_files.copy(monitoring_files.GRAFANA, for_grafana)
     if for_prometheus:
-        written += monitoring_files.write(for_prometheus, monitoring_files.prometheus(target))
+        written += monitoring_files.copy(monitoring_files.PROMETHEUS, for_prometheus)
     for path in written:
         stdout.print(str(path), soft_wrap=True)
 

@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flushlab.server.fake import FakeServer as FakeServer
     from flushlab.server.protocol import Applied as Applied
     from flushlab.server.protocol import Refusal as Refusal
     from flushlab.server.protocol import Server as Server
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 _MODULES = {
     "Applied": "flushlab.server.protocol",
     "DataDirectory": "flushlab.server.sandbox.spec",
-    "FakeServer": "flushlab.server.fake",
     "Instance": "flushlab.server.sandbox.spec",
     "Refusal": "flushlab.server.protocol",
     "Sandbox": "flushlab.server.sandbox.sandbox",

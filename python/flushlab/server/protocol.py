@@ -1,6 +1,6 @@
 """The Server protocol: what the layers above may ask of any server.
 
-`Sandbox` and `FakeServer` implement it and pass the same tests
+`Sandbox` implements it; a fake for tests (`tests/fakes/server.py`) passes the same tests
 (`tests/contract/test_server_contract.py`).
 """
 

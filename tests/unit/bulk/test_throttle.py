@@ -11,7 +11,7 @@ from flushlab.bulk.throttle import GALERA, Throttle
 from flushlab.errors import UsageError
 from flushlab.record import ServerIdentity
 from flushlab.server.control import ConnectionRefused
-from flushlab.server.fake import FakeServer
+from tests.fakes.server import FakeServer
 
 MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
 MYSQL_5 = ServerIdentity(flavor="mysql", version=(5, 7, 44), version_text="5.7.44")

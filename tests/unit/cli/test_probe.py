@@ -97,7 +97,7 @@ def test_its_document_is_that_of_the_command(home: Path, tmp_path: Path) -> None
 def test_the_command_loads_no_heavy_library(home: Path, tmp_path: Path) -> None:
     program = (
         "import sys\nfrom flushlab.probe import run\n"
-        "from flushlab.probe.fake import FakeCommitPath\n"
+        "from tests.fakes.commit_path import FakeCommitPath\n"
         "from flushlab.cli.main import main\nrun.FILE_BYTES = 1 << 20\n"
         "run.probe.__defaults__ = (FakeCommitPath,)\n"
         f"sys.argv = ['flushlab', 'probe', '--quick', '--window', '0.05', '--data-root', {str(tmp_path)!r}]\n"

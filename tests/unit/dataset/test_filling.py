@@ -10,7 +10,7 @@ import pytest
 from flushlab.dataset import Survey, filling
 from flushlab.dataset.filling import Filling
 from flushlab.record import StreamProgress
-from flushlab.server import FakeServer
+from tests.fakes.server import FakeServer
 
 
 class Stream:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flushlab.dataset.loaded import USER_TABLES, analyze
-from flushlab.server import FakeServer
+from tests.fakes.server import FakeServer
 
 
 def test_tables_with_any_name_are_analyzed() -> None:

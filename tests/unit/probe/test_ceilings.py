@@ -10,9 +10,9 @@ import pytest
 from flushlab import _core
 from flushlab.errors import FlushlabError, MeasurementError, NoSpace, NotWritable, StorageError
 from flushlab.probe.ceilings import FULL, QUICK, CommitCell, Maker, Matrix, measure, noise, plan, refusal
-from flushlab.probe.fake import FakeCommitPath
 from flushlab.probe.sync_settings import SECOND, STRICT
 from flushlab.record import Ceiling
+from tests.fakes.commit_path import FakeCommitPath
 from tests.unit.probes import MEDIUM
 
 HERE = Path("/nowhere/probe")

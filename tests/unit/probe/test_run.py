@@ -12,9 +12,9 @@ from flushlab.probe import disk, run
 from flushlab.probe.against import MeasuredServer
 from flushlab.probe.ceilings import Matrix
 from flushlab.probe.disk import DiskCell
-from flushlab.probe.fake import FakeCommitPath
 from flushlab.probe.run import ProbeRequest, probe
 from flushlab.probe.sync_settings import SECOND, STRICT, SyncSettings
+from tests.fakes.commit_path import FakeCommitPath
 
 
 class Heard:

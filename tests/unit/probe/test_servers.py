@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from flushlab.probe.ceilings import CommitCell
-from flushlab.probe.fake import FakeCommitPath
 from flushlab.probe.folder import MAX_BYTES
 from flushlab.probe.servers import ROUNDS, ServerCell, measure_servers, ratio, server_cells
 from flushlab.probe.sync_settings import SECOND, STRICT
+from tests.fakes.commit_path import FakeCommitPath
 from tests.unit.probes import MEDIUM
 
 CELL = ServerCell(sync_settings=SECOND, strategies=("serial", "parallel"), threads=64, own_us=90.0)

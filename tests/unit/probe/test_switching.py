@@ -6,10 +6,10 @@ import pytest
 
 from flushlab.errors import UsageError
 from flushlab.probe.ceilings import CommitCell, SwitchCell, measure_switching, switch_cells
-from flushlab.probe.fake import FakeCommitPath
 from flushlab.probe.folder import MAX_BYTES
 from flushlab.probe.sync_settings import SECOND, STRICT
 from flushlab.record import BinlogStrategy
+from tests.fakes.commit_path import FakeCommitPath
 from tests.unit.probes import MEDIUM
 
 

@@ -24,14 +24,13 @@ from flushlab.datadir import DataRoot, Volume
 from flushlab.plan.shipped import find_plan
 from flushlab.record import Endpoint, Storage
 from flushlab.report.stored import command, request_of
-from flushlab.server import FakeServer
-from flushlab.server.fake import DEFAULTS
 from flushlab.server.remote import login
 from flushlab.server.remote.address import Address
 from flushlab.server.sandbox import base_file
 from flushlab.spec import fields
 from flushlab.spec.kinds import CompareSpec, CrashSpec, SeriesSpec, TuneSpec
 from flushlab.store import Store
+from tests.fakes.server import DEFAULTS, FakeServer
 from tests.unit.builds import MARIADB, build
 from tests.unit.report import campaigns as made
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flushlab.server import FakeServer
 from flushlab.server.replication import replica_statement, sources_of
+from tests.fakes.server import FakeServer
 
 
 def test_the_sources_of_a_replica_are_named() -> None:

@@ -8,11 +8,11 @@ import pytest
 
 from flushlab.errors import ServerDied
 from flushlab.record import FileActivity
-from flushlab.server import FakeServer
 from flushlab.telemetry.activity import Watched, counted_by, file_activity, per_class, per_file, watch
 from flushlab.telemetry.file_io import BinlogIo
 from flushlab.telemetry.files import REMOVED, OpenFile
 from flushlab.telemetry.tracepoint import SyncKey
+from tests.fakes.server import FakeServer
 
 DEVICE = (254, 0)
 SERVER, STRANGER, KERNEL = 400, 500, 3

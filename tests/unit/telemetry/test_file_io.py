@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from flushlab.record import FileIo
-from flushlab.server import FakeServer
 from flushlab.telemetry import Observation, file_io, observe
 from flushlab.telemetry.files import REMOVED, Names
 from flushlab.telemetry.performance_schema import Reading
+from tests.fakes.server import FakeServer
 
 # Rows of file_summary_by_event_name and, with a name, of file_summary_by_instance, before and after some DDL
 # and 51 inserts: EVENT_NAME, FILE_NAME, COUNT_READ, COUNT_WRITE, COUNT_MISC, bytes read, bytes written,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from flushlab.record import FILE_CLASSES
-from flushlab.server import FakeServer
 from flushlab.telemetry.files import Names, classify, names, open_files, parse_flags
+from tests.fakes.server import FakeServer
 
 CALLED = Names(binlog="binlog", system=("ibdata1", "shared.dat"))
 

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from flushlab.record import ErrorCount, LoadResult, NodeActivity
-from flushlab.server.fake import FakeServer
 from flushlab.telemetry import galera
 from flushlab.trial.on_cluster import findings
+from tests.fakes.server import FakeServer
 
 TOLD = """\
 name                         | 1 before    1 after     | 2 before    2 after     | 3 before    3 after

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-from flushlab.server import FakeServer
 from flushlab.server.control import StatementFailed
-from flushlab.server.fake import Answer
 from flushlab.telemetry import file_io, performance
 from flushlab.telemetry.files import Names
 from flushlab.telemetry.performance_schema import Reading
+from tests.fakes.server import Answer, FakeServer
 
 IS_ON = "SHOW GLOBAL VARIABLES LIKE 'performance_schema'"
 NAMES = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin_basename', 'innodb_data_file_path')"

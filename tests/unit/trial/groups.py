@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flushlab.server import FakeServer, Server
+from flushlab.server import Server
+from tests.fakes.server import FakeServer
 
 
 class FakeGroup(FakeServer):

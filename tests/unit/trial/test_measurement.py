@@ -9,12 +9,13 @@ import pytest
 
 from flushlab.errors import MeasurementError, NoMemory, StartFailed
 from flushlab.record import Arm, FileActivity, ServerIdentity, Stage, Storage, TableRows, Value, Warning
-from flushlab.server import FakeServer, Server
+from flushlab.server import Server
 from flushlab.telemetry import Observation
 from flushlab.trial import measurement
 from flushlab.trial.measurement import SIZES, Draft, compare_settings, disturbance, measure
 from flushlab.workload import CommandWorkload, Measured, Timing
 from flushlab.workload.protocol import Reset
+from tests.fakes.server import FakeServer
 from tests.unit.records import load_result
 
 STAGES: tuple[Stage, Stage] = ("arms", "bench")

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from flushlab.record import Arm, Value
-from flushlab.server import FakeServer
 from flushlab.trial.measurement import Draft
 from flushlab.trial.switching import Switching
+from tests.fakes.server import FakeServer
 from tests.unit.trial.groups import FakeGroup
 
 FLUSH, SYNC = "innodb_flush_log_at_trx_commit", "sync_binlog"

@@ -6,10 +6,12 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from flushlab.cli.watch import watch
 from flushlab.errors import NotWritable, UsageError
 from flushlab.watch import monitoring_files
 from flushlab.watch.exporter import Exporter
@@ -40,31 +42,22 @@ MORE = dict.fromkeys(
 )
 """Further names of SHOW GLOBAL STATUS, as MariaDB 10.11 tells them."""
 NAME = re.compile(r"\b(?:mysql|flushlab)_\w+")
-EXPRESSIONS = [
-    *(
-        query
-        for _, panels in monitoring_files.DASHBOARDS.values()
-        for one in panels
-        for query in one.queries.values()
-    ),
-    *(alert.expression for alert in monitoring_files.ALERTS),
-]
+FILES = sorted(monitoring_files.GRAFANA.parent.rglob("*.*"))
+BOARDS = [json.loads(path.read_text()) for path in FILES if path.suffix == ".json"]
 
 
 def test_every_name_that_is_asked_for_is_told() -> None:
     known = PollResult(up=True, seen=seen(MARIADB, status=STATUS | MORE), judged=JUDGED)
     _, text = Exporter().exposition(known, RUNNING, 0.5, "")
     told = set(re.findall(r"^([a-zA-Z_:]\w*)", text.decode(), re.MULTILINE))
-    asked = {name for expression in EXPRESSIONS for name in NAME.findall(expression)}
+    asked = {name for path in FILES for name in NAME.findall(path.read_text())}
     assert len(asked) > 25
     assert asked - told == set()
 
 
-def test_a_dashboard_can_be_imported_and_provisioned(tmp_path: Path) -> None:
-    written = monitoring_files.write(tmp_path, monitoring_files.grafana(tmp_path))
-    boards = [json.loads(path.read_text()) for path in written if path.suffix == ".json"]
-    assert {one["uid"] for one in boards} == {"flushlab-campaign", "flushlab-server"}
-    for board in boards:
+def test_a_dashboard_can_be_imported_and_provisioned() -> None:
+    assert {one["uid"] for one in BOARDS} == {"flushlab-campaign", "flushlab-server"}
+    for board in BOARDS:
         assert board["id"] is None
         assert "__inputs" not in board
         assert board["templating"]["list"][0]["type"] == "datasource"
@@ -73,24 +66,48 @@ def test_a_dashboard_can_be_imported_and_provisioned(tmp_path: Path) -> None:
             assert all(
                 "rate(" not in one["expr"] or "[$__rate_interval]" in one["expr"] for one in panel["targets"]
             )
-    assert monitoring_files.write(tmp_path, monitoring_files.grafana(tmp_path)) == written  # over its own
 
 
-@pytest.mark.parametrize("theirs", ["groups: []\n", f"# {monitoring_files.MADE}\ngroups: []\n"])
-def test_a_file_that_is_somebody_elses_or_was_edited_is_kept_and_nothing_else_written(
-    theirs: str, tmp_path: Path
+def test_the_command_copies_the_files_and_again_over_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "flushlab-alerts.yml").write_text(theirs)
-    with pytest.raises(UsageError, match=r"flushlab-alerts\.yml exists and is not what would be written"):
-        monitoring_files.write(tmp_path, monitoring_files.prometheus("localhost:9194"))
-    assert [path.name for path in tmp_path.iterdir()] == ["flushlab-alerts.yml"]
-    assert (tmp_path / "flushlab-alerts.yml").read_text() == theirs
+    for _ in range(2):
+        watch({}, print_grafana=tmp_path / "grafana", print_prometheus=tmp_path / "prometheus")
+        written = [Path(line) for line in capsys.readouterr().out.splitlines()]
+        assert [path.relative_to(tmp_path).as_posix() for path in written] == [
+            "grafana/dashboards/flushlab-campaign.json",
+            "grafana/dashboards/flushlab-server.json",
+            "grafana/dashboards/flushlab.yml",
+            "grafana/datasources/flushlab.yml",
+            "prometheus/flushlab-alerts.yml",
+            "prometheus/prometheus.yml",
+        ]
+        assert [path.read_bytes() for path in written] == [path.read_bytes() for path in FILES]
+
+
+def test_the_command_refuses_what_has_no_effect_on_the_files(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--listen has no effect with --print-grafana"):
+        watch({"listen": "0.0.0.0:9194"}, print_prometheus=tmp_path / "new")
+    with pytest.raises(UsageError, match="--terminal has no effect with --print-grafana"):
+        watch({}, terminal=True, print_grafana=tmp_path / "new")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_is_somebody_elses_or_was_edited_is_kept_and_nothing_else_written(
+    tmp_path: Path,
+) -> None:
+    theirs = "groups: []\n"
+    (tmp_path / "prometheus.yml").write_text(theirs)
+    with pytest.raises(UsageError, match=r"prometheus\.yml exists and is not what would be written"):
+        monitoring_files.copy(monitoring_files.PROMETHEUS, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["prometheus.yml"]
+    assert (tmp_path / "prometheus.yml").read_text() == theirs
 
 
 def test_a_folder_that_cannot_be_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NotWritable, match="cannot be written"):
-        monitoring_files.write(tmp_path / "file", monitoring_files.prometheus("localhost:9194"))
+        monitoring_files.copy(monitoring_files.PROMETHEUS, tmp_path / "file")
 
 
 needs_promtool = pytest.mark.skipif(
@@ -112,14 +129,15 @@ def test_promtool_finds_nothing_to_say_of_names_that_are_flushlabs() -> None:
 
 
 @needs_promtool
-def test_promtool_finds_nothing_to_say(tmp_path: Path) -> None:
-    monitoring_files.write(tmp_path, monitoring_files.prometheus("localhost:9194"))
-    checked = subprocess.run(
-        ["promtool", "check", "config", "prometheus.yml"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert checked.returncode == 0, checked.stderr
-    assert "6 rules found" in checked.stdout
+@pytest.mark.parametrize(
+    ("command", "file", "said"),
+    [
+        (("check", "config"), monitoring_files.PROMETHEUS / "prometheus.yml", "6 rules found"),
+        (("test", "rules"), Path(__file__).with_name("alerts_test.yml"), "SUCCESS"),
+    ],
+)
+def test_promtool_finds_nothing_to_say(command: Sequence[str], file: Path, said: str) -> None:
+    """The scrape file with the alerts; and the alerts over series that should raise them."""
+    checked = subprocess.run(["promtool", *command, str(file)], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert said in checked.stdout

@@ -6,11 +6,11 @@ import pytest
 
 from flushlab.errors import UsageError
 from flushlab.record import Endpoint
-from flushlab.server import FakeServer
 from flushlab.workload import engine
 from flushlab.workload.engine import require_cluster
 from flushlab.workload.engine_options import EngineOptions
 from flushlab.workload.protocol import Driving
+from tests.fakes.server import FakeServer
 
 HERE = Endpoint(user="u", password="p", socket="/s")
 

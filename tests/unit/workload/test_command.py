@@ -12,11 +12,11 @@ import pytest
 from flushlab.crashed.side_workload import Stop
 from flushlab.errors import CommandFailed, UsageError
 from flushlab.record import Endpoint
-from flushlab.server import FakeServer
 from flushlab.suite.environment import variables
 from flushlab.workload import CommandWorkload, Measured, Timing, build_workload
 from flushlab.workload.command import environment
 from flushlab.workload.program import HEAD_BYTES, TAIL_BYTES
+from tests.fakes.server import FakeServer
 from tests.waiting import wait_until
 
 

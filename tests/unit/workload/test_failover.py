@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flushlab.record import LostNode
-from flushlab.server import FakeServer
 from flushlab.workload.engine import Losses, lost_node_warnings
+from tests.fakes.server import FakeServer
 
 
 def test_a_dead_node_is_told_with_the_longest_stretch_without_a_commit_from_then_on() -> None:

@@ -17,9 +17,9 @@ from flushlab.campaign.pool.own_load import (
 )
 from flushlab.errors import CountersReset, FlushlabError, LoadPaused, MeasurementError, ServerDied, UsageError
 from flushlab.record import ObservedLoad, Value
-from flushlab.server import FakeServer
 from flushlab.server.control import READ_ONLY_VARIABLE, StatementFailed
 from flushlab.server.remote.group import RemoteGroup
+from tests.fakes.server import FakeServer
 
 ACCESS_DENIED = 1227
 

@@ -17,12 +17,13 @@ from flushlab.campaign.watcher import Watcher
 from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import MeasurementError, StorageError, UsageError
 from flushlab.record import Arm, Launch, ServerIdentity, Storage, Value
-from flushlab.server import FakeServer, Sandbox
+from flushlab.server import Sandbox
 from flushlab.server.remote.address import from_nodes
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
 from flushlab.spec.parts import FileSpec, RemoteAccess, ServerSpec
 from flushlab.workload import Timing, build_workload
+from tests.fakes.server import FakeServer
 from tests.unit.builds import MARIADB
 
 FLUSH = "innodb_flush_log_at_trx_commit"

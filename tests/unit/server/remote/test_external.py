@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from flushlab.errors import ServerDied
-from flushlab.server import FakeServer
 from flushlab.server.remote.group import RemoteGroup
+from tests.fakes.server import FakeServer
 
 
 class Node(FakeServer):

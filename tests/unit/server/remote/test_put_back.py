@@ -10,12 +10,12 @@ import pytest
 
 from flushlab.errors import ServerDied, SettingsTouched, UsageError
 from flushlab.record import Arm, ServerIdentity
-from flushlab.server import FakeServer
 from flushlab.server.remote import journal, put_back
 from flushlab.server.remote.address import from_nodes
 from flushlab.server.remote.group import RemoteGroup
 from flushlab.server.remote.put_back import Changes, require_kept
 from flushlab.trial.switching import RemoteSwitching
+from tests.fakes.server import FakeServer
 
 FLUSH = "innodb_flush_log_at_trx_commit"
 

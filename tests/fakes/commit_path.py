@@ -1,6 +1,6 @@
 """A commit path without disk and threads, for tests: results by a formula, refusals by the same rules.
 
-Probe layer. One group is under way at a time; it takes `group_us`, and its size is what arrived meanwhile.
+One group is under way at a time; it takes `group_us`, and its size is what arrived meanwhile.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flushlab.errors import ServerDied, ServerError
-from flushlab.server import FakeServer
+from tests.fakes.server import FakeServer
 
 
 def test_it_rounds_as_scripted() -> None:
