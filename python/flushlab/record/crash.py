@@ -29,12 +29,11 @@ PointKind = Literal["random", "after_ack", "before_flush", "most_unsynced", "aft
 
 ReplicaOutcome = Literal["follows", "diverged", "stopped", "unknown"]
 """See `ReplicaState`."""
-NodesKind = Literal["one", "all", "rolling", "cascade"]
+NodesKind = Literal["one", "all", "cascade"]
 """Which nodes of a cluster crash:
 
 - `one`: one node.
 - `all`: all nodes at once.
-- `rolling`: one node after the other, each when the node before is back.
 - `cascade`: one node after the other, until none is left.
 """
 NodeWay = Literal["stayed", "bootstrap", "ist", "sst", "none"]
@@ -145,8 +144,7 @@ class CrashNode(msgspec.Struct, frozen=True, kw_only=True):
         crashed: whether the node crashed.
         way: how the node reached the cluster's state. `bootstrap`: the cluster was started from the node.
             `ist`: the node received the missing transactions. `sst`: the node received a copy of another
-            node's data. `none`: nothing was missing. `stayed`: the node did not crash. If a node came back
-            more than once, the last time counts.
+            node's data. `none`: nothing was missing. `stayed`: the node did not crash.
         outcome: of the node, once the cluster is whole again.
         lost: acknowledged commits that the node lacks.
         position: the last of the cluster's transactions that the node had by itself when it came back
@@ -323,7 +321,7 @@ class CrashFacts(msgspec.Struct, frozen=True, kw_only=True):
         tear: bytes that the disk wrote atomically; 0: it tore no write.
         dropped_flushes: final flushes that the disk drops; 0: the disk honors flushes.
         nodes: number of nodes of the cluster; 1: a single server.
-        crashed: the nodes that crashed: `one`, `all`, `rolling` or `cascade`; empty for a single server.
+        crashed: the nodes that crashed: `one`, `all` or `cascade`; empty for a single server.
         ending: `done`, or `interrupted` by Ctrl-C.
         arms: the configurations, then the positive control.
         seed: of the crash points.

@@ -46,7 +46,6 @@ _WAYS: Mapping[NodeWay, str] = {
 _NODES = {
     "one": "on one node ",
     "all": "on all nodes at once ",
-    "rolling": "on one node after the other, each back before the next, ",
     "cascade": "on one node after the other until none was left ",
 }
 _TOLD = 5

@@ -339,8 +339,8 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
     nodes: Annotated[
         str | None,
         Option(
-            "Nodes of the cluster that crash; default: one. all: all at once. rolling: each when the previous"
-            " node is back. cascade: one after the other until none is left."
+            "Nodes of the cluster that crash; default: one. all: all at once. cascade: one after the other"
+            " until none is left."
         ),
     ] = None
     replica: Annotated[
