@@ -13,8 +13,8 @@ import random
 import secrets
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import accumulate
 from pathlib import Path
 
@@ -34,7 +34,7 @@ from flushlab.crashed.run import NOTES, Run
 from flushlab.datadir import DataRoot
 from flushlab.datadir.extents import Extents
 from flushlab.datadir.fault_disk import FaultImage, NotMounted, trusted
-from flushlab.datadir.recording import Part, Record, Recording, Unsynced, unsynced, with_parts
+from flushlab.datadir.recording import Record, Recording
 from flushlab.errors import FlushlabError, StartFailed
 from flushlab.process.passing import passing_folder
 from flushlab.record import Crash, CrashNode, CrashPoint, Failure, NodeAlone
@@ -174,20 +174,7 @@ class CrashImages:
         """
         if self.is_cluster:
             return self._timed(point, lambda: self._judge_nodes(point))
-        return self._timed(point, lambda: self._judge_node(point, self._left(point), self.received))
-
-    def judge_parts(self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]) -> Crash:
-        """As `judge`, but of the numbered writes that the crash may have left, it has left these parts."""
-        return self._timed(point, lambda: self._judge_node(point, self._left_of(point, among, parts)))
-
-    def unsynced(self, point: CrashPoint) -> Unsynced:
-        """Parts of writes that the crash may have left."""
-        return unsynced(self._disk(0), point.at, self._fail, point.seed)
-
-    def extents(self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]) -> Extents:
-        """Where files lie on the disk that `judge_parts` starts the server on."""
-        with self._left_of(point, among, parts) as (image, _):
-            return Extents(image.mount, known=self.run.fs != "btrfs")
+        return self._timed(point, lambda: self._judge_node(point, 0, self.received))
 
     def _timed(self, point: CrashPoint, judged: Callable[[], Crash]) -> Crash:
         began = time.monotonic()
@@ -204,14 +191,12 @@ class CrashImages:
         unflushed = self._unflushed(point) if self.run.acks and not self.is_cluster else None
         return msgspec.structs.replace(found, seconds=time.monotonic() - began, unflushed=unflushed)
 
-    def _judge_node(
-        self, point: CrashPoint, left: AbstractContextManager[Left], received: Received | None = None
-    ) -> Crash:
+    def _judge_node(self, point: CrashPoint, number: int = 0, received: Received | None = None) -> Crash:
         """What a single server makes of a node's data."""
         notes, acks = self._by_then(self._notes, point), self.run.acks
         statements = len(self._by_then(self._statements, point))
         try:
-            with left as (image, datadir), self._start(image, datadir) as server:
+            with self._left(point, number) as (image, datadir), self._start(image, datadir) as server:
                 recovered = ask(server, acks)
                 moment_ns = self._moment(point) if self._is_drawn(point) else None
                 old, new = replicated.of_crash_image(server, acks, received, point.at, self._work, moment_ns)
@@ -222,7 +207,7 @@ class CrashImages:
 
     def _judge_nodes(self, point: CrashPoint) -> Crash:
         """What a cluster makes of its nodes' data."""
-        judged = [self._judge_node(point, self._left(point, number)) for number in range(len(self.run.nodes))]
+        judged = [self._judge_node(point, number) for number in range(len(self.run.nodes))]
         alone = [
             NodeAlone(outcome=one.outcome, lost=one.lost, binlog=one.binlog, reasons=one.reasons)
             for one in judged
@@ -329,15 +314,6 @@ class CrashImages:
                     server.kill()
                     moved = server.datadir.relative_to(disk.mount)
             yield disk.record, random.Random(point.seed).randint(began, ended), str(moved)
-
-    @contextmanager
-    def _left_of(self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]) -> Iterator[Left]:
-        with passing_folder(self._work, "parts", mode=0o711) as folder:
-            record = folder / "record"
-            last = with_parts(self._disk(0), point.at, among, parts, record)
-            image = FaultImage(record, last, _ALL_KEPT, 0, self._work, self.run.fs)
-            with _mounted(image, self._datadir(0)) as left:
-                yield left
 
     def _disk(self, number: int) -> Path:
         """Folder of the record of a node's disk; nodes from 0."""

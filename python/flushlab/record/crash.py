@@ -161,43 +161,6 @@ class CrashNode(msgspec.Struct, frozen=True, kw_only=True):
     alone: NodeAlone | None = None
 
 
-class CrashPart(msgspec.Struct, frozen=True, kw_only=True):
-    """Sectors of one write that follow each other.
-
-    Attributes:
-        record: number of the write.
-        place: of the first sector on the disk, in bytes.
-        length: in bytes.
-        file: path from the root of the disk; empty: the file system's own sectors, or not known.
-        offset: in the file, in bytes.
-    """
-
-    record: int
-    place: int
-    length: int
-    file: str = ""
-    offset: int = 0
-
-
-class CrashCause(msgspec.Struct, frozen=True, kw_only=True):
-    """The fewest sectors, out of those that no flush had made durable, that bring about an outcome.
-
-    Attributes:
-        way: `kept`: these sectors are there, and no others of that kind; `missing`: these sectors are not
-            there, and all others are; `any`: the outcome does not depend on them.
-        parts: the sectors; none for `any`.
-        sectors: number of sectors kept, or missing, in the crash that was minimised.
-        tries: crashes that were judged.
-        ended: `done`, or `limit`: fewer sectors may do.
-    """
-
-    way: Literal["kept", "missing", "any"]
-    parts: tuple[CrashPart, ...] = ()
-    sectors: int = 0
-    tries: int = 0
-    ended: Literal["done", "limit"] = "done"
-
-
 class Crash(msgspec.Struct, frozen=True, kw_only=True):
     """One crash and its outcome.
 
@@ -220,7 +183,6 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
         reasons: of the outcome, in words; the server's own where it does not start.
         seconds: time for the judgement.
         machine: of the fleet, that it crashed on; empty without one.
-        cause: with `--minimise`; else None.
         nodes: each node of a cluster; the other fields then describe the cluster as a whole. A commit that
             any node acknowledged must be on every node once the cluster is whole again.
     """
@@ -240,7 +202,6 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...] = ()
     seconds: float = 0.0
     machine: str = ""
-    cause: CrashCause | None = None
     nodes: tuple[CrashNode, ...] = ()
 
 

@@ -29,7 +29,7 @@ from flushlab.crashed.measured import (
     spread,
     tally,
 )
-from flushlab.record import Crash, CrashArm, CrashCause, CrashFacts, CrashOutcome, CrashPart, NodeWay
+from flushlab.record import Crash, CrashArm, CrashFacts, CrashOutcome, NodeWay
 from flushlab.spec.parts import RemoteAccess
 from flushlab.units import counted
 
@@ -421,23 +421,6 @@ def _why_unknown(facts: CrashFacts) -> str:
     return f"{why}, so nothing proves that losses are detected"
 
 
-def cause_in_words(cause: CrashCause) -> list[str]:
-    """The cause of an outcome: a sentence, then the sectors."""
-    after = f" (found in {counted(cause.tries, 'crash')})"
-    if cause.way == "any":
-        return [f"it ends this way whatever is kept of the unflushed writes{after}"]
-    number = counted(sum(part.length for part in cause.parts) // 512, "sector")
-    fate = "kept" if cause.way == "kept" else "lost"
-    fewer = "no fewer" if cause.ended == "done" else "perhaps fewer"
-    said = f"enough for this: {number} {fate}, out of {cause.sectors:,} unsynced ones {fate} here; {fewer}"
-    return [f"{said}{after}", *(f"  {_place(part)}" for part in cause.parts)]
-
-
-def _place(part: CrashPart) -> str:
-    where = f"{part.file} at {part.offset:,}" if part.file else f"the file system's own, at {part.place:,}"
-    return f"record {part.record:,}: {part.length:,} bytes of {where}"
-
-
 def _lost_what(arms: Sequence[CrashArm]) -> str:
     crashes = [crash for arm in arms for crash in arm.crashes]
     if any(crash.lost for crash in crashes) or not any(crash.ddl and crash.ddl.lost for crash in crashes):
@@ -454,8 +437,6 @@ def _listed(facts: CrashFacts, arm: CrashArm) -> list[RenderableType]:
         found.append(Text(f"  {arm.name}, {moment(arm, crash)}: {crash.outcome.replace('_', ' ')}: {what}"))
         if replay := replay_words(facts, arm, crash):
             found.append(Text(f"    {replay}", style="dim", overflow="ignore", no_wrap=True))
-        if crash.cause:
-            found += [Text(f"    {one}") for one in cause_in_words(crash.cause)]
     if len(bad) > _TOLD:
         found.append(Text(f"  and {len(bad) - _TOLD} more", style="dim"))
     return found

@@ -357,12 +357,6 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
         str | None,
         Option("Judge one crash of a kept recording.", metavar="FOLDER:at=N:seed=N"),
     ] = None
-    minimise: Annotated[
-        bool,
-        Option(
-            "With --replay: find the smallest set of unsynced sectors that explains the failure.", rare=True
-        ),
-    ] = False
     run: Annotated[
         RunSpec,
         Without(("wait_for_quiet", "dry_run")),

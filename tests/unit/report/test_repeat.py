@@ -198,7 +198,6 @@ CHANGES_NO_REQUEST = {
         "client",
         "watch",
         "replay",
-        "minimise",
     ),
     *("allow_writes", "allow_set_global"),  # with --dsn the command has them all
 }
