@@ -25,8 +25,8 @@ from typing import ClassVar, Self
 
 import msgspec
 
-from flushlab.crashed import ddl_workload, judge, replicated
-from flushlab.crashed.acks import Note, read_notes
+from flushlab.crashed import judge, replicated
+from flushlab.crashed.acks import Note
 from flushlab.crashed.live import Load, Loading, LoadOutcome, make_acks_table, run_until_killed
 from flushlab.crashed.nodes import NotBack, Seen, as_one, await_together, require_alike, see, way_back
 from flushlab.crashed.recovered_server import AcksTable, ask, not_ready, said
@@ -152,7 +152,6 @@ class KilledServer(Killed):
         self, server: Sandbox, load: Load, ran: LoadOutcome, point: CrashPoint, draws: random.Random
     ) -> Crash:
         """Starts a killed server again, and judges what it has."""
-        statements = len(read_notes(self._folder / ddl_workload.NOTES))
         try:
             if point.kind == "in_recovery":
                 server.begin_again()
@@ -165,7 +164,7 @@ class KilledServer(Killed):
         except (FlushlabError, OSError) as error:
             server.kill()  # nobody knows what it would do under the next load
             return judge.unknown(point, ran.notes, str(error))
-        return judge.judge(point, ran.notes, ran.ended_ns, recovered, statements)
+        return judge.judge(point, ran.notes, ran.ended_ns, recovered)
 
     def _begin(self) -> tuple[Sandbox, Load]:
         started = start(self._spec)

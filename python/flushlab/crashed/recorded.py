@@ -22,7 +22,7 @@ import msgspec
 
 from flushlab.build import Build
 from flushlab.build.galera import galera_for
-from flushlab.crashed import ddl_workload, judge, replicated
+from flushlab.crashed import judge, replicated
 from flushlab.crashed.acks import Note, before, read_notes
 from flushlab.crashed.killed import bring_back, node_on
 from flushlab.crashed.nodes import NotBack, as_one, see
@@ -76,7 +76,6 @@ class CrashImages:
         self.run = found.completed(folder, self._notes)
         self._recordings = found.recordings(folder)
         self._recording = self._recordings[0]
-        self._statements: Sequence[Note] = read_notes(folder / ddl_workload.NOTES)
         self._flushed = self._recording.flushes()
         self.is_cluster = len(self.run.nodes) > 1
         self._times = [
@@ -181,7 +180,7 @@ class CrashImages:
         try:
             found = judged()
         except (FlushlabError, OSError) as error:  # of ours, of the machine's, or of the file system
-            notes = self._by_then(self._notes, point)
+            notes = self._by_then(point)
             cause = error if isinstance(error, OSError) else error.__cause__
             damaged = isinstance(error, NotMounted) or getattr(cause, "errno", None) in _DAMAGED
             # The file system of a disk that honors flushes is whole; a cluster's nodes are judged together.
@@ -193,8 +192,7 @@ class CrashImages:
 
     def _judge_node(self, point: CrashPoint, number: int = 0, received: Received | None = None) -> Crash:
         """What a single server makes of a node's data."""
-        notes, acks = self._by_then(self._notes, point), self.run.acks
-        statements = len(self._by_then(self._statements, point))
+        notes, acks = self._by_then(point), self.run.acks
         try:
             with self._left(point, number) as (image, datadir), self._start(image, datadir) as server:
                 recovered = ask(server, acks)
@@ -202,7 +200,7 @@ class CrashImages:
                 old, new = replicated.of_crash_image(server, acks, received, point.at, self._work, moment_ns)
         except StartFailed as error:
             return not_ready(point, notes, error)
-        found = judge.judge(point, notes, self._moment(point), recovered, statements)
+        found = judge.judge(point, notes, self._moment(point), recovered)
         return msgspec.structs.replace(found, replica=old, new_replica=new)
 
     def _judge_nodes(self, point: CrashPoint) -> Crash:
@@ -212,7 +210,7 @@ class CrashImages:
             NodeAlone(outcome=one.outcome, lost=one.lost, binlog=one.binlog, reasons=one.reasons)
             for one in judged
         ]
-        return self._as_one(point, self._by_then(self._notes, point), alone)
+        return self._as_one(point, self._by_then(point), alone)
 
     def _as_one(self, point: CrashPoint, notes: Sequence[Note], alone: Sequence[NodeAlone]) -> Crash:
         run, size = self.run, len(self.run.nodes)
@@ -270,9 +268,9 @@ class CrashImages:
     def _is_drawn(self, point: CrashPoint) -> bool:
         return self._fail.kind != "torn" and point.kind in ("random", "in_recovery")
 
-    def _by_then(self, notes: Sequence[Note], point: CrashPoint) -> list[Note]:
+    def _by_then(self, point: CrashPoint) -> list[Note]:
         """What was acknowledged before it crashed."""
-        found = list(notes) if self.is_cluster else before(notes, point.at)
+        found = list(self._notes) if self.is_cluster else before(self._notes, point.at)
         if not self.is_cluster and not self._is_drawn(point):
             return found
         moment = self._moment(point)
@@ -282,7 +280,7 @@ class CrashImages:
         """Commits acknowledged before it crashed, and since the last flush before that."""
         earlier = bisect_right(self._flushed, point.at)
         last = self._flushed[earlier - 1] if earlier else 0
-        return sum(last <= note.position for note in self._by_then(self._notes, point))
+        return sum(last <= note.position for note in self._by_then(point))
 
     @contextmanager
     def _left(self, point: CrashPoint, number: int = 0) -> Iterator[Left]:

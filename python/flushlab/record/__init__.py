@@ -23,7 +23,6 @@ from flushlab.record.crash import (
     CrashNode as CrashNode,
     CrashOutcome as CrashOutcome,
     CrashPoint as CrashPoint,
-    DdlState as DdlState,
     GtidState as GtidState,
     NodeAlone as NodeAlone,
     NodesKind as NodesKind,

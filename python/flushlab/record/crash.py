@@ -111,18 +111,6 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     said: str = ""
 
 
-class DdlState(msgspec.Struct, frozen=True, kw_only=True):
-    """DDL statements beside the load.
-
-    Attributes:
-        acknowledged: statements before the crash.
-        lost: acknowledged statements that are undone.
-    """
-
-    acknowledged: int
-    lost: int = 0
-
-
 class NodeAlone(msgspec.Struct, frozen=True, kw_only=True):
     """One node's data without the other nodes: a server without Galera was started on them.
 
@@ -175,7 +163,6 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
         binlog: None without a binary log, or where it could not be read.
         binlog_unread: why the binary log could not be read; else empty.
         gtid: None without GTIDs, or if transactions without an acknowledgement have some, too.
-        ddl: None without DDL beside the load.
         replica: a replica that had followed the server before the crash; None without `--replica`, or where
             the server did not come back.
         new_replica: a replica that follows the recovered server from the beginning of its binary log; None
@@ -196,7 +183,6 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
     binlog: BinlogState | None = None
     binlog_unread: str = ""
     gtid: GtidState | None = None
-    ddl: DdlState | None = None
     replica: ReplicaState | None = None
     new_replica: ReplicaState | None = None
     reasons: tuple[str, ...] = ()
@@ -275,7 +261,7 @@ class CrashFacts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         server: name and version.
         workload: the load.
-        background: what ran beside the load: `ddl`, `command: …` or `sql:FILE`; empty: nothing.
+        background: what ran beside the load: `command: …` or `sql:FILE`; empty: nothing.
         failure: the failure: `process`, `os`, `power`, `lying-disk`, `torn`, `eio` or `full`.
         fs: file system of the recorded disk; empty for `process`.
         disk: how slow the disk was during the recording (`--disk`); empty: not made slow.

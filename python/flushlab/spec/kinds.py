@@ -286,13 +286,7 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
     ] = ()
     server: ServerSpec = ServerSpec()
     workload: CrashWorkloadSpec = CrashWorkloadSpec()
-    background: Annotated[
-        str | None,
-        Option(
-            "Run beside the load: ddl, 'command: …' or sql:FILE. ddl creates, alters and drops tables, which"
-            " are judged too."
-        ),
-    ] = None
+    background: Annotated[str | None, Option("Run beside the load: 'command: …' or sql:FILE.")] = None
     failure: Annotated[
         CrashKind,
         Option(
