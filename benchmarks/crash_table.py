@@ -97,7 +97,7 @@ def main() -> None:
             failure=asked.failure,
             replica=replica,
             seed=asked.seed,
-            keep=record,
+            save_recording=record,
             progress=say,
         )
         arm = document(facts).arms[0]
