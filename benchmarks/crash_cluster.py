@@ -30,8 +30,6 @@ CRASHES = {
     ("power", "one"): 2,
     ("process", "cascade"): 1,
     ("power", "cascade"): 1,
-    ("process", "rolling"): 1,
-    ("power", "rolling"): 1,
 }
 """Crashes of a cell in a round."""
 OUTCOMES = ("kept", "lost", "inconsistent", "not_started", "unknown")

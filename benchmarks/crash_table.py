@@ -1,7 +1,7 @@
 """What configurations lose when the power fails: the tables of docs/results/crash.md, by recordings.
 
     python benchmarks/crash_table.py cells.jsonl [--crashes 32] [--minutes 4] [--only mariadb@10.11]
-        [--fs xfs] [--failure os] [--match sync_binlog=0] [--ddl] [--replica] [--save-recording records]
+        [--fs xfs] [--failure os] [--match sync_binlog=0] [--replica] [--save-recording records]
 
 Cells that the file has already are left out, so that it can be run piece by piece; with nothing left to do it
 prints the table of all that the file has. `--failure os` is a power cut on a disk whose cache survives.
@@ -31,8 +31,8 @@ SERVERS = ("mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@11.8
 BINLOG: Mapping[str, Value] = {"log_bin": "ON"}
 HEAD = """\
 | server | settings | file system | failure | crashes | kept | lost | inconsistent | not started |\
- random that fail | lost commits | binary log | replica | DDL |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"""
+ random that fail | lost commits | binary log | replica |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|"""
 PAGES: Mapping[str, Any] = {"workload": "oltp_update_non_index", "tables": 1, "table_size": 50_000}
 """A load that changes many pages: of what is written, most are pages and their doublewrite copies."""
 FLUSH, SYNC = "innodb_flush_log_at_trx_commit", "sync_binlog"
@@ -54,12 +54,6 @@ def cells(servers: tuple[str, ...]) -> Iterator[tuple[str, Mapping[str, Value], 
         yield from ((server, {**direct, METHOD: method}, PAGES) for server in servers)
 
 
-def churning(servers: tuple[str, ...]) -> Iterator[tuple[str, Mapping[str, Value], Mapping[str, Any]]]:
-    """As `cells`, with DDL beside the load."""
-    settings: dict[str, Value] = {FLUSH: 1, METHOD: "fsync"}
-    yield from ((server, settings, {"background": "ddl"}) for server in servers)
-
-
 def main() -> None:
     """Runs what is missing, then prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -75,7 +69,6 @@ def main() -> None:
     parser.add_argument(
         "--save-recording", type=Path, help="folder for the records of cells with broken crashes"
     )
-    parser.add_argument("--ddl", action="store_true", help="DDL beside the load")
     parser.add_argument(
         "--replica", action="store_true", help="with replicas, where acked_inserts runs alone"
     )
@@ -83,10 +76,10 @@ def main() -> None:
     lines = asked.file.read_text().splitlines() if asked.file.exists() else []
     done = {json.loads(line)["cell"]: json.loads(line) for line in lines}
     until = time.monotonic() + 60 * asked.minutes
-    for server, settings, load in (churning if asked.ddl else cells)(tuple(asked.only or SERVERS)):
+    for server, settings, load in cells(tuple(asked.only or SERVERS)):
         words = " ".join(f"{name}={value}" for name, value in settings.items())
         replica = asked.replica and not load
-        more = f"{' ddl' if asked.ddl else ''}{' replica' if replica else ''}"
+        more = " replica" if replica else ""
         cell = f"{server} {words} {asked.fs} {asked.failure}{more} seed={asked.seed}"
         if cell in done or asked.match not in words:
             continue
@@ -104,7 +97,7 @@ def main() -> None:
             failure=asked.failure,
             replica=replica,
             seed=asked.seed,
-            keep=record,
+            save_recording=record,
             progress=say,
         )
         arm = document(facts).arms[0]
@@ -147,7 +140,6 @@ def row(one: Mapping[str, Any]) -> str:
     random = one["arm"]["random"]
     judged = random["crashes"] - random["unknown"]
     bound = "" if random["bound_95"] is None else f" (at most {random['bound_95']:.1%})"
-    ddl = [crash["ddl"] for crash in details if crash.get("ddl")]
     words = [
         one["server"],
         settings,
@@ -159,7 +151,6 @@ def row(one: Mapping[str, Any]) -> str:
         span,
         f"{binlog}; behind {behind}, ahead {ahead}" if logs else "",
         *(_replicas(details)),
-        f"lost in {sum(one['lost'] > 0 for one in ddl)} of {len(ddl)}" if ddl else "",
     ]
     return "| " + " | ".join(map(str, words)) + " |"
 

@@ -80,7 +80,7 @@ the schema, fields may be added but are never renamed or removed. `[]` marks a l
 | `kept` | every commit that was acknowledged before the crash is there |
 | `sound` | without an acknowledgement table: the server starts, and again after another kill, and `CHECK TABLE` finds all tables sound |
 | `lost` | the last commits of a connection are missing, and all before them are there; also commits that recovery had brought back and that are gone after another kill and start |
-| `inconsistent` | the nodes differ; a gap; half a transaction; a commit that the load did not ask for. Or a table is unreadable, damaged by `CHECK TABLE`'s verdict, or half made by DDL. Or rows appear only after another kill and start |
+| `inconsistent` | the nodes differ; a gap; half a transaction; a commit that the load did not ask for. Or a table is unreadable, or damaged by `CHECK TABLE`'s verdict. Or rows appear only after another kill and start |
 | `not_started` | the server does not start on the data that were left; `reasons` has its messages |
 | `unknown` | flushlab could not judge: memory, space or a port was missing, or a time limit was reached; a warning says why. If it could judge no crash of any arm, it exits with 4 |
 """  # noqa: E501

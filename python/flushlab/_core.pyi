@@ -34,7 +34,6 @@ __all__ = [
     "run_script",
     "sample_rows",
     "serve_fault_disk",
-    "unsynced_parts",
     "version",
     "write_sample_binlog",
 ]
@@ -546,21 +545,6 @@ def measure_disk(spec: bytes) -> bytes:
         OSError: the file system fails; it names the directory. ETIMEDOUT: the measurement did not end within
             the window and `stall_seconds` (60) more; what hangs is left behind.
         KeyboardInterrupt: on Ctrl-C.
-    """
-
-def unsynced_parts(spec: bytes) -> bytes:
-    """What a crash may have left of a recorded disk, and has left.
-
-    Args:
-        spec: JSON of an image; its fields are those of `ImageSpec` in `crates/faultfs/src/spec.rs`.
-
-    Returns:
-        JSON: a list of `number` (of the write's record), `sector` (the first, of 512 bytes, on the disk),
-        `sectors` (how many follow each other) and `kept`, in the order of the record.
-
-    Raises:
-        CoreError: usage for a spec that is none.
-        OSError: the record cannot be read, or has no such number.
     """
 
 def serve_fault_disk(spec: bytes) -> None:

@@ -6,7 +6,7 @@ from flushlab.campaign.crash.experiment import warnings_of
 from flushlab.record import Warning
 from flushlab.report.crash import render, said
 from tests.golden.test_reports import check, text_of
-from tests.unit.crashes import ALONE, BASE, CHANGING, CLUSTER, CONTROL, LOSING, REPLICATED, facts
+from tests.unit.crashes import ALONE, BASE, CLUSTER, CONTROL, LOSING, REPLICATED, facts
 
 
 def test_what_kept_everything() -> None:
@@ -32,10 +32,6 @@ def test_a_command_of_which_no_commits_are_known() -> None:
         "crash-command.txt",
         text_of(render(msgspec.structs.replace(found, workload="command: ./import.sh", warnings=warnings))),
     )
-
-
-def test_ddl_beside_the_load() -> None:
-    check("crash-ddl.txt", text_of(render(msgspec.structs.replace(facts(CHANGING), background="ddl"))))
 
 
 def test_replicas() -> None:

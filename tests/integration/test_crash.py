@@ -236,30 +236,13 @@ def test_what_runs_beside_the_load_is_judged_by_its_acks(
     asked: dict[str, Any] = {"failure": "process", "crashes": 1, "duration": 1.0, "positive_control": False}
     (arm,) = crash(server=name, background=_program(tmp_path), **asked).arms
     (judged,) = arm.crashes
-    assert (judged.outcome, judged.reasons, judged.ddl) == ("kept", (), None)
-    assert judged.acknowledged > 0
-    facts = until_seen(
-        lambda seconds: crash(server=name, background="ddl", **{**asked, "duration": seconds}),
-        lambda facts: (ddl := facts.arms[0].crashes[0].ddl) and ddl.acknowledged,
-        1.0,
-    )
-    (judged,) = facts.arms[0].crashes
     assert (judged.outcome, judged.reasons) == ("kept", ())
-    assert judged.ddl is not None
-    assert judged.ddl.acknowledged > 0
+    assert judged.acknowledged > 0
 
 
 @needs_root
-def test_ddl_and_scripts_are_judged_on_what_a_crash_of_the_system_leaves(
-    build: Callable[[str], Build], tmp_path: Path
-) -> None:
+def test_a_script_is_judged_on_what_a_power_cut_leaves(build: Callable[[str], Build], tmp_path: Path) -> None:
     build("mariadb@10.11")
-    (arm,) = _crashed(["base"], background="ddl", failure="os", crashes=2, duration=1.0).arms
-    # MariaDB 10.11 leaves some tables half made, and once in a while does not start.
-    assert all(judged.outcome != "unknown" for judged in arm.crashes), arm.crashes
-    found = [judged for judged in arm.crashes if judged.outcome != "not_started"]
-    assert all(judged.lost == 0 and judged.ddl is not None for judged in found), arm.crashes
-    assert max(judged.acknowledged for judged in arm.crashes) > 0
     script = tmp_path / "script.sql"
     rows = ", ".join(["('x')"] * 100)
     script.write_text("CREATE TABLE t (pad CHAR(200));\n" + f"INSERT INTO t VALUES {rows};\n" * 50)

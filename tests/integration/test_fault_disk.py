@@ -23,6 +23,7 @@ import msgspec
 import pytest
 
 from flushlab.datadir import FaultDisk, FaultImage, Recording, open_volume, remove_record, slow_disk
+from flushlab.datadir.extents import Extents
 from flushlab.datadir.fault_disk import FileSystemName
 from flushlab.errors import FlushlabError, HarnessError, NoSpace, UsageError
 from flushlab.machine import ownership
@@ -131,6 +132,19 @@ def test_two_images_at_once_are_independent_and_one_can_record_its_own_recovery(
     for at, found in ((0, b"original"), (after, b"recovered")):
         with FaultImage(again, at, POWER, 2, folder) as image:
             assert (image.mount / "file").read_bytes() == found
+
+
+def test_writes_belong_to_the_files_that_lie_in_their_places(folder: Path) -> None:
+    with FaultDisk(folder, 16 * MIB, record=True) as disk:
+        disk.start_recording()
+        for name in ("one", "other"):
+            write(disk.mount / name, b"x" * 8192, synced=True)
+        record, end = disk.record, disk.position()
+    with FaultImage(record, end, POWER, 1, folder) as image:
+        extents = Extents(image.mount)
+    places = [extents.file_at(one.offset) for one in Recording(record).records("write")]
+    assert {("one", 0), ("other", 0), None} <= {*places}, "the journal is the file system's own"
+    assert extents.file_at(0) is None
 
 
 def test_a_flush_fails_when_asked_to_and_a_full_device_takes_no_more(folder: Path) -> None:

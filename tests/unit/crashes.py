@@ -18,7 +18,6 @@ from flushlab.record import (
     CrashOutcome,
     CrashPoint,
     CrashRow,
-    DdlState,
     GtidState,
     NodeAlone,
     NodeWay,
@@ -130,22 +129,6 @@ ALONE = CrashArm(
     ),
 )
 """A command's crashes: without an acknowledgement table."""
-CHANGING = CrashArm(
-    name="base",
-    settings={},
-    commits_per_s=900.0,
-    crashes=tuple(
-        Crash(
-            point=CrashPoint(at=number, kind="random", seed=number),
-            outcome="lost" if number == 3 else "kept",
-            acknowledged=400,
-            ddl=DdlState(acknowledged=90, lost=2 if number == 3 else 0),
-            reasons=("2 acknowledged DDL statements undone",) if number == 3 else (),
-        )
-        for number in range(6)
-    ),
-)
-"""DDL ran beside the load."""
 
 
 def rows(arm: CrashArm) -> list[CrashRow]:

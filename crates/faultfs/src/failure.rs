@@ -93,7 +93,7 @@ impl Policy {
     }
 
     /// Whether a record is there whole, whatever the seed.
-    pub fn certain(&self, number: u64) -> bool {
+    fn certain(&self, number: u64) -> bool {
         number <= self.durable
             && !self.dropped.iter().any(|range| range.contains(&number))
             && self.cut.is_none_or(|cut| cut.number != number)

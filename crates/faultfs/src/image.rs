@@ -277,30 +277,6 @@ mod tests {
         }
 
         #[test]
-        fn what_was_durable_and_the_parts_that_were_kept_are_the_image(
-            steps in steps_with_zeros(0.0), share in 0.0..1.0, seed: u64, torn: bool,
-        ) {
-            let (at, folder) = (at_of(&steps, share), record(&steps));
-            let failure = failure(if torn { Kind::Torn } else { Kind::Power }, Some(512), 0);
-            let found = sectors(&folder, at, failure, seed);
-            let spec = ImageSpec { record: folder.path().to_owned(), at, failure, seed };
-            let parts = crate::unsynced(&spec).unwrap();
-            let uncertain: Vec<u64> = parts.iter().map(|part| part.number).collect();
-            let mut all = vec![0; SECTORS as usize];
-            for (number, step) in (1..=at).zip(&steps) {
-                let Step::Write { sector, count, .. } = *step else { continue };
-                if !uncertain.contains(&number) {
-                    all[sector as usize..(sector + count) as usize].fill(number);
-                }
-                for part in parts.iter().filter(|part| part.number == number && part.kept) {
-                    prop_assert!(sector <= part.sector && part.sector + part.sectors <= sector + count);
-                    all[part.sector as usize..(part.sector + part.sectors) as usize].fill(number);
-                }
-            }
-            prop_assert_eq!(found, all);
-        }
-
-        #[test]
         fn a_device_that_tears_nothing_keeps_writes_whole(steps in steps_with_zeros(0.0), seed: u64) {
             let at = steps.len() as u64;
             let found = sectors(&record(&steps), at, failure(Kind::Power, None, 0), seed);

@@ -100,7 +100,7 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// The parts of a write, by block.
-pub(crate) fn parts(number: u64, entry: &Entry) -> impl Iterator<Item = (u64, Version)> + use<> {
+fn parts(number: u64, entry: &Entry) -> impl Iterator<Item = (u64, Version)> + use<> {
     let (offset, data) = (entry.offset, entry.data);
     let end = if entry.kind == EntryKind::Write {
         offset + u64::from(entry.length)

@@ -11,7 +11,6 @@
 //! - `record`: every write and flush in a folder, numbered as they were answered;
 //! - `index`: the versions of each block of a record;
 //! - `failure`: which of them a crash leaves; `image`: the blocks that come of it;
-//! - `unsynced`: what a crash may have left, part by part;
 //! - `delays`: how long a disk takes to answer; `timer`: answers that wait for their time;
 //! - `mix`: random bits for both;
 //! - `serve`: FUSE and the control socket.
@@ -32,7 +31,6 @@ mod record;
 mod serve;
 mod spec;
 mod timer;
-mod unsynced;
 
 pub use delays::{Delays, Latency};
 pub use image::Image;
@@ -40,7 +38,6 @@ pub use layers::{Layers, Source};
 pub use record::{Entry, EntryKind, Recorder, Recording};
 pub use serve::serve;
 pub use spec::{Base, Failure, ImageSpec, Kind, Spec};
-pub use unsynced::{unsynced, Part};
 
 /// Smallest write of a disk, in bytes.
 pub const SECTOR: u64 = 512;

@@ -458,7 +458,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(binlog::write_sample_binlog, module)?)?;
     module.add_function(wrap_pyfunction!(disk::measure_disk, module)?)?;
     module.add_function(wrap_pyfunction!(faultfs::serve_fault_disk, module)?)?;
-    module.add_function(wrap_pyfunction!(faultfs::unsynced_parts, module)?)?;
     module.add_function(wrap_pyfunction!(generate::check_pattern, module)?)?;
     module.add_function(wrap_pyfunction!(generate::describe_rows, module)?)?;
     module.add_function(wrap_pyfunction!(generate::python_seconds, module)?)?;

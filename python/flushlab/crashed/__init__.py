@@ -13,5 +13,5 @@ Parts with servers:
 - `run`: the facts beside the records; `recorded` cuts a run at the chosen moments.
 - `recovered_server`: queries a server on the disk's content after a crash; `nodes` queries a cluster's nodes.
 - `binlog`: reads the binary log.
-- `side_workload`: runs beside the load or without one; `ddl_workload` is one of DDL.
+- `side_workload`: runs beside the load or without one.
 """

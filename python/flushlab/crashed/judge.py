@@ -8,9 +8,7 @@ read after the answer. So at a crash at record n
 - its commits are 1..m: one that is missing below one that is there is no state that the server was ever in;
 - a transaction is there whole, or not at all.
 
-DDL that ran beside the load is judged likewise: its tables must be as they were after the last acknowledged
-statement, or the one under way (`ddl_workload`). Without an acknowledgement table, whether the server
-starts and the tables are sound is all that is judged.
+Without an acknowledgement table, whether the server starts and the tables are sound is all that is judged.
 
 A smaller m is loss, anything else is inconsistent. What a server commits while it recovers is as durable as
 its settings make it: commits that are there first and gone after another kill are lost, not inconsistent.
@@ -21,10 +19,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from flushlab.crashed import ddl_workload
 from flushlab.crashed.acks import Note, counted
-from flushlab.crashed.ddl_workload import Tables
-from flushlab.record import BinlogState, Crash, CrashOutcome, CrashPoint, DdlState, GtidState
+from flushlab.record import BinlogState, Crash, CrashOutcome, CrashPoint, GtidState
 from flushlab.units import counted as number_of
 
 _TOLD = 3
@@ -52,7 +48,6 @@ class RecoveredServer(NamedTuple):
         damaged: messages of CHECK TABLE on unsound tables.
         binlog: of each connection, from the binary log; why that could not be read; None without one.
         gtids: how many transactions the server reports as executed; None if unknown.
-        side: the tables that DDL beside the load has made; None without DDL.
         again: `commits` after it was killed and started again; None if it did not come back.
         not_again: why it did not come back.
         extra: what else is wrong with it.
@@ -63,25 +58,17 @@ class RecoveredServer(NamedTuple):
     damaged: Sequence[str] = ()
     binlog: Mapping[int, Commits] | str | None = None
     gtids: int | None = None
-    side: Tables | None = None
     again: Mapping[int, Commits] | None = None
     not_again: str = ""
     extra: Sequence[str] = ()
 
 
-def judge(
-    point: CrashPoint,
-    notes: Sequence[Note],
-    crashed_ns: int,
-    recovered: RecoveredServer,
-    statements: int = 0,
-) -> Crash:
+def judge(point: CrashPoint, notes: Sequence[Note], crashed_ns: int, recovered: RecoveredServer) -> Crash:
     """What became of one crash.
 
     Args:
         notes: those of commits that were acknowledged before it.
         crashed_ns: when it was.
-        statements: DDL that was acknowledged before it.
     """
     promised = counted(notes)
     found = recovered.commits
@@ -114,20 +101,10 @@ def judge(
     if recovered.gtids is not None and found is not None:
         there = sum(commits.number for commits in found.values())
         gtid = GtidState(behind=max(0, there - recovered.gtids), ahead=max(0, recovered.gtids - there))
-    ddl = None
-    if recovered.side is not None:
-        step = ddl_workload.reached(recovered.side, statements)
-        ddl = DdlState(
-            acknowledged=statements, lost=max(0, statements - (statements if step is None else step))
-        )
-        if step is None:
-            reasons.append(_half_made(recovered.side, statements))
-        elif ddl.lost:
-            remarks.append(f"{number_of(ddl.lost, 'acknowledged DDL statement')} undone")
     outcome: CrashOutcome = "kept" if found is not None else "sound"
     if reasons:
         outcome = "inconsistent"
-    elif lost or (ddl and ddl.lost):
+    elif lost:
         outcome = "lost"
     return Crash(
         point=point,
@@ -138,7 +115,6 @@ def judge(
         binlog=binlog,
         binlog_unread=unread,
         gtid=gtid,
-        ddl=ddl,
         reasons=(*reasons, *remarks),
     )
 
@@ -154,16 +130,6 @@ def not_started(point: CrashPoint, notes: Sequence[Note], said: str) -> Crash:
 def unknown(point: CrashPoint, notes: Sequence[Note], why: str) -> Crash:
     """A crash that flushlab cannot look at."""
     return Crash(point=point, outcome="unknown", acknowledged=len(notes), reasons=(why,))
-
-
-def _half_made(found: Tables, statements: int) -> str:
-    def told(tables: Tables) -> str:
-        return "; ".join(f"{name} ({shape})" for name, shape in tables.items()) or "none"
-
-    return (
-        f"DDL: the side tables are in a state they were never in: {told(found)};"
-        f" after the last acknowledged statement they were: {told(ddl_workload.after(statements))}"
-    )
 
 
 def _impossible(where: str, promised: Mapping[int, int], found: Mapping[int, Commits]) -> list[str]:

@@ -25,8 +25,8 @@ from typing import ClassVar, Self
 
 import msgspec
 
-from flushlab.crashed import ddl_workload, judge, replicated
-from flushlab.crashed.acks import Note, read_notes
+from flushlab.crashed import judge, replicated
+from flushlab.crashed.acks import Note
 from flushlab.crashed.live import Load, Loading, LoadOutcome, make_acks_table, run_until_killed
 from flushlab.crashed.nodes import NotBack, Seen, as_one, await_together, require_alike, see, way_back
 from flushlab.crashed.recovered_server import AcksTable, ask, not_ready, said
@@ -152,7 +152,6 @@ class KilledServer(Killed):
         self, server: Sandbox, load: Load, ran: LoadOutcome, point: CrashPoint, draws: random.Random
     ) -> Crash:
         """Starts a killed server again, and judges what it has."""
-        statements = len(read_notes(self._folder / ddl_workload.NOTES))
         try:
             if point.kind == "in_recovery":
                 server.begin_again()
@@ -165,7 +164,7 @@ class KilledServer(Killed):
         except (FlushlabError, OSError) as error:
             server.kill()  # nobody knows what it would do under the next load
             return judge.unknown(point, ran.notes, str(error))
-        return judge.judge(point, ran.notes, ran.ended_ns, recovered, statements)
+        return judge.judge(point, ran.notes, ran.ended_ns, recovered)
 
     def _begin(self) -> tuple[Sandbox, Load]:
         started = start(self._spec)
@@ -297,7 +296,7 @@ class KilledCluster(Killed):
         cluster = self._alive(point.seed)
         draws = random.Random(point.seed)
         order = draws.sample(range(1, len(cluster.nodes) + 1), len(cluster.nodes))
-        driven = order[-1] if self._which == "rolling" or draws.random() < 0.5 else order[0]
+        driven = order[-1] if draws.random() < 0.5 else order[0]
         server = cluster.nodes[driven - 1]
         load, acks = self._load(cluster, server)
         seconds = self._spec.seconds * (0.1 + 0.9 * draws.random())
@@ -312,8 +311,6 @@ class KilledCluster(Killed):
                     crash.one(order[0], loading, survives=driven != order[0], seconds=seconds)
                 elif self._which == "all":
                     crash.these(order, [0.0] * len(order))
-                elif self._which == "rolling":
-                    crash.rolling(order, loading, seconds)
                 else:
                     crash.these(order, [_BETWEEN_S * draws.random() ** 3 for _ in order])
             notes = loading.notes()
@@ -372,7 +369,6 @@ class _Crash:
         self._cluster, self._power, self._acks, self._point = cluster, power, acks, point
         self._down: list[int] = []
         self._ways: dict[int, NodeWay] = {}
-        self._positions: dict[int, int] = {}
         self.crashed_ns = 0
         self.on_the_way: list[Crash] = []
 
@@ -380,8 +376,7 @@ class _Crash:
         """A node dies; if the load goes to another one, it goes on for a while."""
         self._fell(number)
         if survives:
-            before = loading.acknowledged()
-            _await_more(loading, before)
+            _await_more(loading)
             loading.let_run(seconds / 2)
 
     def these(self, order: Sequence[int], between_s: Sequence[float]) -> None:
@@ -391,15 +386,6 @@ class _Crash:
             if number != order[-1]:
                 time.sleep(pause_s)
 
-    def rolling(self, order: Sequence[int], loading: Loading, seconds: float) -> None:
-        """Nodes die one after the other, each when the one before is back; the load goes to the last."""
-        for number in order:
-            self._fell(number)
-            if number != order[-1]:
-                _await_more(loading, loading.acknowledged())
-                self.bring_back()
-                loading.let_run(seconds / 2)
-
     def look_at_those_left(self, notes: Sequence[Note]) -> None:
         """Judges the nodes that did not crash, before the others come back."""
         left = [number for number in range(1, len(self._cluster.nodes) + 1) if number not in self._down]
@@ -407,7 +393,7 @@ class _Crash:
             await_together([self._cluster.nodes[number - 1] for number in left])
             with self._cluster.losing_nodes():
                 seen: list[Seen] = see(self._cluster, self._acks, only=left)
-            self.on_the_way += [
+            self.on_the_way = [
                 judge.judge(self._point, notes, self.crashed_ns, one.recovered) for one in seen
             ]
 
@@ -416,9 +402,7 @@ class _Crash:
         if self._power:
             for number in self._down:
                 self._power.put_back(self._cluster, number)
-        self._ways |= bring_back(self._cluster, self._down)
-        self._positions |= self._cluster.positions
-        self._down = []
+        self._ways = bring_back(self._cluster, self._down)
 
     def nodes(self) -> list[CrashNode]:
         """What is known of each."""
@@ -428,7 +412,7 @@ class _Crash:
                 crashed=number in self._ways,
                 way=self._ways.get(number, "stayed"),
                 outcome="unknown",
-                position=self._positions.get(number),
+                position=self._cluster.positions.get(number),
             )
             for number in range(1, len(self._cluster.nodes) + 1)
         ]
@@ -442,9 +426,9 @@ class _Crash:
         self._down.append(number)
 
 
-def _await_more(loading: Loading, before: int) -> None:
+def _await_more(loading: Loading) -> None:
     """Waits until commits go on."""
-    deadline = time.monotonic() + _STALL_S
+    before, deadline = loading.acknowledged(), time.monotonic() + _STALL_S
     with suppress(FlushlabError):  # the load has ended: whatever it was told is noted
         while loading.acknowledged() == before and time.monotonic() < deadline:
             loading.let_run(_POLL_S)

@@ -156,7 +156,7 @@ class Working:
         self._loading = (
             Loading(server, load.spec, load.acks, folder, position) if load.spec and load.acks else None
         )
-        self._side = RunningSideWorkload(load.side, server, folder, position) if load.side else None
+        self._side = RunningSideWorkload(load.side, server) if load.side else None
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:

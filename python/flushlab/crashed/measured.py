@@ -140,20 +140,6 @@ class ReplicaCounts(msgspec.Struct, frozen=True, kw_only=True):
     bound_95: float | None
 
 
-class DdlCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Crashes with DDL beside the load.
-
-    Attributes:
-        crashes: number of these crashes.
-        lost: crashes that have undone acknowledged statements.
-        lost_statements: number of these statements; None: none was undone.
-    """
-
-    crashes: int
-    lost: int
-    lost_statements: Spread | None
-
-
 class CrashCounts(OutcomeCounts, frozen=True, kw_only=True):
     """Crashes of one kind, counted.
 
@@ -169,7 +155,6 @@ class CrashCounts(OutcomeCounts, frozen=True, kw_only=True):
         replica: with `--replica`, the result of a replica that had followed the server before the crash;
             else None.
         new_replica: with `--replica`, the result of a new replica; else None.
-        ddl: None without DDL beside the load.
     """
 
     crashes: int
@@ -180,7 +165,6 @@ class CrashCounts(OutcomeCounts, frozen=True, kw_only=True):
     gtid: GtidCounts | None
     replica: ReplicaCounts | None
     new_replica: ReplicaCounts | None
-    ddl: DdlCounts | None
 
     @property
     def replicas(self) -> Iterator[tuple[str, ReplicaCounts]]:
@@ -221,8 +205,6 @@ def measured(arm: CrashArm) -> list[str]:
         words.append(f"binary log: {_of_the_binlog(found.binlog)}")
     if found.gtid and (found.gtid.behind or found.gtid.ahead):
         words.append(f"GTIDs: {gtid_in_words(found.gtid)}")
-    if found.ddl:
-        words.append(f"DDL: {ddl_in_words(found.ddl)}")
     words += [f"{what}: {_tally_of_replicas(replicas)}" for what, replicas in found.replicas]
     return words
 
@@ -263,7 +245,6 @@ def counts(crashes: Sequence[Crash]) -> CrashCounts:
     bad = [crash for crash in judged if crash.outcome not in ("kept", "sound")]
     lost = [crash for crash in bad if crash.outcome == "lost"]
     gtids = [crash.gtid for crash in crashes if crash.gtid is not None]
-    ddl = [crash.ddl for crash in crashes if crash.ddl is not None]
     binlogs = [crash.binlog for crash in crashes if crash.binlog is not None]
     unread = sum(bool(crash.binlog_unread) for crash in crashes)
     unflushed = [crash for crash in judged if crash.unflushed]
@@ -299,13 +280,6 @@ def counts(crashes: Sequence[Crash]) -> CrashCounts:
         else None,
         replica=_replicas([crash.replica for crash in crashes if crash.replica is not None]),
         new_replica=_replicas([crash.new_replica for crash in crashes if crash.new_replica is not None]),
-        ddl=DdlCounts(
-            crashes=len(ddl),
-            lost=sum(one.lost > 0 for one in ddl),
-            lost_statements=spread(filter(None, (one.lost for one in ddl))),
-        )
-        if ddl
-        else None,
     )
 
 
@@ -393,14 +367,6 @@ def gtid_in_words(gtid: GtidCounts) -> str:
         parts.append(f"up to {most.max:,.0f} belong to commits missing from the tables in {gtid.ahead}")
     of = counted(gtid.crashes, "crash")
     return f"of {of}: {'; '.join(parts)}" if parts else f"as the tables in {of}"
-
-
-def ddl_in_words(ddl: DdlCounts) -> str:
-    """Acknowledged DDL statements that are undone."""
-    of = counted(ddl.crashes, "crash")
-    if not ddl.lost_statements:
-        return f"no statement lost in {of}"
-    return f"statements lost in {ddl.lost} of {of}, at most {ddl.lost_statements.max:,.0f}"
 
 
 def spread(values: Iterable[float]) -> Spread | None:

@@ -13,8 +13,8 @@ import random
 import secrets
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import accumulate
 from pathlib import Path
 
@@ -22,7 +22,7 @@ import msgspec
 
 from flushlab.build import Build
 from flushlab.build.galera import galera_for
-from flushlab.crashed import ddl_workload, judge, replicated
+from flushlab.crashed import judge, replicated
 from flushlab.crashed.acks import Note, before, read_notes
 from flushlab.crashed.killed import bring_back, node_on
 from flushlab.crashed.nodes import NotBack, as_one, see
@@ -34,7 +34,7 @@ from flushlab.crashed.run import NOTES, Run
 from flushlab.datadir import DataRoot
 from flushlab.datadir.extents import Extents
 from flushlab.datadir.fault_disk import FaultImage, NotMounted, trusted
-from flushlab.datadir.recording import Part, Record, Recording, Unsynced, unsynced, with_parts
+from flushlab.datadir.recording import Record, Recording
 from flushlab.errors import FlushlabError, StartFailed
 from flushlab.process.passing import passing_folder
 from flushlab.record import Crash, CrashNode, CrashPoint, Failure, NodeAlone
@@ -76,7 +76,6 @@ class CrashImages:
         self.run = found.completed(folder, self._notes)
         self._recordings = found.recordings(folder)
         self._recording = self._recordings[0]
-        self._statements: Sequence[Note] = read_notes(folder / ddl_workload.NOTES)
         self._flushed = self._recording.flushes()
         self.is_cluster = len(self.run.nodes) > 1
         self._times = [
@@ -174,27 +173,14 @@ class CrashImages:
         """
         if self.is_cluster:
             return self._timed(point, lambda: self._judge_nodes(point))
-        return self._timed(point, lambda: self._judge_node(point, self._left(point), self.received))
-
-    def judge_parts(self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]) -> Crash:
-        """As `judge`, but of the numbered writes that the crash may have left, it has left these parts."""
-        return self._timed(point, lambda: self._judge_node(point, self._left_of(point, among, parts)))
-
-    def unsynced(self, point: CrashPoint) -> Unsynced:
-        """Parts of writes that the crash may have left."""
-        return unsynced(self._disk(0), point.at, self._fail, point.seed)
-
-    def extents(self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]) -> Extents:
-        """Where files lie on the disk that `judge_parts` starts the server on."""
-        with self._left_of(point, among, parts) as (image, _):
-            return Extents(image.mount, known=self.run.fs != "btrfs")
+        return self._timed(point, lambda: self._judge_node(point, 0, self.received))
 
     def _timed(self, point: CrashPoint, judged: Callable[[], Crash]) -> Crash:
         began = time.monotonic()
         try:
             found = judged()
         except (FlushlabError, OSError) as error:  # of ours, of the machine's, or of the file system
-            notes = self._by_then(self._notes, point)
+            notes = self._by_then(point)
             cause = error if isinstance(error, OSError) else error.__cause__
             damaged = isinstance(error, NotMounted) or getattr(cause, "errno", None) in _DAMAGED
             # The file system of a disk that honors flushes is whole; a cluster's nodes are judged together.
@@ -204,30 +190,27 @@ class CrashImages:
         unflushed = self._unflushed(point) if self.run.acks and not self.is_cluster else None
         return msgspec.structs.replace(found, seconds=time.monotonic() - began, unflushed=unflushed)
 
-    def _judge_node(
-        self, point: CrashPoint, left: AbstractContextManager[Left], received: Received | None = None
-    ) -> Crash:
+    def _judge_node(self, point: CrashPoint, number: int = 0, received: Received | None = None) -> Crash:
         """What a single server makes of a node's data."""
-        notes, acks = self._by_then(self._notes, point), self.run.acks
-        statements = len(self._by_then(self._statements, point))
+        notes, acks = self._by_then(point), self.run.acks
         try:
-            with left as (image, datadir), self._start(image, datadir) as server:
+            with self._left(point, number) as (image, datadir), self._start(image, datadir) as server:
                 recovered = ask(server, acks)
                 moment_ns = self._moment(point) if self._is_drawn(point) else None
                 old, new = replicated.of_crash_image(server, acks, received, point.at, self._work, moment_ns)
         except StartFailed as error:
             return not_ready(point, notes, error)
-        found = judge.judge(point, notes, self._moment(point), recovered, statements)
+        found = judge.judge(point, notes, self._moment(point), recovered)
         return msgspec.structs.replace(found, replica=old, new_replica=new)
 
     def _judge_nodes(self, point: CrashPoint) -> Crash:
         """What a cluster makes of its nodes' data."""
-        judged = [self._judge_node(point, self._left(point, number)) for number in range(len(self.run.nodes))]
+        judged = [self._judge_node(point, number) for number in range(len(self.run.nodes))]
         alone = [
             NodeAlone(outcome=one.outcome, lost=one.lost, binlog=one.binlog, reasons=one.reasons)
             for one in judged
         ]
-        return self._as_one(point, self._by_then(self._notes, point), alone)
+        return self._as_one(point, self._by_then(point), alone)
 
     def _as_one(self, point: CrashPoint, notes: Sequence[Note], alone: Sequence[NodeAlone]) -> Crash:
         run, size = self.run, len(self.run.nodes)
@@ -285,9 +268,9 @@ class CrashImages:
     def _is_drawn(self, point: CrashPoint) -> bool:
         return self._fail.kind != "torn" and point.kind in ("random", "in_recovery")
 
-    def _by_then(self, notes: Sequence[Note], point: CrashPoint) -> list[Note]:
+    def _by_then(self, point: CrashPoint) -> list[Note]:
         """What was acknowledged before it crashed."""
-        found = list(notes) if self.is_cluster else before(notes, point.at)
+        found = list(self._notes) if self.is_cluster else before(self._notes, point.at)
         if not self.is_cluster and not self._is_drawn(point):
             return found
         moment = self._moment(point)
@@ -297,7 +280,7 @@ class CrashImages:
         """Commits acknowledged before it crashed, and since the last flush before that."""
         earlier = bisect_right(self._flushed, point.at)
         last = self._flushed[earlier - 1] if earlier else 0
-        return sum(last <= note.position for note in self._by_then(self._notes, point))
+        return sum(last <= note.position for note in self._by_then(point))
 
     @contextmanager
     def _left(self, point: CrashPoint, number: int = 0) -> Iterator[Left]:
@@ -329,15 +312,6 @@ class CrashImages:
                     server.kill()
                     moved = server.datadir.relative_to(disk.mount)
             yield disk.record, random.Random(point.seed).randint(began, ended), str(moved)
-
-    @contextmanager
-    def _left_of(self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]) -> Iterator[Left]:
-        with passing_folder(self._work, "parts", mode=0o711) as folder:
-            record = folder / "record"
-            last = with_parts(self._disk(0), point.at, among, parts, record)
-            image = FaultImage(record, last, _ALL_KEPT, 0, self._work, self.run.fs)
-            with _mounted(image, self._datadir(0)) as left:
-                yield left
 
     def _disk(self, number: int) -> Path:
         """Folder of the record of a node's disk; nodes from 0."""

@@ -120,7 +120,6 @@ def _run(
             fs=disk.fs,
             rows=load.acks.rows if load.acks else 0,
             database=load.acks.database if load.acks else "",
-            ddl=bool(load.acks and load.acks.ddl),
             alone=bool(load.acks and load.acks.alone),
             workload=load.workload,
             beside=load.beside,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from flushlab.crashed import binlog, ddl_workload, judge
+from flushlab.crashed import binlog, judge
 from flushlab.crashed.acks import TABLE, Note
 from flushlab.crashed.judge import Commits, RecoveredServer
 from flushlab.errors import ServerDied, ServerError, StartFailed
@@ -37,13 +37,11 @@ class AcksTable(NamedTuple):
     Attributes:
         database: schema of the acknowledgement table.
         rows: of each of its transactions.
-        ddl: DDL ran beside its load, in the same database.
         alone: there are no transactions but its own.
     """
 
     database: str
     rows: int
-    ddl: bool = False
     alone: bool = False
 
 
@@ -122,8 +120,7 @@ def look(server: Sandbox, acks: AcksTable | None) -> RecoveredServer:
     commits = _rows(server, acks) if acks else None
     broken: Sequence[tuple[int, int]] = ()
     events: Mapping[int, Commits] | str | None = None
-    extra: list[str] = []
-    side = gtids = None
+    gtids: int | None = None
     if acks:
         broken = [
             (int(connection), int(counter))
@@ -134,12 +131,8 @@ def look(server: Sandbox, acks: AcksTable | None) -> RecoveredServer:
         events = _binlog(server)
         if acks.alone:
             gtids = _gtids(server)
-        if acks.ddl:
-            side, extra = ddl_workload.look(server, acks.database)
     damaged = _damaged(server)
-    return RecoveredServer(
-        commits, broken=broken, damaged=damaged, binlog=events, gtids=gtids, side=side, extra=extra
-    )
+    return RecoveredServer(commits, broken=broken, damaged=damaged, binlog=events, gtids=gtids)
 
 
 def _rows(server: Sandbox, acks: AcksTable) -> dict[int, Commits]:

@@ -114,7 +114,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             disks count their own, CLOCK_MONOTONIC in ns.
         rows: per transaction in the acknowledgement table; 0: no acknowledgement table.
         database: schema of the acknowledgement table.
-        ddl, alone: as of `AcksTable`.
+        alone: as of `AcksTable`.
         ended_ns: CLOCK_MONOTONIC.
         commits_per_s: acknowledged.
         faulty: what the disk was to do in the middle of the load; None: nothing.
@@ -133,7 +133,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     last: int = 0
     rows: int
     database: str
-    ddl: bool = False
     alone: bool = False
     ended_ns: int = 0
     commits_per_s: float = 0.0
@@ -147,7 +146,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def acks(self) -> AcksTable | None:
         """None: there is none."""
-        return AcksTable(self.database, self.rows, self.ddl, self.alone) if self.rows else None
+        return AcksTable(self.database, self.rows, self.alone) if self.rows else None
 
     def write(self, folder: Path) -> None:
         """Puts it beside the records that it describes."""

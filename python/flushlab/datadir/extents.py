@@ -33,17 +33,14 @@ class Extents:
     """Of all files below a mount point, as they lie now.
 
     Args:
-        mount: of a file system that has one device.
-        known: the file system reports places on its device.
+        mount: of a file system that has one device and reports places on it.
     """
 
-    def __init__(self, mount: Path, *, known: bool = True) -> None:
+    def __init__(self, mount: Path) -> None:
         self._found: list[_Extent] = []
-        self.known = known
-        if known:
-            for folder, _, names in os.walk(mount):
-                for file in (Path(folder), *(Path(folder, name) for name in names)):
-                    self._found += _extents(file, str(file.relative_to(mount)))
+        for folder, _, names in os.walk(mount):
+            for file in (Path(folder), *(Path(folder, name) for name in names)):
+                self._found += _extents(file, str(file.relative_to(mount)))
         self._found.sort()
         self._places = [one.place for one in self._found]
 

@@ -29,12 +29,11 @@ PointKind = Literal["random", "after_ack", "before_flush", "most_unsynced", "aft
 
 ReplicaOutcome = Literal["follows", "diverged", "stopped", "unknown"]
 """See `ReplicaState`."""
-NodesKind = Literal["one", "all", "rolling", "cascade"]
+NodesKind = Literal["one", "all", "cascade"]
 """Which nodes of a cluster crash:
 
 - `one`: one node.
 - `all`: all nodes at once.
-- `rolling`: one node after the other, each when the node before is back.
 - `cascade`: one node after the other, until none is left.
 """
 NodeWay = Literal["stayed", "bootstrap", "ist", "sst", "none"]
@@ -112,18 +111,6 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     said: str = ""
 
 
-class DdlState(msgspec.Struct, frozen=True, kw_only=True):
-    """DDL statements beside the load.
-
-    Attributes:
-        acknowledged: statements before the crash.
-        lost: acknowledged statements that are undone.
-    """
-
-    acknowledged: int
-    lost: int = 0
-
-
 class NodeAlone(msgspec.Struct, frozen=True, kw_only=True):
     """One node's data without the other nodes: a server without Galera was started on them.
 
@@ -145,8 +132,7 @@ class CrashNode(msgspec.Struct, frozen=True, kw_only=True):
         crashed: whether the node crashed.
         way: how the node reached the cluster's state. `bootstrap`: the cluster was started from the node.
             `ist`: the node received the missing transactions. `sst`: the node received a copy of another
-            node's data. `none`: nothing was missing. `stayed`: the node did not crash. If a node came back
-            more than once, the last time counts.
+            node's data. `none`: nothing was missing. `stayed`: the node did not crash.
         outcome: of the node, once the cluster is whole again.
         lost: acknowledged commits that the node lacks.
         position: the last of the cluster's transactions that the node had by itself when it came back
@@ -163,43 +149,6 @@ class CrashNode(msgspec.Struct, frozen=True, kw_only=True):
     alone: NodeAlone | None = None
 
 
-class CrashPart(msgspec.Struct, frozen=True, kw_only=True):
-    """Sectors of one write that follow each other.
-
-    Attributes:
-        record: number of the write.
-        place: of the first sector on the disk, in bytes.
-        length: in bytes.
-        file: path from the root of the disk; empty: the file system's own sectors, or not known.
-        offset: in the file, in bytes.
-    """
-
-    record: int
-    place: int
-    length: int
-    file: str = ""
-    offset: int = 0
-
-
-class CrashCause(msgspec.Struct, frozen=True, kw_only=True):
-    """The fewest sectors, out of those that no flush had made durable, that bring about an outcome.
-
-    Attributes:
-        way: `kept`: these sectors are there, and no others of that kind; `missing`: these sectors are not
-            there, and all others are; `any`: the outcome does not depend on them.
-        parts: the sectors; none for `any`.
-        sectors: number of sectors kept, or missing, in the crash that was minimised.
-        tries: crashes that were judged.
-        ended: `done`, or `limit`: fewer sectors may do.
-    """
-
-    way: Literal["kept", "missing", "any"]
-    parts: tuple[CrashPart, ...] = ()
-    sectors: int = 0
-    tries: int = 0
-    ended: Literal["done", "limit"] = "done"
-
-
 class Crash(msgspec.Struct, frozen=True, kw_only=True):
     """One crash and its outcome.
 
@@ -214,7 +163,6 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
         binlog: None without a binary log, or where it could not be read.
         binlog_unread: why the binary log could not be read; else empty.
         gtid: None without GTIDs, or if transactions without an acknowledgement have some, too.
-        ddl: None without DDL beside the load.
         replica: a replica that had followed the server before the crash; None without `--replica`, or where
             the server did not come back.
         new_replica: a replica that follows the recovered server from the beginning of its binary log; None
@@ -222,7 +170,6 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
         reasons: of the outcome, in words; the server's own where it does not start.
         seconds: time for the judgement.
         machine: of the fleet, that it crashed on; empty without one.
-        cause: with `--minimise`; else None.
         nodes: each node of a cluster; the other fields then describe the cluster as a whole. A commit that
             any node acknowledged must be on every node once the cluster is whole again.
     """
@@ -236,13 +183,11 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
     binlog: BinlogState | None = None
     binlog_unread: str = ""
     gtid: GtidState | None = None
-    ddl: DdlState | None = None
     replica: ReplicaState | None = None
     new_replica: ReplicaState | None = None
     reasons: tuple[str, ...] = ()
     seconds: float = 0.0
     machine: str = ""
-    cause: CrashCause | None = None
     nodes: tuple[CrashNode, ...] = ()
 
 
@@ -316,14 +261,14 @@ class CrashFacts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         server: name and version.
         workload: the load.
-        background: what ran beside the load: `ddl`, `command: …` or `sql:FILE`; empty: nothing.
+        background: what ran beside the load: `command: …` or `sql:FILE`; empty: nothing.
         failure: the failure: `process`, `os`, `power`, `lying-disk`, `torn`, `eio` or `full`.
         fs: file system of the recorded disk; empty for `process`.
         disk: how slow the disk was during the recording (`--disk`); empty: not made slow.
         tear: bytes that the disk wrote atomically; 0: it tore no write.
         dropped_flushes: final flushes that the disk drops; 0: the disk honors flushes.
         nodes: number of nodes of the cluster; 1: a single server.
-        crashed: the nodes that crashed: `one`, `all`, `rolling` or `cascade`; empty for a single server.
+        crashed: the nodes that crashed: `one`, `all` or `cascade`; empty for a single server.
         ending: `done`, or `interrupted` by Ctrl-C.
         arms: the configurations, then the positive control.
         seed: of the crash points.

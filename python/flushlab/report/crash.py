@@ -22,14 +22,13 @@ from flushlab.crashed.measured import (
     binlog_in_words,
     chosen,
     counts,
-    ddl_in_words,
     gtid_in_words,
     measured,
     replica_in_words,
     spread,
     tally,
 )
-from flushlab.record import Crash, CrashArm, CrashCause, CrashFacts, CrashOutcome, CrashPart, NodeWay
+from flushlab.record import Crash, CrashArm, CrashFacts, CrashOutcome, NodeWay
 from flushlab.spec.parts import RemoteAccess
 from flushlab.units import counted
 
@@ -46,7 +45,6 @@ _WAYS: Mapping[NodeWay, str] = {
 _NODES = {
     "one": "on one node ",
     "all": "on all nodes at once ",
-    "rolling": "on one node after the other, each back before the next, ",
     "cascade": "on one node after the other until none was left ",
 }
 _TOLD = 5
@@ -338,8 +336,6 @@ def _rows_of(arm: CrashArm) -> Table:
         table.add_row("the model", arm.guarantee)
     if arm.floor:
         table.add_row("floor", arm.floor)
-    if found.ddl:
-        table.add_row("DDL", ddl_in_words(found.ddl))
     if arm.commits_per_s:
         table.add_row("load", f"{arm.commits_per_s:,.0f} commits/s")
     return table
@@ -401,7 +397,7 @@ def said(facts: CrashFacts) -> str:
     words = {
         "kept": "kept: the tables have every acknowledged commit" + _but_for_the_binlog(facts),
         "sound": "sound: the server starts and its tables are sound; what it lacks is not known",
-        "lost": f"lost: acknowledged {_lost_what(arms)} are missing",
+        "lost": "lost: acknowledged commits are missing",
         "inconsistent": "inconsistent: the server came back in a state it was never in",
         "not_started": "not started: the server does not start on what was left",
     }
@@ -422,41 +418,14 @@ def _why_unknown(facts: CrashFacts) -> str:
     return f"{why}, so nothing proves that losses are detected"
 
 
-def cause_in_words(cause: CrashCause) -> list[str]:
-    """The cause of an outcome: a sentence, then the sectors."""
-    after = f" (found in {counted(cause.tries, 'crash')})"
-    if cause.way == "any":
-        return [f"it ends this way whatever is kept of the unflushed writes{after}"]
-    number = counted(sum(part.length for part in cause.parts) // 512, "sector")
-    fate = "kept" if cause.way == "kept" else "lost"
-    fewer = "no fewer" if cause.ended == "done" else "perhaps fewer"
-    said = f"enough for this: {number} {fate}, out of {cause.sectors:,} unsynced ones {fate} here; {fewer}"
-    return [f"{said}{after}", *(f"  {_place(part)}" for part in cause.parts)]
-
-
-def _place(part: CrashPart) -> str:
-    where = f"{part.file} at {part.offset:,}" if part.file else f"the file system's own, at {part.place:,}"
-    return f"record {part.record:,}: {part.length:,} bytes of {where}"
-
-
-def _lost_what(arms: Sequence[CrashArm]) -> str:
-    crashes = [crash for arm in arms for crash in arm.crashes]
-    if any(crash.lost for crash in crashes) or not any(crash.ddl and crash.ddl.lost for crash in crashes):
-        return "commits"
-    return "DDL statements"
-
-
 def _listed(facts: CrashFacts, arm: CrashArm) -> list[RenderableType]:
     found: list[RenderableType] = []
     bad = worst_first(arm)
     for crash in bad[:_TOLD]:
-        of_commits = crash.lost and crash.outcome == "lost"
-        what = counted(crash.lost, "commit") if of_commits else "; ".join(crash.reasons)
+        what = counted(crash.lost, "commit") if crash.outcome == "lost" else "; ".join(crash.reasons)
         found.append(Text(f"  {arm.name}, {moment(arm, crash)}: {crash.outcome.replace('_', ' ')}: {what}"))
         if replay := replay_words(facts, arm, crash):
             found.append(Text(f"    {replay}", style="dim", overflow="ignore", no_wrap=True))
-        if crash.cause:
-            found += [Text(f"    {one}") for one in cause_in_words(crash.cause)]
     if len(bad) > _TOLD:
         found.append(Text(f"  and {len(bad) - _TOLD} more", style="dim"))
     return found

@@ -286,13 +286,7 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
     ] = ()
     server: ServerSpec = ServerSpec()
     workload: CrashWorkloadSpec = CrashWorkloadSpec()
-    background: Annotated[
-        str | None,
-        Option(
-            "Run beside the load: ddl, 'command: …' or sql:FILE. ddl creates, alters and drops tables, which"
-            " are judged too."
-        ),
-    ] = None
+    background: Annotated[str | None, Option("Run beside the load: 'command: …' or sql:FILE.")] = None
     failure: Annotated[
         CrashKind,
         Option(
@@ -339,8 +333,8 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
     nodes: Annotated[
         str | None,
         Option(
-            "Nodes of the cluster that crash; default: one. all: all at once. rolling: each when the previous"
-            " node is back. cascade: one after the other until none is left."
+            "Nodes of the cluster that crash; default: one. all: all at once. cascade: one after the other"
+            " until none is left."
         ),
     ] = None
     replica: Annotated[
@@ -357,12 +351,6 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
         str | None,
         Option("Judge one crash of a kept recording.", metavar="FOLDER:at=N:seed=N"),
     ] = None
-    minimise: Annotated[
-        bool,
-        Option(
-            "With --replay: find the smallest set of unsynced sectors that explains the failure.", rare=True
-        ),
-    ] = False
     run: Annotated[
         RunSpec,
         Without(("wait_for_quiet", "dry_run")),

@@ -28,16 +28,24 @@ def test_a_command_has_no_acks_and_what_runs_beside_the_load_has() -> None:
     assert (alone.has_acks, alone.runs_once) == (False, True)
     assert (beside.has_acks, beside.runs_once, beside.beside_name) == (True, True, "command: true")
     assert (load().has_acks, load().runs_once, load().name) == (True, False, "acked_inserts")
-    assert load("oltp_write_only", "ddl").beside_name == "ddl"
+    assert load("oltp_write_only", "command: true").beside_name == "command: true"
 
 
 @pytest.mark.parametrize(
     ("asked", "complaint", "hint"),
     [
-        ({"background": "upsert"}, "--background does not take upsert", "it takes ddl"),
-        ({"background": "acked_inserts"}, "--background acked_inserts is the load itself", "it takes ddl"),
-        ({"background": "dll"}, "there is no workload 'dll'", "it takes ddl, 'command: …' or sql:FILE"),
-        ({"name": "command: true", "background": "ddl"}, "and command: true has none", "--background takes"),
+        ({"background": "upsert"}, "--background does not take upsert", "it takes 'command: …'"),
+        (
+            {"background": "acked_inserts"},
+            "--background acked_inserts is the load itself",
+            "it takes 'command: …'",
+        ),
+        ({"background": "oltp"}, "there is no workload 'oltp'", "it takes 'command: …' or sql:FILE"),
+        (
+            {"name": "command: true", "background": "command: true"},
+            "and command: true has none",
+            "--background takes",
+        ),
         ({"name": "command: true", "rows": 3}, "--rows 3 needs an acknowledgement table", "remove it"),
         ({"name": "command: true", "reset": "none"}, "--reset none is for measuring", "remove it"),
         ({"name": "command: true", "warm_up_runs": 2}, "--warm-up-runs is for measuring", "remove it"),
@@ -54,7 +62,7 @@ def test_what_makes_no_sense_is_refused(asked: dict[str, Any], complaint: str, h
 
 def test_a_cluster_is_judged_by_acked_inserts_alone() -> None:
     require_acked_inserts_alone(load("upsert"))
-    for one in (load("command: true"), load(background="ddl")):
+    for one in (load("command: true"), load(background="command: true")):
         with pytest.raises(UsageError, match="is for one server, not for a cluster"):
             require_acked_inserts_alone(one)
 
@@ -65,7 +73,7 @@ def test_a_replica_needs_one_server_acked_inserts_alone_and_a_run_that_is_record
         require_replicable(load(), cluster=True, replay=False)
     with pytest.raises(UsageError, match="a run that is recorded now"):
         require_replicable(load(), cluster=False, replay=True)
-    for one in (load("upsert"), load("command: true"), load(background="ddl")):
+    for one in (load("upsert"), load("command: true"), load(background="command: true")):
         with pytest.raises(UsageError, match="needs acked_inserts alone"):
             require_replicable(one, cluster=False, replay=False)
 

@@ -123,8 +123,8 @@ def test_a_folder_that_there_is_not_is_named_in_words(tmp_path: Path) -> None:
 def test_a_replayed_image_names_the_load_that_was_recorded(tmp_path: Path) -> None:
     facts = CrashFacts(server="mariadb@10.11.19", workload="acked_inserts", failure="power")
     line = f"{tmp_path}:at=1:seed=1"
-    record(tmp_path, 7, workload="oltp_write_only", beside="ddl")
+    record(tmp_path, 7, workload="oltp_write_only", beside="command: true")
     assert (under_its_load(facts, line).workload, under_its_load(facts, line).background) == (
         "oltp_write_only",
-        "ddl",
+        "command: true",
     )

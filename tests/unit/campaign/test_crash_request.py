@@ -83,7 +83,6 @@ def test_one_node_of_a_cluster_crashes_unless_it_is_said() -> None:
         ("two", 3, "power", "'two' is not known"),
         ("all", 3, "eio", "--failure eio is for one server"),
         (None, 2, "power", "--nodes one needs three nodes"),
-        ("rolling", 2, "process", "--nodes rolling needs three nodes"),
     ],
 )
 def test_nodes_that_cannot_crash_so_are_refused(

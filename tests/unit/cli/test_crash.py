@@ -46,7 +46,7 @@ def test_what_a_record_or_a_campaign_was_made_with_cannot_be_changed(flags: list
 
 
 def test_what_fails_and_how_may_be_said_of_a_record(asked: list[dict[str, Any]]) -> None:
-    flags = ["--server", "mysql@8.0", "--failure", "lying-disk", "--dropped-flushes", "3", "--minimise"]
+    flags = ["--server", "mysql@8.0", "--failure", "lying-disk", "--dropped-flushes", "3"]
     done = CliRunner().invoke(make_app(), ["crash", "--replay", "r:at=1:seed=1", *flags])
     assert done.exception is None
     assert asked[0]["dropped_flushes"] == 3

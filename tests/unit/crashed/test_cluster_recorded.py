@@ -120,7 +120,7 @@ def test_a_node_alone_that_takes_too_long_is_not_one_that_does_not_start(
     monkeypatch.setattr("flushlab.crashed.recorded.Sandbox.start", fails)
     monkeypatch.setattr("flushlab.crashed.recorded.DataRoot.open", lambda *_: None)
     point = CrashPoint(at=10, kind="random", seed=1)
-    alone = crashes._judge_node(point, crashes._left(point))
+    alone = crashes._judge_node(point)
     assert alone.outcome == outcome
     if unfinished:
         assert alone.reasons == ("the server was not ready after 120 s",)

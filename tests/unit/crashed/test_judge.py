@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flushlab.crashed import ddl_workload
 from flushlab.crashed.acks import Note, before
 from flushlab.crashed.judge import Commits, RecoveredServer, judge, not_started, unknown
-from flushlab.record import BinlogState, Crash, CrashPoint, DdlState, GtidState
+from flushlab.record import BinlogState, Crash, CrashPoint, GtidState
 
 POINT = CrashPoint(at=100, kind="random", seed=1)
 SECOND = 1_000_000_000
@@ -161,18 +160,16 @@ def test_without_acks_binary_log_and_gtids_have_nothing_to_be_held_against() -> 
 
 def test_every_contradiction_is_a_reason() -> None:
     gap = {1: Commits(4, 5)}
-    half = ddl_workload.after(4)["side_0"]._replace(rows=3)
     recovered = RecoveredServer(
         gap,
         broken=[(1, 5)],
         damaged=["CHECK TABLE t: Corrupt"],
         binlog=gap,
-        side={"side_0": half},
         again={1: Commits(3, 4)},
         not_again="page 4",
         extra=["a node differs"],
     )
-    crash = judge(POINT, notes(5), 10 * SECOND, recovered, 4)
+    crash = judged(notes(5), recovered)
     assert [reason.split(":")[0] for reason in crash.reasons] == [
         "CHECK TABLE t",
         "a node differs",
@@ -181,7 +178,6 @@ def test_every_contradiction_is_a_reason() -> None:
         "transaction 5 of connection 1 is not whole",
         "connection 1",
         "connection 1",
-        "DDL",
         "killed and started once more, it has 1 commit fewer",
     ]
     places = ["the tables", "the tables after another kill", "the binary log"]
@@ -194,40 +190,6 @@ def test_of_what_is_wrong_in_the_same_way_three_are_told() -> None:
     gaps = {connection: Commits(4, 5) for connection in range(1, 6)}
     crash = judged(notes(5, 5, 5, 5, 5), RecoveredServer(gaps, damaged=["torn"] * 4, broken=[(1, 2)] * 4))
     assert len(crash.reasons) == 3 + 3 + 3
-
-
-def with_ddl(step: int, statements: int) -> Crash:
-    recovered = RecoveredServer(rows(3), side=ddl_workload.after(step))
-    return judge(POINT, notes(3), 10 * SECOND, recovered, statements)
-
-
-def test_ddl_is_kept_up_to_the_statement_that_was_under_way() -> None:
-    assert with_ddl(5, 5).outcome == "kept"
-    assert with_ddl(6, 5).ddl == DdlState(acknowledged=5, lost=0)
-
-
-def test_without_ddl_statements_none_are_lost() -> None:
-    assert judged(notes(3), RecoveredServer(rows(3), side={})).ddl == DdlState(acknowledged=0, lost=0)
-
-
-def test_acknowledged_ddl_that_is_undone_is_lost() -> None:
-    crash = with_ddl(3, 5)
-    assert (crash.outcome, crash.lost, crash.ddl) == ("lost", 0, DdlState(acknowledged=5, lost=2))
-    assert crash.reasons == ("2 acknowledged DDL statements undone",)
-
-
-def test_a_table_that_is_half_made_is_inconsistent() -> None:
-    half = ddl_workload.after(4)["side_0"]._replace(rows=3)
-    recovered = RecoveredServer(rows(3), side={"side_0": half})
-    crash = judge(POINT, notes(3), 10 * SECOND, recovered, 4)
-    assert crash.outcome == "inconsistent"
-    (reason,) = crash.reasons
-    assert "in a state they were never in: side_0 (3 rows" in reason
-    assert "after the last acknowledged statement they were: side_0 (64 rows" in reason
-    two = RecoveredServer(rows(3), side={"side_0": half, "side_1": half})
-    (reason,) = judge(POINT, notes(3), 10 * SECOND, two, 0).reasons
-    assert f"in a state they were never in: side_0 ({half}); side_1 ({half});" in reason
-    assert reason.endswith("after the last acknowledged statement they were: none")
 
 
 def test_gtids_are_held_against_the_tables_and_change_no_outcome() -> None:

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from flushlab.campaign.crash.check import broken, unproven
-from flushlab.record import BinlogState, Crash, CrashArm, CrashKind, CrashOutcome, CrashPoint, DdlState
+from flushlab.record import BinlogState, Crash, CrashArm, CrashKind, CrashOutcome, CrashPoint
 from flushlab.settings.floor import Floor
 
 
 def crashed(
-    outcome: CrashOutcome = "kept", lost_s: float = 0.0, binlog: int = 0, reason: str = "", ddl: int = 0
+    outcome: CrashOutcome = "kept", lost_s: float = 0.0, binlog: int = 0, reason: str = ""
 ) -> CrashArm:
     """Two crashes: one that kept all, and this one."""
     point = CrashPoint(at=7, kind="random", seed=1)
@@ -22,7 +22,6 @@ def crashed(
         lost=int(1000 * lost_s),
         lost_s=lost_s,
         binlog=BinlogState(lost=binlog),
-        ddl=DdlState(acknowledged=5, lost=ddl),
         reasons=(reason,) if reason else (),
     )
     kept = Crash(point=point, outcome="kept", acknowledged=5000)
@@ -33,15 +32,6 @@ def crashed(
 @pytest.mark.parametrize("floor", list(Floor))
 def test_what_kept_all_breaks_no_floor(kind: CrashKind, floor: Floor) -> None:
     assert broken(crashed(), kind, floor) is None
-
-
-@pytest.mark.parametrize(
-    ("kind", "allowed"),
-    [("power", {Floor.SECOND, Floor.RELAXED}), ("process", {Floor.RELAXED})],
-)
-def test_ddl_is_kept_where_commits_are(kind: CrashKind, allowed: set[Floor]) -> None:
-    found = {floor for floor in Floor if broken(crashed("lost", ddl=1), kind, floor) is None}
-    assert found == allowed | {Floor.THROWAWAY}
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def test_a_random_crash_is_at_any_moment_while_the_disk_stays_as_it_is(tmp_path:
     def counted(fail: Failure, *kinds: PointKind) -> list[int]:
         crashes = CrashImages(tmp_path, fail, MARIADB, tmp_path)
         points = [CrashPoint(at=1, kind=kind, seed=seed) for kind in kinds for seed in range(200)]
-        return [len(crashes._by_then(crashes._notes, point)) for point in points]
+        return [len(crashes._by_then(point)) for point in points]
 
     found = counted(POWER, "random", "in_recovery")
     assert 400 < sum(found) / len(found) < 600

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from flushlab.crashed.measured import at_most
-from flushlab.record import CrashArm, CrashCause, CrashPart
-from flushlab.report.crash import cause_in_words, document, render, said, verdict, worst_first
+from flushlab.record import CrashArm
+from flushlab.report.crash import document, render, said, verdict, worst_first
 from tests.golden.test_reports import text_of
 from tests.unit.crashes import BASE, CONTROL, LOSING, facts, judged
 
@@ -100,15 +100,6 @@ def test_the_worst_images_are_shown_first_and_the_others_counted() -> None:
 )
 def test_ages_are_rounded_up(seconds: float, words: str) -> None:
     assert at_most(seconds) == words
-
-
-def test_the_fewest_sectors_are_told_with_their_file() -> None:
-    part = CrashPart(record=41, place=4096, length=512, file="data/ibdata1", offset=0)
-    cause = CrashCause(way="missing", parts=(part,), sectors=20, tries=7)
-    assert cause_in_words(cause) == [
-        "enough for this: 1 sector lost, out of 20 unsynced ones lost here; no fewer (found in 7 crashes)",
-        "  record 41: 512 bytes of data/ibdata1 at 0",
-    ]
 
 
 def test_an_interrupted_campaign_says_how_it_goes_on() -> None:

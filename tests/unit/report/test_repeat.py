@@ -161,7 +161,7 @@ CRASH = {
     "cluster": ["--cluster", "3"],
     "network_latency": ["--cluster", "3", "--network-latency", "500us"],
     "workload": ["--workload", "oltp_write_only", "--tables", "2"],
-    "background": ["--background", "ddl"],
+    "background": ["--background", "command: true"],
     "failure": ["--failure", "os"],
     "crashes": ["--crashes", "7"],
     "duration": ["--duration", "2.5"],
@@ -197,7 +197,6 @@ CHANGES_NO_REQUEST = {
         "client",
         "watch",
         "replay",
-        "minimise",
     ),
     *("allow_writes", "allow_set_global"),  # with --dsn the command has them all
 }

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from flushlab.crashed.side_workload import Stop
 from flushlab.errors import CommandFailed, UsageError
 from flushlab.record import Endpoint
 from flushlab.suite.environment import variables
@@ -140,22 +139,22 @@ def test_a_command_that_does_not_end_is_killed_with_its_children(tmp_path: Path)
 def test_a_command_that_is_stopped_is_killed_with_its_children_and_has_not_failed(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     command = CommandWorkload(command=f"sleep 600 & echo $! > {pid_file}; wait")
-    stop = Stop()
-    thread = threading.Thread(target=command.run_until, args=(FakeServer(), stop.fileno()))
+    stop = os.eventfd(0)
+    thread = threading.Thread(target=command.run_until, args=(FakeServer(), stop))
     thread.start()
     wait_until(lambda: pid_file.exists() and pid_file.read_text().strip(), "the command runs")
-    stop.set()
+    os.eventfd_write(stop, 1)
     thread.join()
-    stop.close()
+    os.close(stop)
     pid = int(pid_file.read_text())
     wait_until(lambda: has_ended(pid), f"process {pid} ends")
 
 
 def test_a_command_that_fails_before_it_is_stopped_has_failed() -> None:
-    stop = Stop()
+    stop = os.eventfd(0)
     with pytest.raises(CommandFailed, match="exit code 3"):
-        CommandWorkload(command="exit 3").run_until(FakeServer(), stop.fileno())
-    stop.close()
+        CommandWorkload(command="exit 3").run_until(FakeServer(), stop)
+    os.close(stop)
 
 
 def test_a_command_ends_when_its_shell_does_whoever_holds_its_output(tmp_path: Path) -> None:

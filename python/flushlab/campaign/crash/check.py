@@ -243,8 +243,6 @@ def broken(arm: CrashArm, kind: CrashKind, floor: Floor) -> str | None:
     - `strict`: none
     - `second`: the commits of about a second, but none if only mysqld was killed
     - `relaxed`: the commits of about a second, even if only mysqld was killed
-
-    Where none may be missing, no acknowledged DDL may be; else the age of lost DDL is not known.
     """
     if floor is Floor.THROWAWAY:
         return None
@@ -261,9 +259,6 @@ def broken(arm: CrashArm, kind: CrashKind, floor: Floor) -> str | None:
     if lost:
         most, longest_s = max(crash.lost for crash in lost), max(crash.lost_s for crash in lost)
         return f"acknowledged commits were lost in {len(lost)} {of}, up to {most:,}, {age(longest_s)}"
-    undone = [crash.ddl.lost for crash in arm.crashes if crash.ddl and crash.ddl.lost]
-    if undone and not allowed_s:
-        return f"acknowledged DDL statements were lost in {len(undone)} {of}, up to {max(undone):,}"
     gone = [crash.binlog.lost for crash in arm.crashes if crash.binlog and crash.binlog.lost]
     if gone and floor is Floor.STRICT:
         return f"the binary log lacked acknowledged commits after {len(gone)} {of}, up to {max(gone):,}"

@@ -90,8 +90,6 @@ def crash(
                 return _crash_all(request, plan, store, resume, began)
     if spec.replay is not None:
         return _replay(spec, given, configurations, watcher)
-    if spec.minimise:
-        raise UsageError("--minimise needs a single crash", hint="name it with --replay")
     require_sensible(spec)
     under = Path(spec.base.base) if spec.base.base else None
     found = read_configurations(configurations, under, alone=True)
@@ -216,7 +214,7 @@ def _crashing(
         yield run_crash
 
 
-_OF_CRASHES = {"failure", "tear", "dropped_flushes", "minimise", "replica"}
+_OF_CRASHES = {"failure", "tear", "dropped_flushes", "replica"}
 _OF_REPLAYS = {"replay", "server", "basedir", "data_root", "cluster"} | _OF_CRASHES
 """What may be said of a crash of a record that was kept. A replica has an answer of its own."""
 
@@ -258,8 +256,7 @@ def _replay(
         publish_status("crash", server=target.identity.title, workload=spec.workload.name),
     ):
         plan = CrashPlan(target=target, watcher=watcher, load=load, spec=spec)
-        arm, ended = replay_crash(plan, line, minimised=spec.minimise)
-        facts = facts_of(spec, target.identity.title, [arm], "interrupted" if ended else "done")
+        facts = facts_of(spec, target.identity.title, [replay_crash(plan, line)], "done")
         return under_its_load(facts, line)
 
 

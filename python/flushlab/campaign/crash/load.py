@@ -1,21 +1,19 @@
 """Load: what servers are under when they crash. Sits in `campaign.crash`.
 
-A workload with the acknowledgement table in its transactions; beside it DDL, a program or a script. A program
-or a script alone has no acknowledgement table.
+A workload with the acknowledgement table in its transactions; beside it a program or a script. A program or a
+script alone has no acknowledgement table.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from flushlab.campaign.crash.request import CrashRequest
-from flushlab.crashed.ddl_workload import DdlWorkload
 from flushlab.crashed.live import Load
 from flushlab.crashed.recovered_server import AcksTable
-from flushlab.crashed.side_workload import SideWorkload, UserWorkload
+from flushlab.crashed.side_workload import SideWorkload
 from flushlab.errors import UsageError
 from flushlab.record import LoadSpec, SourceText
 from flushlab.server import Sandbox
@@ -36,7 +34,6 @@ from flushlab.workload.engine_options import EngineOptions
 
 ACKED_INSERTS = "acked_inserts"
 DATABASE = "flushlab_crash"
-DDL: Literal["ddl"] = "ddl"
 _LOADS = f"{ACKED_INSERTS}, a sysbench workload, upsert or txn:FILE"
 
 
@@ -45,11 +42,11 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         workload: one that the load engine drives, or that runs by itself; None: acked_inserts.
-        beside: what runs beside the load, `ddl` or a workload that runs by itself; None: nothing.
+        beside: what runs beside the load, a workload that runs by itself; None: nothing.
     """
 
     workload: Workload | None = None
-    beside: CommandWorkload | SqlWorkload | Literal["ddl"] | None = None
+    beside: SideWorkload | None = None
 
     @property
     def has_acks(self) -> bool:
@@ -69,30 +66,27 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def beside_name(self) -> str:
         """Of what runs beside the load; empty: nothing does."""
-        if self.beside is None:
-            return ""
-        return self.beside if self.beside == DDL else self.beside.name
+        return "" if self.beside is None else self.beside.name
 
     def digest(self, root: str = "") -> str:
         """Changes with anything that it is made of, the contents of its files included; `root` as of
         `fingerprint`."""
-        parts = (self.workload, None if self.beside == DDL else self.beside)
-        return " ".join(fingerprint(one, root) for one in parts if one is not None)
+        return " ".join(fingerprint(one, root) for one in (self.workload, self.beside) if one is not None)
 
     @property
     def sources(self) -> tuple[SourceText, ...]:
         """The texts that it runs."""
-        parts = (self.workload, None if self.beside == DDL else self.beside)
+        parts = (self.workload, self.beside)
         return tuple(source for one in parts if one is not None for source in sources_of(one))
 
     def on(self, server: Sandbox, threads: int, rows: int, seed: int) -> Load:
         """Makes the tables of the load; what the server is to be under."""
         if isinstance(self.workload, CommandWorkload | SqlWorkload):
-            return Load(None, None, UserWorkload(self.workload), self.name)
+            return Load(None, None, self.workload, self.name)
         spec = self._spec_on(server, threads, seed)
         alone = self.workload is None and self.beside is None and server.membership is None
-        acks = AcksTable(spec.database, rows, ddl=self.beside == DDL, alone=alone)
-        return Load(spec, acks, self._side(spec.database), self.name, self.beside_name)
+        acks = AcksTable(spec.database, rows, alone=alone)
+        return Load(spec, acks, self.beside, self.name, self.beside_name)
 
     def _spec_on(self, server: Sandbox, threads: int, seed: int) -> LoadSpec:
         """Makes the tables of the load; how it is driven."""
@@ -108,11 +102,6 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
         driving = self.workload.driving(server)
         assert driving is not None, "it was seen to be driven by the engine"
         return driving.spec
-
-    def _side(self, database: str) -> SideWorkload | None:
-        if isinstance(self.beside, CommandWorkload | SqlWorkload):
-            return UserWorkload(self.beside)
-        return DdlWorkload(database) if self.beside == DDL else None
 
 
 def as_stored(workload: WorkloadSpec) -> WorkloadSpec:
@@ -184,10 +173,8 @@ def read_load(spec: CrashSpec, folder: Path) -> CrashLoad:
     return CrashLoad(workload=load, beside=aside)
 
 
-def _beside(name: str, folder: Path) -> CommandWorkload | SqlWorkload | Literal["ddl"]:
-    if name == DDL:
-        return DDL
-    takes = f"it takes {DDL}, 'command: …' or sql:FILE"
+def _beside(name: str, folder: Path) -> SideWorkload:
+    takes = "it takes 'command: …' or sql:FILE"
     if name == ACKED_INSERTS:
         raise UsageError(f"--background {ACKED_INSERTS} is the load itself", hint=takes)
     try:

@@ -27,7 +27,6 @@ from flushlab.trial.measurement import compare_settings
 
 _OF_NODES: Mapping[NodesKind, durability.Failure] = {
     "one": "node_loss",
-    "rolling": "node_loss",
     "all": "cluster_loss",
     "cascade": "cluster_loss",
 }

@@ -11,7 +11,6 @@ import msgspec
 from flushlab.build import list_builds
 from flushlab.campaign.crash.kept_recordings import require_build
 from flushlab.campaign.crash.plan import CrashPlan
-from flushlab.crashed.minimise import minimise
 from flushlab.crashed.recorded import CrashImages
 from flushlab.crashed.run import Fault, Run
 from flushlab.errors import StorageError, UsageError
@@ -19,10 +18,9 @@ from flushlab.record import CrashArm, CrashFacts, CrashPoint, PointKind
 from flushlab.spec.kinds import CrashSpec
 from flushlab.units import counted
 
-RECOVERY = "recovery"
 KINDS: Mapping[str, PointKind] = {
     "": "random",
-    RECOVERY: "in_recovery",
+    "recovery": "in_recovery",
     **{kind: kind for kind in get_args(PointKind) if kind not in ("random", "in_recovery")},
 }
 """What may be behind a line, with a colon."""
@@ -75,8 +73,8 @@ def under_its_load(facts: CrashFacts, line: str) -> CrashFacts:
     return msgspec.structs.replace(facts, workload=run.workload, background=run.beside)
 
 
-def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> tuple[CrashArm, bool]:
-    """The crash that a line names, as an arm of its own; True if a Ctrl-C has ended the search for its cause.
+def replay(plan: CrashPlan, line: str) -> CrashArm:
+    """The crash that a line names, as an arm of its own.
 
     Args:
         line: `FOLDER:at=N:seed=N`, and behind it how the point was chosen: see `KINDS`.
@@ -90,28 +88,15 @@ def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> tuple[Cras
     require_build(folder, run.build, plan.target.build.id)
     images = plan.crash_images_in(folder)
     _require_within(images, point)
-    if minimised:
-        if images.is_cluster:
-            raise UsageError("--minimise is for one server, not for a cluster", hint="remove it")
-        if point.kind == "in_recovery":
-            raise UsageError(
-                "--minimise takes a single crash: a recovery that crashes too writes in a different order"
-                " each time",
-                hint=f"minimise the first crash: leave out :{RECOVERY}",
-            )
-        crash, ended = minimise(images, point, plan.watcher.say)
-    else:
-        crash, ended = images.judge(point), False
-    arm = CrashArm(
+    return CrashArm(
         name="replay",
         settings=run.settings,
         checks_rows=run.rows > 0,
         records=images.records,
         fault=images.run.fault,
         folder=str(folder),
-        crashes=(crash,),
+        crashes=(images.judge(point),),
     )
-    return arm, ended
 
 
 def _require_within(images: CrashImages, point: CrashPoint) -> None:

@@ -118,9 +118,9 @@ def which_nodes(spec: CrashSpec) -> NodesKind:
     found = next((one for one in which if one == (nodes or "one")), None)
     if found is None:
         raise UsageError(f"--nodes {nodes!r} is not known", hint=f"there are {', '.join(which)}")
-    if cluster < _LEAST_LEFT and found in ("one", "rolling"):
+    if cluster < _LEAST_LEFT and found == "one":
         raise UsageError(
-            f"--nodes {found} needs three nodes: when one of two crashes, the other has no quorum",
+            "--nodes one needs three nodes: when one of two crashes, the other has no quorum",
             hint="use --cluster 3, or --nodes all",
         )
     if spec.failure in _ONE_DISK:

@@ -14,7 +14,6 @@ from flushlab.crashed.measured import (
     at_random,
     binlog_in_words,
     counts,
-    ddl_in_words,
     gtid_in_words,
     replica_in_words,
 )
@@ -115,8 +114,6 @@ def _measured_rows(arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
         yield (Cell(f"It must lose: {must}."),)
     if found.gtid:
         yield (Cell(f"GTIDs: {gtid_in_words(found.gtid)}."),)
-    if found.ddl:
-        yield (Cell(f"DDL: {ddl_in_words(found.ddl)}."),)
     for what, replica in found.replicas:
         yield (Cell(f"{what.capitalize()}: {replica_in_words(replica)}."),)
     if differ := by_machine(arm):
