@@ -44,6 +44,7 @@ statics: docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/prose.py
+	$(BIN)/python scripts/size.py
 	@mkdir -p target/stub/flushlab && : >target/stub/flushlab/__init__.pyi && cp python/flushlab/_core.pyi target/stub/flushlab/
 	MYPYPATH=target/stub $(BIN)/python -m mypy.stubtest flushlab._core
 
