@@ -3,8 +3,8 @@
     python scripts/size.py
 
 Prints files, lines, lines of code (neither blank, nor comment, nor docstring) and classes of each folder of
-the package, and the lines of the tests. Exits with 1 where there is more code than LIMIT. Whoever removes code
-lowers it; whoever raises it says why in the commit.
+the package, and the lines of the tests. Exits with 1 where there is more code than LIMIT. Whoever removes
+code lowers it; whoever raises it says why in the commit.
 """
 
 from __future__ import annotations
