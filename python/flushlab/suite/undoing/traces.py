@@ -65,12 +65,15 @@ class Traces:
         """Transactions that wrote since then."""
         return self._read_commits() - self._commits
 
-    def require_harmless(self, truncations: int, has_same_tables: Callable[[], bool]) -> None:
+    def require_harmless(
+        self, truncations: int, has_same_tables: Callable[[], bool], has_same_databases: Callable[[], bool]
+    ) -> None:
         """Finds out whether other statements ran than those that change rows or their session.
 
         Args:
             truncations: those that the log has.
             has_same_tables: whether there are the template's tables and no others.
+            has_same_databases: the same of databases.
 
         Raises:
             CannotUndo: one that the log does not have, or none can tell.
@@ -84,6 +87,8 @@ class Traces:
                 continue
             if name == "truncate" and count - before == truncations:
                 continue
+            if name == "create_db" and has_same_databases() and has_same_tables():
+                continue  # there was one of that name: `CREATE DATABASE` of Django's --keepdb
             if name not in _TEMPORARY or not has_same_tables():
                 raise CannotUndo(name.replace("_", " ").upper())
 
