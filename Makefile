@@ -110,6 +110,7 @@ bench: setup ## Ratios against peers, false positives of the whole procedure
 	$(BIN)/python benchmarks/flyway_suite.py
 	$(BIN)/python benchmarks/flyway_suite.py --part suite --server mysql@5.7 --disk iops=120
 	$(BIN)/python benchmarks/django_migrations.py
+	$(BIN)/python benchmarks/public_suites.py
 	$(BIN)/python benchmarks/dump_load.py
 	$(BIN)/python benchmarks/fill.py
 	$(BIN)/python benchmarks/commit_path.py

@@ -143,6 +143,46 @@ def test_numbers_that_a_rollback_took_come_back(folder: Path, server: str) -> No
         assert not differences(before, content(db))
 
 
+@pytest.mark.parametrize("server", ALL)
+def test_a_table_that_was_made_again_without_a_log_entry_is_no_temporary_one(
+    folder: Path, server: str
+) -> None:
+    key = "k VARCHAR(36) CHARACTER SET ascii PRIMARY KEY, n INT NOT NULL DEFAULT 0"
+    with opened(folder, server, clones=0) as db:
+        before = content(db)
+        for table, columns, rows in (
+            ("keyed", key, "('k', 1), ('L', 2), ('z', 3)"),
+            ("mem", "id INT, n INT", ""),
+            ("mine", "id INT, n INT", "(1, 1)"),
+        ):
+            insert = [f"INSERT INTO {table} VALUES {rows}"] if rows else []
+            run(
+                db, "SET sql_log_bin = 0", f"DROP TABLE {table}", f"CREATE TABLE {table} ({columns})", *insert
+            )
+            assert server_of(db).reset().how == "restarted"
+            assert not differences(before, content(db))
+
+
+@pytest.mark.parametrize("server", ALL)
+def test_a_database_that_was_there_and_temporary_tables_need_no_other_server(
+    folder: Path, server: str
+) -> None:
+    temporary = ("CREATE TEMPORARY TABLE passing (n INT)", "INSERT INTO passing VALUES (1)")
+    with opened(folder, server, clones=0) as db:
+        run(db, "TRUNCATE TABLE keyed")
+        assert server_of(db).reset().why == "TRUNCATE TABLE"
+        with pytest.raises(pymysql.ProgrammingError, match="exists"):
+            run(db, f"CREATE DATABASE `{db.database}`")
+        assert server_of(db).reset().how == "undone"
+        for statements in (("TRUNCATE TABLE keyed", *temporary), temporary):
+            run(db, *statements, "DROP TABLE passing")
+            assert server_of(db).reset().how == "undone"
+        run(db, "SET sql_log_bin = 0", "CREATE DATABASE other")
+        assert server_of(db).reset().why == "CREATE DB"
+        with pytest.raises(pymysql.OperationalError, match="other"):
+            run(db, "USE other")
+
+
 def test_connections_stay_unless_they_hold_a_transaction_or_are_to_end(folder: Path) -> None:
     with opened(folder, "mariadb@10.11", clones=0) as db:
         server = server_of(db)

@@ -79,11 +79,14 @@ class Content:
         is_old = not session.is_mysql or session.identity.version < (8,)
         inner = f"INNODB_{'SYS_' if is_old else ''}TABLESTATS"
         self._numbers_sql = f"SELECT name, autoinc FROM information_schema.{inner}"
+        inner = f"INNODB_{'SYS_' if is_old else ''}TABLES"
+        self._ids_sql = f"SELECT name, table_id FROM information_schema.{inner}"
         self.tables = self._read_tables()
         self._digests = self._read_digests()
         self._checksums, self._checksum_s = self._first_checksums()
         self.tables = self._read_tables()  # open, they know their next numbers
         self._size = sum(one.size for one in self.tables.values())
+        self.remember_tables()
         self._parents = self._read_parents()
         self._generated = self._read_generated()
         numbered = self._read_numbered()
@@ -112,10 +115,31 @@ class Content:
             if not self._generated.get(row.key, set()).issuperset(row.missing):
                 raise CannotUndo(f"rows of {row.name} that were not logged in full")
 
-    def has_same_tables(self) -> bool:
-        """Whether there are the template's tables and no others."""
-        now = {key: (one.engine, one.kind) for key, one in self._read_tables().items()}
-        return now == {key: (one.engine, one.kind) for key, one in self.tables.items()}
+    def remember_tables(self) -> None:
+        """The tables are the template's now, although `TRUNCATE` made some of them anew."""
+        self._ids, self._created, self._databases = (
+            self._read_ids(),
+            self._read_created(),
+            self._read_databases(),
+        )
+
+    def has_same_tables(self, emptied: Iterable[TableName] = ()) -> bool:
+        """Whether there are the template's tables and no others, and none was dropped and made again.
+
+        Args:
+            emptied: tables that `TRUNCATE` made anew.
+        """
+        anew = {self.tables[one.key].inner for one in emptied}
+        ids, now = self._read_ids(), self._read_created()
+        moved = {name for name, _ in ids.items() ^ self._ids.items()}
+        return now == self._created and all(name.partition("#")[0] in anew for name in moved)
+
+    def has_same_databases(self) -> bool:
+        """Whether there are the template's databases, none of them made again: its tables would be lost."""
+        filled = {one.schema for one in self.tables.values()}
+        return self._read_databases() == self._databases and filled.issuperset(
+            one[0] for one in self._databases
+        )
 
     def by_cascade(self, keys: Iterable[str]) -> set[str]:
         """Tables whose rows InnoDB changes, without a word in the log, where rows of others are updated or
@@ -195,6 +219,27 @@ class Content:
             for schema, name, engine, kind, number, size in rows
         ]
         return {one.key: one for one in tables}
+
+    def _read_ids(self) -> dict[str, int]:
+        """InnoDB's number of each table and partition, which is another one after `CREATE TABLE`."""
+        names = {str(name): int(number) for name, number in self._session.ask(self._ids_sql)}
+        return {name: number for name, number in names.items() if not is_system(name.partition("/")[0])}
+
+    def _read_created(self) -> dict[str, tuple[object, ...]]:
+        """By table, its engine, its kind, and when it was created where InnoDB does not number it."""
+        rows = self._session.ask(
+            "SELECT table_schema, table_name, engine, table_type, IF(engine = 'InnoDB', NULL, create_time)"
+            f" FROM information_schema.tables WHERE {_USERS} AND table_type <> 'VIEW'"
+        )
+        return {f"{schema}.{name}": tuple(facts) for schema, name, *facts in rows}
+
+    def _read_databases(self) -> set[tuple[object, ...]]:
+        """Databases, with character set and collation."""
+        rows = self._session.ask(
+            "SELECT schema_name, default_character_set_name, default_collation_name"
+            f" FROM information_schema.schemata WHERE {_USERS.replace('table_schema', 'schema_name')}"
+        )
+        return {*rows}
 
     def _read_generated(self) -> dict[str, set[int]]:
         """By table, columns that the server computes, from 0: MariaDB 11 leaves them out of deleted rows."""

@@ -72,12 +72,15 @@ class Traces:
         self._now = self._read_statements()
         return any(self._now.get(name) != self._statements.get(name) for name in _LOCKING)
 
-    def require_harmless(self, truncations: int, has_same_tables: Callable[[], bool]) -> None:
+    def require_harmless(
+        self, truncations: int, has_same_tables: Callable[[], bool], has_same_databases: Callable[[], bool]
+    ) -> None:
         """Judges by the last `look` whether only statements ran that change rows or their session.
 
         Args:
             truncations: those that the log has.
             has_same_tables: whether there are the template's tables and no others.
+            has_same_databases: the same of databases.
 
         Raises:
             CannotUndo: one that the log does not have, or none can tell.
@@ -90,6 +93,8 @@ class Traces:
                 continue
             if name == "truncate" and count - before == truncations:
                 continue
+            if name == "create_db" and has_same_databases() and has_same_tables():
+                continue  # there was one of that name: `CREATE DATABASE` of Django's --keepdb
             if name not in _TEMPORARY or not has_same_tables():
                 raise CannotUndo(name.replace("_", " ").upper())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -152,7 +153,11 @@ class Undoing:
         if not anew.issubset(one.key for one in inverse.emptied):
             tables = [self._content.tables[key] for key in anew]
             inverse = self._log.inverse([(one.schema, one.name) for one in tables])
-        self._traces.require_harmless(inverse.truncations, self._content.has_same_tables)
+        self._traces.require_harmless(
+            inverse.truncations,
+            partial(self._content.has_same_tables, inverse.emptied),
+            self._content.has_same_databases,
+        )
         unexplained = self._traces.commits() != inverse.transactions
         self._traces.restore_variables()
         touched = anew.union(one.key for one in inverse.tables)
@@ -170,6 +175,8 @@ class Undoing:
         if writers(self._session):
             raise CannotUndo(MEANWHILE)
         self._traces.go_on()
+        if inverse.truncations:
+            self._content.remember_tables()
         if self._log.shorten():
             self._traces.begin()
         return Undone(rows=sum(one.rows for one in inverse.tables), tables=len(touched), cut=ended)
