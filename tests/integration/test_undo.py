@@ -177,6 +177,17 @@ def test_a_database_that_was_there_and_temporary_tables_need_no_other_server(
         for statements in (("TRUNCATE TABLE keyed", *temporary), temporary):
             run(db, *statements, "DROP TABLE passing")
             assert server_of(db).reset().how == "undone"
+        for nothing in (
+            "DROP TABLE IF EXISTS nope",
+            "CREATE TABLE IF NOT EXISTS keyed (x INT)",
+            "DROP DATABASE IF EXISTS nope",
+            f"CREATE DATABASE IF NOT EXISTS `{db.database}`",
+        ):
+            run(db, nothing, "INSERT INTO keyed VALUES ('new', 1)", nothing)
+            assert server_of(db).reset().why == "1 row in 1 table", nothing
+        for something in ("DROP TABLE IF EXISTS keyed", "CREATE TABLE IF NOT EXISTS fresh (id INT)"):
+            run(db, "INSERT INTO keyed VALUES ('new', 1)", something)
+            assert server_of(db).reset().why == " ".join(something.split()[:2])
         run(db, "SET sql_log_bin = 0", "CREATE DATABASE other")
         assert server_of(db).reset().why == "CREATE DB"
         with pytest.raises(pymysql.OperationalError, match="other"):

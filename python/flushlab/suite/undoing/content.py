@@ -14,7 +14,7 @@ import msgspec
 from flushlab.server.databases import SYSTEM_LIST, is_system
 from flushlab.server.identifier import quoted
 from flushlab.suite.undoing.causes import CannotUndo, UndoneWrongly
-from flushlab.suite.undoing.log import Changed, TableName
+from flushlab.suite.undoing.log import Changed, Inverse, TableName
 from flushlab.suite.undoing.session import Session
 
 _CHEAP_S = 0.002
@@ -129,10 +129,23 @@ class Content:
         Args:
             emptied: tables that `TRUNCATE` made anew.
         """
-        anew = {self.tables[one.key].inner for one in emptied}
+        anew = {self.tables[one.key].inner for one in emptied if one.key in self.tables}
         ids, now = self._read_ids(), self._read_created()
         moved = {name for name, _ in ids.items() ^ self._ids.items()}
         return now == self._created and all(name.partition("#")[0] in anew for name in moved)
+
+    def require_same(self, inverse: Inverse) -> None:
+        """Makes sure that `DROP TABLE IF EXISTS` and the like had no effect.
+
+        Raises:
+            CannotUndo: one had.
+        """
+        words = inverse.conditional
+        if words is None:
+            return
+        of_tables = words.endswith("TABLE")
+        if not self.has_same_tables(inverse.emptied) or not (of_tables or self.has_same_databases()):
+            raise CannotUndo(words)
 
     def has_same_databases(self) -> bool:
         """Whether there are the template's databases, none of them made again: its tables would be lost."""

@@ -55,6 +55,7 @@ class Inverse(msgspec.Struct, frozen=True):
     emptied: Sequence[TableName]
     truncations: int
     transactions: int
+    conditional: str | None
     barrier: str | None
 
 

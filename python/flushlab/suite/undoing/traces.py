@@ -28,6 +28,7 @@ _LOCKING = ("lock_tables", "flush")
 """FLUSH TABLES WITH READ LOCK, for one. The session keeps the lock, and nothing else tells of it."""
 _TEMPORARY = ("create_table", "drop_table")
 """MySQL counts temporary tables here; what is not temporary is logged, or seen in the list of tables."""
+_OF_DATABASES = ("create_db", "drop_db")
 _MOVES = ("gtid_binlog_", "gtid_current_pos", "gtid_executed", "gtid_owned", "gtid_purged", "innodb_monitor_")
 """Beginnings of variables that change without SET GLOBAL, or are ours."""
 
@@ -93,8 +94,8 @@ class Traces:
                 continue
             if name == "truncate" and count - before == truncations:
                 continue
-            if name == "create_db" and has_same_databases() and has_same_tables():
-                continue  # there was one of that name: `CREATE DATABASE` of Django's --keepdb
+            if name in _OF_DATABASES and has_same_databases() and has_same_tables():
+                continue  # it failed, as `CREATE DATABASE` of Django's --keepdb does, or it was IF EXISTS
             if name not in _TEMPORARY or not has_same_tables():
                 raise CannotUndo(name.replace("_", " ").upper())
 

@@ -148,6 +148,7 @@ class Undoing:
         if self._traces.look() and not cut:
             ended += await_transactions(self._session, cut=True)
         inverse = self._log.inverse()
+        self._content.require_same(inverse)
         self._content.require_invertible(inverse.tables, inverse.emptied)
         anew, children = self._rows_anew(inverse)
         if not anew.issubset(one.key for one in inverse.emptied):
