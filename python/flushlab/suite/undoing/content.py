@@ -117,11 +117,8 @@ class Content:
 
     def remember_tables(self) -> None:
         """The tables are the template's now, although `TRUNCATE` made some of them anew."""
-        self._ids, self._created, self._databases = (
-            self._read_ids(),
-            self._read_created(),
-            self._read_databases(),
-        )
+        self._ids, self._created = self._read_ids(), self._read_created()
+        self._databases = self._read_databases()
 
     def has_same_tables(self, emptied: Iterable[TableName] = ()) -> bool:
         """Whether there are the template's tables and no others, and none was dropped and made again.
@@ -140,8 +137,7 @@ class Content:
         Raises:
             CannotUndo: one had.
         """
-        words = inverse.conditional
-        if words is None:
+        if (words := inverse.conditional) is None:
             return
         of_tables = words.endswith("TABLE")
         if not self.has_same_tables(inverse.emptied) or not (of_tables or self.has_same_databases()):
@@ -150,9 +146,8 @@ class Content:
     def has_same_databases(self) -> bool:
         """Whether there are the template's databases, none of them made again: its tables would be lost."""
         filled = {one.schema for one in self.tables.values()}
-        return self._read_databases() == self._databases and filled.issuperset(
-            one[0] for one in self._databases
-        )
+        is_filled = filled.issuperset(one[0] for one in self._databases)
+        return is_filled and self._read_databases() == self._databases
 
     def by_cascade(self, keys: Iterable[str]) -> set[str]:
         """Tables whose rows InnoDB changes, without a word in the log, where rows of others are updated or
