@@ -101,7 +101,7 @@ class Log:
     def has_grown(self, end: int | None = None) -> bool:
         """Whether there is more than up to `end`; None: than the last `go_on` left behind."""
         try:
-            return self._file.stat().st_size != (self._position if end is None else end)
+            return self._is_gone or self._file.stat().st_size != (self._position if end is None else end)
         except OSError:
             return True
 
