@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
 
+import flushlab
 from flushlab.cli.app import make_app
 from flushlab.errors import UsageError
 from tests.unit.documents import DOCS, PAGES, ROOT, SITE, Line, anchors, command_lines
@@ -97,3 +99,20 @@ def test_a_link_out_of_the_pages_leads_to_a_copy(tmp_path: Path) -> None:
 def test_pages_that_would_load_from_other_hosts_are_found(tmp_path: Path, text: str, found: int) -> None:
     (tmp_path / "x.html").write_text(text)
     assert len(SITE["loaded_from_elsewhere"](tmp_path)) == found
+
+
+def test_what_users_import_is_documented() -> None:
+    public = [name for name in flushlab.__all__ if not name.startswith("_")]
+    assert [name for name in public if not getattr(flushlab, name).__doc__] == []
+
+
+def test_protocols_are_documented() -> None:
+    """Whoever writes a further kind reads what it has to do."""
+    protocols = [
+        node
+        for file in (ROOT / "python/flushlab").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in node.bases)
+    ]
+    assert len(protocols) > 3
+    assert [each.name for each in protocols if each.name[0] != "_" and ast.get_docstring(each) is None] == []
