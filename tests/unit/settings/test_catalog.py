@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
-from flushlab.record.server import Flavor
+from flushlab.record.machine import Flavor
 from flushlab.settings.catalog import SettingHere, load_catalog, read_catalog, setting_entry
 
 GOOD = """
