@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from flushlab.build import silent
-from flushlab.campaign.fleet.machines import Composed, Ended, Event, Opening, RunTrial, Task
+from flushlab.campaign.fleet.machines import Ended, Event, Opening, Task
+from flushlab.campaign.pool.work import Composed, RunTrial
 from flushlab.experiment.protocol import BlockAhead, Request
 from flushlab.fleet.connect import connected
 from flushlab.fleet.reach import parse_address
