@@ -8,8 +8,8 @@ from typing import Protocol
 
 import msgspec
 
-from flushlab.build import Progress
 from flushlab.experiment.protocol import Request
+from flushlab.progress import Progress
 from flushlab.record import CrashRow, Trial
 from flushlab.spec.parts import ServerSpec, ServersSpec
 
