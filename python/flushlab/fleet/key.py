@@ -1,8 +1,8 @@
 """Key: what a machine needs to enter a fleet: Ray's token. Certificates are made from it.
 
 Fleet layer. Ray checks the token, and with RAY_USE_TLS certificates on both sides of each connection, each
-for the address of its machine; it makes neither. All machines derive the same private key from the token, so
-the others trust a certificate that a machine signs for itself, and nothing but the token has to reach it.
+for the address of its machine; it makes neither. All machines derive the same private key from the token. So
+a machine signs a certificate for itself, the others trust it, and only the token has to reach a machine.
 Whoever has the token can run any program on every machine: it never stands in arguments or logs.
 """
 
