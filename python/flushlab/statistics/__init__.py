@@ -9,31 +9,21 @@ from flushlab.statistics.crossed import factor_effects
 from flushlab.statistics.dunnett import critical_value, exceedance, shift_for_power
 from flushlab.statistics.factorial import Effects, estimate_effects
 from flushlab.statistics.interim import InterimAnalyses, held
-from flushlab.statistics.machines import (
-    Machines,
-    compare_over,
-    detectable_over,
-    effects_over,
-    over_machines,
-)
+from flushlab.statistics.machines import Table
 
 __all__ = [
     "RESOLUTION",
     "Contrasts",
     "Effects",
     "InterimAnalyses",
-    "Machines",
     "Scores",
+    "Table",
     "compare",
-    "compare_over",
     "contrasts",
     "critical_value",
-    "detectable_over",
-    "effects_over",
     "estimate_effects",
     "exceedance",
     "factor_effects",
     "held",
-    "over_machines",
     "shift_for_power",
 ]

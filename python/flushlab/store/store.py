@@ -127,7 +127,7 @@ class Store:
 
     @contextlib.contextmanager
     def hold(self, campaign_id: str) -> Iterator[None]:
-        """Makes this process the only one that carries a campaign on, else UsageError; whoever dies lets go."""
+        """Makes this process the only one that carries a campaign on, else UsageError."""
         lock = self.path.with_name(f".{campaign_id}.running")
         with self._errors():
             held = _locked(lock)

@@ -12,9 +12,8 @@ from random import Random
 
 import msgspec
 
-from flushlab.experiment.blocks import BASE, CONTROL, YOURS, Round, is_disturbed, no_base, run_block
+from flushlab.experiment.blocks import BASE, CONTROL, YOURS, Round, Sheet, no_base, run_block
 from flushlab.experiment.frontier import Excluded
-from flushlab.experiment.objective import score
 from flushlab.experiment.protocol import BlockAhead, Steps
 from flushlab.experiment.tune.plan import TunePlan
 from flushlab.record import Arm, Stage, Trial, Value
@@ -261,6 +260,7 @@ class Rounds:
 
     def __init__(self, plan: TunePlan, pool: Pool) -> None:
         self._plan, self._pool = plan, pool
+        self.objective = plan.objective
         self._running: BlockAhead | None = None
         self._then: Sequence[Sequence[Arm]] = ()
 
@@ -330,19 +330,9 @@ class Rounds:
             self._pool.exclude_arm(name, reason)
         return finished
 
-    def score_block(
-        self,
-        arms: Sequence[Arm],
-        stage: Stage,
-        block: int,
-        scores: dict[str, dict[int, float]],
-        disturbed: set[tuple[str, int]],
-        *,
-        following: int,
-    ) -> Steps[None]:
-        """A round; adds its scores, by arm and block, and which of these cells were disturbed."""
-        finished, _, _ = yield from self.run(arms, stage, block, following=following)
-        for name, trials in finished.items():
-            scores.setdefault(name, {})[block] = score(trials, self._plan.objective)
-            if is_disturbed(trials):
-                disturbed.add((name, block))
+    def score(self, arms: Sequence[Arm], stage: Stage, first: int, blocks: int, sheet: Sheet) -> Steps[None]:
+        """So many rounds of the same arms, whose cells enter the sheet."""
+        for block in range(first, first + blocks):
+            finished, _, _ = yield from self.run(arms, stage, block, following=first + blocks - block - 1)
+            for name, trials in finished.items():
+                sheet.record(name, block, trials)
