@@ -21,7 +21,7 @@ import flushlab
 from flushlab.errors import FlushlabError
 from flushlab.record import Value
 from flushlab.report.crash import document
-from flushlab.statistics.proportion import upper_bound
+from flushlab.statistics.limits import upper_bound
 
 CRASHES = {
     ("power", "all"): 6,

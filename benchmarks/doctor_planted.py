@@ -54,8 +54,8 @@ from flushlab.machine import file_system_of
 from flushlab.record import Value
 from flushlab.server import Sandbox
 from flushlab.server.galera.cluster import Cluster
+from flushlab.server.remote.server import watched
 from flushlab.server.sandbox.spec import DataDirectory, Instance
-from flushlab.server.watched import watched
 from flushlab.workload import Timing, parse_workload
 from flushlab.workload.sliced import SlicedLoad
 

@@ -25,7 +25,7 @@ from pymysql.constants import COMMAND
 
 from flushlab.build import find_build
 from flushlab.server import Sandbox
-from flushlab.server.watched import watched
+from flushlab.server.remote.server import watched
 from flushlab.telemetry.live.questions import doctor_questions
 from flushlab.telemetry.live.session import Session
 

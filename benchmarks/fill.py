@@ -37,7 +37,7 @@ from flushlab.bulk.fill import fill
 from flushlab.bulk.filled import Filled
 from flushlab.datadir import own_disk
 from flushlab.server import DataDirectory, Instance, Sandbox
-from flushlab.telemetry.cpu import cpu_times
+from flushlab.telemetry.observation import cpu_times
 
 SERVERS = ("mariadb@10.11", "mysql@5.7", "mysql@8.0")
 ROWS = 1_000_000

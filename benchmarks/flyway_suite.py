@@ -43,11 +43,11 @@ import pymysql
 from flushlab.build import Build, find_build
 from flushlab.datadir import DataRoot, volume_in
 from flushlab.machine import server_user
-from flushlab.plan.shipped import find_plan, read_plan
+from flushlab.plan.parse import find_plan, read_plan
 from flushlab.server import DataDirectory, Sandbox, Startup
 from flushlab.server.sandbox.contents import initialise
-from flushlab.server.sandbox.paths import give
-from flushlab.suite.environment import fields_of, variables
+from flushlab.server.sandbox.option_files import give
+from flushlab.suite.request import fields_of, variables
 
 FLYWAY = Path(__file__).parents[1] / "examples" / "flyway-suite"
 LIBRARIES = "target/classes:target/lib/*"

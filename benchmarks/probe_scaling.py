@@ -24,8 +24,7 @@ import msgspec
 
 from flushlab import _core
 from flushlab.probe.folder import MAX_BYTES, medium_of
-from flushlab.probe.scaling import cost_of
-from flushlab.probe.servers import OWN_US, ServerCell, measure_servers
+from flushlab.probe.servers import OWN_US, ServerCell, cost_of, measure_servers
 from flushlab.probe.sync_settings import SECOND, parse_binlog_strategy
 from flushlab.record import ServerRate
 

@@ -31,7 +31,7 @@ from programs import get, needs, reaches, running, say
 from flushlab import sandbox, watching
 from flushlab.server.protocol import Server
 from flushlab.server.sandbox.ports import free_port
-from flushlab.watch import monitoring_files
+from flushlab.watch import exporter
 
 SERVERS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
 SECONDS = 25
@@ -81,7 +81,7 @@ def why_empty(what: str, title: str) -> str:
 
 def asked(board: str) -> Iterator[tuple[str, str]]:
     """Every expression of a dashboard with its place."""
-    text = (monitoring_files.GRAFANA / "dashboards" / f"flushlab-{board}.json").read_text()
+    text = (exporter.GRAFANA / "dashboards" / f"flushlab-{board}.json").read_text()
     for panel in json.loads(text)["panels"]:
         title, targets = panel["title"], panel["targets"]
         for one in targets:
@@ -112,7 +112,7 @@ def series(prometheus: str, expression: str, since: float, until: float) -> int:
 def scraped(target: str) -> Iterator[str]:
     """A Prometheus that scrapes there; yields its address."""
     with tempfile.TemporaryDirectory() as folder:
-        monitoring_files.copy(monitoring_files.PROMETHEUS, Path(folder))
+        exporter.copy(exporter.PROMETHEUS, Path(folder))
         config = Path(folder) / "prometheus.yml"
         config.write_text(config.read_text().replace("localhost:9194", target))
         port = free_port()

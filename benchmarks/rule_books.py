@@ -28,7 +28,7 @@ from flushlab.diagnosis import sampling
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
 from flushlab.errors import FlushlabError
 from flushlab.server import Sandbox
-from flushlab.server.watched import watched
+from flushlab.server.remote.server import watched
 from flushlab.workload.sliced import SlicedLoad
 
 CASES: Mapping[str, Kind] = {

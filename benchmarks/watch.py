@@ -37,8 +37,8 @@ from flushlab.datadir import own_disk
 from flushlab.machine import proc_stat
 from flushlab.process.running import publish_status
 from flushlab.server import DataDirectory, Instance, Sandbox
+from flushlab.server.remote.server import watched
 from flushlab.server.sandbox.ports import free_port
-from flushlab.server.watched import watched
 from flushlab.watch.watch import Watch, in_this_process, of
 from flushlab.workload import Timing, parse_workload
 from flushlab.workload.sliced import SlicedLoad

@@ -15,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from flushlab.build import Build, find_build
-from flushlab.build.verbose_help import Answer, verbose_help
+from flushlab.build.inspect import Answer, verbose_help
 from flushlab.settings.catalog import canonical
 from flushlab.settings.option_names import (
     Kind,
+    OptionShape,
     Release,
-    Shape,
     load_option_names,
     load_option_shapes,
     read_help,
@@ -140,7 +140,7 @@ def render(
     return "\n".join(lines) + "\n"
 
 
-def render_shapes(shapes: Mapping[Release, Mapping[str, Shape]]) -> str:
+def render_shapes(shapes: Mapping[Release, Mapping[str, OptionShape]]) -> str:
     """The text of `option_shapes.txt`, releases by flavor and version."""
     releases: Sequence[Release] = sorted(shapes, key=lambda one: (one.flavor != "mysql", one.version))
     lines = [
@@ -159,7 +159,7 @@ def read_ignored(complaints: str) -> frozenset[str]:
     return frozenset(canonical(match[1]) for match in _IGNORED.finditer(complaints))
 
 
-def ask_shapes(build: Build, wanted: Iterable[str] | None = None) -> dict[str, Shape]:
+def ask_shapes(build: Build, wanted: Iterable[str] | None = None) -> dict[str, OptionShape]:
     """The shape of each option that the build lists.
 
     Args:
@@ -178,7 +178,7 @@ def ask_shapes(build: Build, wanted: Iterable[str] | None = None) -> dict[str, S
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as asking:
         shapes = asking.map(
             lambda name: (
-                Shape(kind="plugin", optional=True)
+                OptionShape(kind="plugin", optional=True)
                 if name in plugins
                 else _shape(build, name, syntax.get(name, ""), told.values.get(name, ""))
             ),
@@ -199,39 +199,39 @@ def ask_limited(build: Build, names: Iterable[str]) -> frozenset[str]:
         return frozenset(name for name, said in zip(asked, answers, strict=True) if _NO_LIMIT not in said)
 
 
-def _shape(build: Build, name: str, equals: str, default: str) -> Shape:
+def _shape(build: Build, name: str, equals: str, default: str) -> OptionShape:
     answer = _ask(build, name, _NO_VALUE_OF_ANYTHING)
     optional = equals != "="
     if name in ("character_set_server", "character_set_filesystem"):
         taken = [one for one in _CHARACTER_SETS if not _ask(build, name, one).refuses]
-        return Shape(kind="word", optional=optional, values=tuple(taken))
+        return OptionShape(kind="word", optional=optional, values=tuple(taken))
     said = answer.complaints
     if "cannot take an argument" in said or "not take an argument" in said:
-        return Shape(kind="bare", optional=not _ask(build, name).refuses)
+        return OptionShape(kind="bare", optional=not _ask(build, name).refuses)
     if "Unknown suffix" in said:
         negative = build.flavor == "mysql" or not _ask(build, name, "-1").refuses
-        return Shape(kind="signed" if negative else "unsigned", optional=optional)
+        return OptionShape(kind="signed" if negative else "unsigned", optional=optional)
     if "Invalid decimal" in said:
-        return Shape(kind="real", optional=optional)
+        return OptionShape(kind="real", optional=optional)
     if "Error while setting value" in said:
         return _listed(build, name, optional, default)
     if not equals:
         becomes = "ON" if _value(answer, name) == "TRUE" else "OFF"
-        return Shape(kind="boolean", optional=not _ask(build, name).refuses, values=(becomes,))
-    return Shape(kind="text", optional=optional)
+        return OptionShape(kind="boolean", optional=not _ask(build, name).refuses, values=(becomes,))
+    return OptionShape(kind="text", optional=optional)
 
 
-def _listed(build: Build, name: str, optional: bool, default: str) -> Shape:
+def _listed(build: Build, name: str, optional: bool, default: str) -> OptionShape:
     """An enumeration, or a set of members or of switches."""
     if re.fullmatch(r"(\w+=(on|off),?)+", default):
-        return Shape(kind="switches", optional=optional, values=tuple(re.findall(r"(\w+)=", default)))
+        return OptionShape(kind="switches", optional=optional, values=tuple(re.findall(r"(\w+)=", default)))
     first = _ask(build, name, "0")
     many = not first.refuses and not _value(first, name)
     values = tuple(_members(build, name, many))
     if not many and any("," in one for one in values):  # 0 is a name of its own: none of the members
         many, values = True, tuple(_members(build, name, many=True))
     kind: Kind = "text" if not values else "set" if many else "enumeration"
-    return Shape(kind=kind, optional=optional, values=values)
+    return OptionShape(kind=kind, optional=optional, values=values)
 
 
 def _members(build: Build, name: str, many: bool) -> Iterator[str]:

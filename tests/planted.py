@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from flushlab.build import Build
-from flushlab.build.verbose_help import verbose_help
+from flushlab.build.inspect import verbose_help
 from flushlab.settings.option_names import load_option_names, read_help
 
 _FILES = {

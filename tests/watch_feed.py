@@ -8,9 +8,8 @@ from typing import Any, Self
 import msgspec
 
 from flushlab.watch.http import LOOPBACK, Server, Site, serve
-from flushlab.watch.ring import Ring
-from flushlab.watch.sample import Sample
-from flushlab.watch.threads import Meter
+from flushlab.watch.sampler import Sample
+from flushlab.watch.threads import Meter, Ring
 
 ARMS = ("base", "control", "flush=2", "sync_binlog=0")
 

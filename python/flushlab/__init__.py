@@ -19,7 +19,7 @@ TYPE_CHECKING = False  # typing takes longer to import than all else here
 if TYPE_CHECKING:
     from flushlab.bulk.fill import fill as fill
     from flushlab.campaign.bench import bench as bench
-    from flushlab.campaign.bench_on_fleet import bench_on_fleet as bench_on_fleet
+    from flushlab.campaign.bench import bench_on_fleet as bench_on_fleet
     from flushlab.campaign.compare import compare as compare
     from flushlab.campaign.crash.crash import crash as crash
     from flushlab.campaign.series import series as series
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from flushlab.diagnosis.doctor import doctor as doctor
     from flushlab.errors import FlushlabError as FlushlabError
     from flushlab.server.start import sandbox as sandbox
-    from flushlab.store.records import records as records
+    from flushlab.store.store import records as records
     from flushlab.suite.database import database as database
     from flushlab.watch.watch import watching as watching
 
 _MODULES = {
     "FlushlabError": "flushlab.errors",
     "bench": "flushlab.campaign.bench",
-    "bench_on_fleet": "flushlab.campaign.bench_on_fleet",
+    "bench_on_fleet": "flushlab.campaign.bench",
     "compare": "flushlab.campaign.compare",
     "crash": "flushlab.campaign.crash.crash",
     "database": "flushlab.suite.database",
     "doctor": "flushlab.diagnosis.doctor",
     "fill": "flushlab.bulk.fill",
-    "records": "flushlab.store.records",
+    "records": "flushlab.store.store",
     "sandbox": "flushlab.server.start",
     "series": "flushlab.campaign.series",
     "tune": "flushlab.campaign.tune",

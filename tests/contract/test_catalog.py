@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import find_build
-from flushlab.build.verbose_help import verbose_help
+from flushlab.build.inspect import verbose_help
 from flushlab.errors import ServerError
 from flushlab.record import Value
 from flushlab.server.protocol import Server

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import Build
-from flushlab.build.verbose_help import refused, verbose_help
+from flushlab.build.inspect import refused, verbose_help
 from flushlab.errors import StartFailed
 from flushlab.record import ServerIdentity
 from flushlab.server import Sandbox

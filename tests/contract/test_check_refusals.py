@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import Build
-from flushlab.build.verbose_help import Answer, verbose_help
+from flushlab.build.inspect import Answer, verbose_help
 from flushlab.record import ServerIdentity
 from flushlab.server.sandbox import base_file
 from flushlab.settings.check import unusable

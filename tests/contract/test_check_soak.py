@@ -18,7 +18,7 @@ import pytest
 from flushlab.build import Build
 from flushlab.record import ServerIdentity
 from flushlab.settings.catalog import load_catalog
-from flushlab.settings.check import Checked, check
+from flushlab.settings.check import CheckedFile, check
 from flushlab.settings.option_names import load_option_names, load_option_shapes
 from flushlab.settings.optionfile import groups_of, lines, reads_whole_lines
 from tests.conftest import require_build
@@ -207,7 +207,7 @@ NOT_JUDGED = {
 """Kinds of findings that `--help` says nothing of: MySQL's takes names that no option has."""
 
 
-def undecided(checked: Checked, build: Build) -> bool:
+def undecided(checked: CheckedFile, build: Build) -> bool:
     """Whether `--help` is no oracle for the file."""
     return any(
         one.kind in NOT_JUDGED[build.flavor]

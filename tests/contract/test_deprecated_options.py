@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from flushlab.build import Build
-from flushlab.build.verbose_help import refused, verbose_help
+from flushlab.build.inspect import refused, verbose_help
 from flushlab.errors import ServerError
 from flushlab.server import Sandbox
 from flushlab.settings.catalog import canonical

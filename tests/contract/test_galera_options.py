@@ -14,7 +14,7 @@ from flushlab.record import Value
 from flushlab.server import DataDirectory
 from flushlab.server.galera.cluster import Cluster
 from flushlab.settings.catalog import PROVIDER_OPTIONS, SettingHere, load_catalog
-from flushlab.settings.provider_options import read_options
+from flushlab.settings.optionfile import read_options
 from tests.conftest import require_build
 
 CATALOG = load_catalog()

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.record import ServerIdentity, Storage
-from flushlab.settings.check import check, in_reading_order
-from flushlab.settings.consequences import at_risk, too_large
+from flushlab.settings.check import at_risk, check, in_reading_order, too_large
 from flushlab.settings.durability import level
 from tests.unit.settings.servers import MARIADB1011, server
 

@@ -14,8 +14,8 @@ from rich.console import RenderableType
 from flushlab.campaign.facts import BASE_BROKE, ArmFacts, CampaignFacts, TuningFacts
 from flushlab.campaign.recommended import recommended
 from flushlab.cli.output import PlainConsole
-from flushlab.experiment.frontier import Excluded, FrontierPoint, Rejected
-from flushlab.experiment.objective import Objective
+from flushlab.experiment.protocol import Objective
+from flushlab.experiment.tune_plan import Excluded, FrontierPoint, Rejected
 from flushlab.record import (
     Comparison,
     FailedAttempts,

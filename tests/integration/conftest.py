@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flushlab.server import Sandbox
-from flushlab.server.sandbox.paths import SandboxPaths
+from flushlab.server.sandbox.option_files import SandboxPaths
 from flushlab.telemetry.live import session
 
 

@@ -6,8 +6,7 @@ import subprocess
 
 import pytest
 
-from flushlab.advice.statements import rollback_statements, statements_file
-from flushlab.advice.verification import SECONDS, verification
+from flushlab.advice.statements import SECONDS, rollback_statements, statements_file, verification
 from flushlab.build import find_build
 from flushlab.record import Value
 from flushlab.server import Sandbox

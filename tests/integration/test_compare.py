@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from flushlab.experiment.objective import is_stalled
+from flushlab.experiment.protocol import is_stalled
 from flushlab.statistics import compare
 from flushlab.store import Store
 from tests.command import flushlab

@@ -32,7 +32,7 @@ from flushlab.errors import ServerError
 from flushlab.record import Endpoint, LoadResult, LoadSpec, ScriptSpec
 from flushlab.server import Sandbox
 from flushlab.server.control import StatementFailed
-from flushlab.server.remote.address import Address
+from flushlab.server.remote.login import Address
 from flushlab.server.remote.server import RemoteServer
 from flushlab.workload.engine import native
 from tests.conftest import flavors, require_build

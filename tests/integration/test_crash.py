@@ -21,14 +21,13 @@ import flushlab
 from flushlab.build import Build
 from flushlab.campaign.crash.check import BROKE, check, disk_mib
 from flushlab.campaign.crash.crash import crash, crash_settings
-from flushlab.campaign.crash.load import CrashLoad
-from flushlab.campaign.crash.plan import CrashPlan
+from flushlab.campaign.crash.plan import CrashLoad, CrashPlan
 from flushlab.campaign.pool.target import open_servers
 from flushlab.campaign.watcher import Watcher
 from flushlab.cli.app import make_app
-from flushlab.crashed import killed, points
+from flushlab.crashed import killed, recorded
 from flushlab.errors import CommandFailed, FlushlabError, MeasurementError, StorageError, UsageError
-from flushlab.experiment.frontier import FrontierPoint
+from flushlab.experiment.tune_plan import FrontierPoint
 from flushlab.record import CrashFacts, NodeWay, PointKind, Ratio, ReplicaState, Value
 from flushlab.report.crash import document, verdict_of
 from flushlab.server import Sandbox
@@ -406,7 +405,7 @@ def test_a_killed_campaign_goes_on_with_what_it_has_kept(
     build("mariadb@10.11")
     keep = furnished_home / "kept"
     crashes = 10 if moment == "recording" else 6
-    monkeypatch.setattr(points, "_ADVERSARIAL", 2)  # of ten one is of each kind that is not random
+    monkeypatch.setattr(recorded, "_ADVERSARIAL", 2)  # of ten one is of each kind that is not random
     words = [
         "--server",
         "mariadb@10.11",

@@ -10,12 +10,12 @@ import pytest
 
 from flushlab.build import Build
 from flushlab.campaign.crash.crash import crash
-from flushlab.crashed import binlog, replicated
-from flushlab.crashed.acks import TABLE
+from flushlab.crashed import recovered_server, replicated
+from flushlab.crashed.judge import ACKS_TABLE
 from flushlab.crashed.live import make_acks_table
-from flushlab.crashed.received import transaction_ends
 from flushlab.crashed.recovered_server import AcksTable
 from flushlab.crashed.replica import listening_replica
+from flushlab.crashed.replicated import transaction_ends
 from flushlab.datadir import DataRoot
 from flushlab.errors import UsageError
 from flushlab.record import ReplicaState, Value
@@ -39,7 +39,7 @@ def killed(
     make_acks_table(server, ACKS)
     with listening_replica(server, ACKS, folder) as replica:
         for number in range(1, COMMITS + 1):
-            server.query(f"INSERT INTO flushlab_crash.{TABLE} VALUES (1, {number}, 1, 'x')")
+            server.query(f"INSERT INTO flushlab_crash.{ACKS_TABLE} VALUES (1, {number}, 1, 'x')")
         received = replica.server.datadir
         wait_until(
             lambda: sum(map(len, transaction_ends(received).values())) == COMMITS, "it has received all"
@@ -60,13 +60,13 @@ def killed(
 def lose_the_end_of_the_binlog(server: Sandbox) -> None:
     """As a power cut does with sync_binlog=0: of five commits two are left."""
     (file,) = server.datadir.glob("binlog.0*")
-    os.truncate(file, binlog.transaction_ends(file)[1])
+    os.truncate(file, recovered_server.ends_in(file)[1])
 
 
 def lose_rows(server: Sandbox) -> None:
     """As a power cut does with innodb_flush_log_at_trx_commit=2: the binary log has what the tables lack."""
     server.query("SET SESSION sql_log_bin = 0")
-    server.query(f"DELETE FROM flushlab_crash.{TABLE} WHERE n > 3")
+    server.query(f"DELETE FROM flushlab_crash.{ACKS_TABLE} WHERE n > 3")
     server.query("SET SESSION sql_log_bin = 1")
 
 

@@ -23,8 +23,8 @@ import msgspec
 import pytest
 
 from flushlab.datadir import FaultDisk, FaultImage, Recording, open_volume, remove_record, slow_disk
-from flushlab.datadir.extents import Extents
 from flushlab.datadir.fault_disk import FileSystemName
+from flushlab.datadir.recording import Extents
 from flushlab.errors import FlushlabError, HarnessError, NoSpace, UsageError
 from flushlab.machine import ownership
 from flushlab.process import reap, run_folder

@@ -31,7 +31,7 @@ from flushlab.errors import BelowFloor, CountersReset, MeasurementError, UsageEr
 from flushlab.machine import state_path
 from flushlab.server import Instance, Sandbox
 from flushlab.server.remote import put_back
-from flushlab.server.watched import watched
+from flushlab.server.remote.server import watched
 from flushlab.telemetry.live import session
 from flushlab.telemetry.live.write_statements import load_questions
 from flushlab.workload import OwnLoad

@@ -19,8 +19,8 @@ from flushlab.machine import state_path
 from flushlab.record import Value
 from flushlab.server import Sandbox
 from flushlab.server.remote import journal, put_back
-from flushlab.server.remote.address import Address, from_dsn
 from flushlab.server.remote.journal import ANSWER_S
+from flushlab.server.remote.login import Address, from_dsn
 from flushlab.server.remote.put_back import FOLDER, Changes, put_back_left
 from flushlab.server.remote.server import RemoteServer
 from tests.conftest import StartSandbox
@@ -36,7 +36,7 @@ LOWERED = {"innodb_io_capacity_max": 150, "innodb_max_dirty_pages_pct": 5}
 RAISED = {"innodb_io_capacity": 50_000}
 KILLED = """
 import os, sys
-from flushlab.server.remote.address import from_dsn
+from flushlab.server.remote.login import from_dsn
 from flushlab.server.remote.server import RemoteServer
 from flushlab.server.remote.put_back import Changes
 changes = Changes(RemoteServer(from_dsn(sys.argv[1])), {WANTED})

@@ -13,7 +13,7 @@ from flushlab.cli import settings_server
 from flushlab.cli.settings_server import survey
 from flushlab.errors import BelowFloor
 from flushlab.server import Instance, Sandbox
-from flushlab.server.remote.address import Address
+from flushlab.server.remote.login import Address
 from flushlab.server.settings_check import CheckRequest, judge_file, judge_server
 from flushlab.settings.floor import Floor
 from tests.conftest import flavors

@@ -20,7 +20,7 @@ import flushlab
 from flushlab.datadir import DataRoot, Snapshot, Snapshots
 from flushlab.machine import home
 from flushlab.server import DataDirectory
-from flushlab.suite import starting
+from flushlab.suite import servers
 from flushlab.suite.database import Database
 from flushlab.suite.profile import throwaway
 from flushlab.suite.servers import WORTH_IT, Clones, Pristine, SuiteServer
@@ -512,7 +512,7 @@ def test_clones_come_by_themselves_once_a_suite_has_reset_its_database_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     require_build("mariadb@10.11")
-    monkeypatch.setattr(starting, "has_room", lambda *_: True)
+    monkeypatch.setattr(servers, "has_room", lambda *_: True)
     own, said = [], list[str]()
     with flushlab.database(server="mariadb@10.11", progress=said.append) as database:
         for _ in range(WORTH_IT + 2):

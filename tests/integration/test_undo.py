@@ -18,7 +18,7 @@ import pytest
 import flushlab
 from flushlab.suite.database import Database
 from flushlab.suite.servers import SuiteServer
-from flushlab.suite.undoing import Undoing, log, others
+from flushlab.suite.undoing import Undoing, session, traces
 from tests.conftest import flavors, require_build
 from tests.integration.undo_sessions import SCHEMA, Session, connected, content
 from tests.waiting import wait_until
@@ -231,7 +231,7 @@ def test_no_lock_of_a_test_outlives_it(folder: Path, server: str) -> None:
                 for sql in statements:
                     cursor.execute(sql)
                 if "READ COMMITTED" in statements[0]:
-                    time.sleep(others._CACHED_S)  # MySQL's list of transactions is no older
+                    time.sleep(session._CACHED_S)  # MySQL's list of transactions is no older
                 done = server_of(db).reset()
                 assert (done.how, done.why.partition(";")[0]) == ("undone", "no rows"), statements
                 with pytest.raises(pymysql.OperationalError):
@@ -272,7 +272,7 @@ def test_who_writes_during_a_reset_is_the_cause_and_flushlab_is_not(folder: Path
 def test_a_log_without_end_is_given_up_and_its_memory_freed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(traces, "MOST_BYTES", 1 << 20)
     with opened(folder, "mariadb@10.11", clones=0) as db:
         server = server_of(db)
         fill = (

@@ -16,9 +16,9 @@ from flushlab.record import Endpoint
 from flushlab.record.running import WatchedServer
 from flushlab.server import Sandbox
 from flushlab.server.sandbox.account import logs_in_by_sha2
-from flushlab.watch import Watch, live_diagnosis, mysqld
+from flushlab.watch import Watch, live_diagnosis, metrics
 from flushlab.watch.poller import PollResult
-from flushlab.watch.sample import DiagnosisNow, Sample
+from flushlab.watch.sampler import DiagnosisNow, Sample
 from tests.command import flushlab
 from tests.conftest import flavors, require_build
 from tests.waiting import wait_until
@@ -62,7 +62,7 @@ def test_a_server_tells_the_same_under_the_same_names_and_an_account_only_what_i
     assert all(one.in_transaction == 0 for one in sample.connections)
     seen = known.seen
     assert seen is not None and (seen.failed, seen.missing) == (frozenset(), ())
-    for part in mysqld.PARTS.values():
+    for part in metrics.PARTS.values():
         assert sum(len(family.samples) for family in part(seen)) > 3
     wait = int(server.query("SELECT @@GLOBAL.wait_timeout")[0][0])
     assert sample.wait_timeout == wait

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flushlab.build import Build
-from flushlab.record.server import Flavor
+from flushlab.record.machine import Flavor
 
 
 def build(flavor: Flavor, *version: int) -> Build:

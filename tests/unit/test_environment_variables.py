@@ -64,7 +64,7 @@ def test_every_variable_that_the_code_reads_is_listed() -> None:
     }
     at_run_time = {file for file, names in read.items() if "?" in names}
     # `${NAME}` of a plan, XDG's two, and those of MySQL's clients
-    assert at_run_time == {"campaign/volumes.py", "machine/home.py", "server/remote/login.py"}
+    assert at_run_time == {"campaign/pool/room.py", "machine/home.py", "server/remote/login.py"}
     named = {name for names in read.values() for name in names} - {"?"}
     assert len(named) >= 10
     at_run_time_named = {"XDG_CACHE_HOME", "XDG_STATE_HOME", *login._ENVIRONMENT.values()}

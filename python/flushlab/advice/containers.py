@@ -13,11 +13,11 @@ from typing import Literal
 
 import msgspec
 
-from flushlab.advice.template import template
+from flushlab.advice.statements import template
 from flushlab.build.find import parse_name, resolved
 from flushlab.errors import UsageError
 from flushlab.record import Value
-from flushlab.record.server import Flavor
+from flushlab.record.machine import Flavor
 from flushlab.settings.catalog import load_catalog
 from flushlab.suite.profile import CHOICES, throwaway
 

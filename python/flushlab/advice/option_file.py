@@ -9,8 +9,8 @@ from flushlab.campaign.facts import CampaignFacts, TuningFacts
 from flushlab.campaign.recommended import cost_lines, costs, kept_lines
 from flushlab.campaign.request import TuneRequest
 from flushlab.crashed.measured import WHAT, measured
-from flushlab.experiment.frontier import FrontierPoint
-from flushlab.experiment.objective import LATENCIES
+from flushlab.experiment.protocol import LATENCIES
+from flushlab.experiment.tune_plan import FrontierPoint
 from flushlab.record import Launch, Ratio, ServerIdentity, Storage, Value
 from flushlab.settings.catalog import Catalog, load_catalog
 from flushlab.settings.configuration import Configuration

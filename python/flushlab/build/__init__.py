@@ -2,8 +2,7 @@
 
 from flushlab.build.build import Build, Progress, silent
 from flushlab.build.find import DEFAULT, find_build, list_builds, obtainable, survey
-from flushlab.build.prefix import origin
-from flushlab.build.source import Found, Obtainable
+from flushlab.build.prefix import Found, Obtainable, origin
 
 __all__ = [
     "DEFAULT",

@@ -20,7 +20,7 @@ import msgspec
 
 from flushlab.atomic import locked_by_one
 from flushlab.build.build import Progress
-from flushlab.build.library import debian_packages, library_missing, missing_libraries
+from flushlab.build.inspect import debian_packages, library_missing, missing_libraries
 from flushlab.errors import ServerError
 from flushlab.machine import home
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from flushlab.record.server import Flavor, ServerIdentity
+from flushlab.record.machine import Flavor, ServerIdentity
 
 Progress = Callable[[str], None]
 """Takes one short sentence at a time, for people; libraries never print."""

@@ -15,9 +15,9 @@ import msgspec
 from flushlab.build.build import Build
 from flushlab.build.find import list_builds
 from flushlab.errors import UsageError
-from flushlab.record.server import Flavor
+from flushlab.record.machine import Flavor
 from flushlab.settings.option_names import load_option_names
-from flushlab.settings.words import Word
+from flushlab.settings.words import SqlWord
 
 Version = tuple[int, ...]
 
@@ -132,7 +132,7 @@ def of_options(file: str, names: Iterable[str], *, mariadb: bool = False) -> Ite
         yield Sign(text=f"{file} sets {', '.join(some[:3])}{more}", cost=cost)
 
 
-def of_word(file: str, word: Word) -> Sign:
+def of_word(file: str, word: SqlWord) -> Sign:
     """The sign of a file with this word."""
 
     def cost(flavor: Flavor, version: Version) -> float:
@@ -143,7 +143,7 @@ def of_word(file: str, word: Word) -> Sign:
     return Sign(text=f"{file} has {described(word)}", cost=cost)
 
 
-def described(word: Word) -> str:
+def described(word: SqlWord) -> str:
     """A word and the servers that take it, for people."""
     if word.raw and word.whose:
         return f"{word.says} (written by {spelled(word.whose)})"

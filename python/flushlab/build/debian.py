@@ -20,10 +20,9 @@ from flushlab.build import apt, release
 from flushlab.build.apt import Package
 from flushlab.build.build import Build, Progress
 from flushlab.build.inspect import inspect
-from flushlab.build.prefix import publish
-from flushlab.build.source import Obtainable, Source
+from flushlab.build.prefix import Obtainable, Source, publish
 from flushlab.errors import ServerError
-from flushlab.record.server import Flavor
+from flushlab.record.machine import Flavor
 
 SERVER = "mariadb-server-core"
 CLIENT = "mariadb-client-core"

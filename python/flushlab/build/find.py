@@ -15,12 +15,11 @@ from pathlib import Path
 import msgspec
 
 from flushlab.build import versions
-from flushlab.build.basedir import BasedirSource, PathSource, build_in
 from flushlab.build.build import Build, Progress, silent
 from flushlab.build.debian import DebianSource
 from flushlab.build.maven import MavenSource
-from flushlab.build.source import Found, Obtainable, Source
-from flushlab.build.tarball import TarballSource, build_from, is_address
+from flushlab.build.prefix import Found, Obtainable, Source
+from flushlab.build.tarball import BasedirSource, PathSource, TarballSource, build_from, build_in, is_address
 from flushlab.errors import BuildNotFound, UsageError
 
 DEFAULT = "mariadb"

@@ -11,16 +11,103 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
 from flushlab import atomic
 from flushlab.build.build import Build
-from flushlab.build.library import identity, library_in, library_missing, search_path, symbols_missing
-from flushlab.errors import ServerError
-from flushlab.machine import ServerUser, home
-from flushlab.record.server import Flavor
+from flushlab.errors import LibraryMissing, ServerError
+from flushlab.machine import ServerUser, home, server_user
+from flushlab.machine.confinement import confine
+from flushlab.record.machine import Flavor
+
+_NOT_FOUND = re.compile(r"^\s*(\S+) => not found", re.MULTILINE)
+_LOADER_COMPLAINT = re.compile(r"error while loading shared libraries: ([^:\s]+):")
+_SYMBOLS = re.compile(r"(?P<library>\S+): version `(?P<symbols>[\w.]+)' not found")
+_SONAME = re.compile(r"(?P<stem>lib.+?)\.so(?:\.(?P<version>[0-9][0-9.]*(?:t64)?))?")
+
+
+def missing_libraries(binaries: Iterable[Path], library_path: Sequence[str] = ()) -> list[str]:
+    """Sonames that the dynamic linker cannot find for any of `binaries`, sorted.
+
+    It may execute code of theirs, so it is asked as the user that servers run as.
+
+    Args:
+        binaries: ELF programs; other files (scripts) need no library and are fine.
+        library_path: directories searched before the system's.
+    """
+    missing: set[str] = set()
+    for binary in binaries:
+        done = subprocess.run(
+            ["ldd", str(binary)],
+            env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", **search_path(library_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+            **identity(server_user()),
+        )
+        missing.update(_NOT_FOUND.findall(done.stdout))
+    return sorted(missing)
+
+
+def search_path(library_path: Sequence[str]) -> dict[str, str]:
+    """The environment that makes the dynamic linker search `library_path` first."""
+    return {"LD_LIBRARY_PATH": ":".join(library_path)} if library_path else {}
+
+
+def identity(user: ServerUser) -> dict[str, Any]:
+    """Arguments for `subprocess.run` that make `user` the one who runs it."""
+    if user.uid == os.geteuid():
+        return {}
+    return {"user": user.uid, "group": user.gid, "extra_groups": ()}
+
+
+def library_in(complaint: str) -> str | None:
+    """The soname that the dynamic linker's error message names, or None if it is another message."""
+    match = _LOADER_COMPLAINT.search(complaint)
+    return match[1] if match else None
+
+
+def debian_packages(soname: str) -> tuple[str, ...]:
+    """Names of the Debian packages that may hold a library, the usual one first.
+
+    Debian policy, section 8.1: the soname without `.so.`, with a hyphen if the stem ends in a digit,
+    in lower case. Since the 64-bit time transition (Debian 13, Ubuntu 24.04) some carry `t64`,
+    and libaio has it in the soname too.
+    """
+    match = _SONAME.fullmatch(soname)
+    if match is None:
+        return ()
+    stem = match["stem"].lower().replace("_", "-")
+    version = match["version"] or ""
+    name = f"{stem}-{version}" if version and stem[-1].isdigit() else f"{stem}{version}"
+    return (name,) if name.endswith("t64") else (name, f"{name}t64")
+
+
+def symbols_missing(binary: str, complaint: str) -> LibraryMissing | None:
+    """The error for a library of this system that is too old; None if that is not the complaint."""
+    match = _SYMBOLS.search(complaint)
+    if match is None:
+        return None
+    symbols = match["symbols"].replace("_", " ", 1)
+    return LibraryMissing(
+        f"{binary} was built for a newer system: {Path(match['library']).name} here lacks {symbols}",
+        hint="use a build for this system's release, or one that `flushlab server list` shows as"
+        " available: those have their own libraries",
+    )
+
+
+def library_missing(binary: str, soname: str) -> LibraryMissing:
+    """The error that names the library and its package."""
+    packages = debian_packages(soname)
+    hint = f"install the package {packages[0]} (newer releases: {packages[1]})" if packages else None
+    return LibraryMissing(f"{binary} needs the shared library {soname}, which is not installed", hint=hint)
+
 
 SERVER_NAMES = ("mariadbd", "mysqld")
 INSTALL_NAMES = ("mariadb-install-db", "mysql_install_db")
@@ -157,3 +244,79 @@ def _first(names: tuple[str, ...], basedir: Path) -> str | None:
         if found:
             return found
     return None
+
+
+_LIMIT_S = 60
+_OF_A_PLUGIN = re.compile(r"Parsing options for plugin '\w+' failed")
+"""Not fatal to `--help`; at a start the option is then unknown."""
+
+
+class Answer(NamedTuple):
+    """What the binary prints on standard output and on standard error, and whether it refuses an argument."""
+
+    text: str
+    complaints: str
+    refuses: bool
+
+
+def verbose_help(build: Build, arguments: Sequence[str] = ()) -> Answer:
+    """The binary's report on its options, and on these arguments.
+
+    The arguments come last: one that lacks its value takes none of flushlab's for it. It has an empty data
+    directory, in which MySQL 9.7 tries out whether names of files differ by case.
+
+    An answer takes a tenth of a second of a processor. A command asks the same about a file again and again.
+
+    Raises:
+        ServerError: it cannot be executed, or does not answer.
+    """
+    return _answer(build, tuple(arguments))
+
+
+@lru_cache(maxsize=64)  # of 200 KB each
+def _answer(build: Build, arguments: tuple[str, ...]) -> Answer:
+    share = [f"--lc-messages-dir={build.share}"] if build.share else []
+    try:
+        with tempfile.TemporaryDirectory() as empty:
+            done = subprocess.run(
+                [
+                    *(*build.command, "--no-defaults", *share, f"--datadir={empty}"),
+                    *("--verbose", "--help", *arguments),
+                ],
+                env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", **build.environment},
+                cwd="/",
+                preexec_fn=partial(confine, [empty]),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=_LIMIT_S,
+            )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ServerError(f"{build.mysqld} --verbose --help cannot be run: {error}") from error
+    refuses = done.returncode != 0 or _OF_A_PLUGIN.search(done.stderr) is not None
+    return Answer(done.stdout, done.stderr, refuses)
+
+
+def refused(build: Build, arguments: Sequence[str]) -> dict[str, str]:
+    """Those of the arguments that the binary refuses each by itself, with what it writes on standard error.
+
+    None, if it refuses to run without any of them too: then it does not say a word of them.
+
+    Raises:
+        ServerError: as `verbose_help`.
+    """
+    if not arguments or verbose_help(build).refuses:
+        return {}
+    return _refused(build, arguments)
+
+
+def _refused(build: Build, arguments: Sequence[str]) -> dict[str, str]:
+    answer = verbose_help(build, arguments)
+    if not answer.refuses:
+        return {}
+    if len(arguments) == 1:
+        return {arguments[0]: answer.complaints}
+    half = len(arguments) // 2
+    return _refused(build, arguments[:half]) | _refused(build, arguments[half:])

@@ -21,10 +21,8 @@ import msgspec
 
 from flushlab.build import apt
 from flushlab.build.build import Build, Progress
-from flushlab.build.inspect import inspect
-from flushlab.build.library import library_missing, missing_libraries
-from flushlab.build.prefix import publish
-from flushlab.build.source import Obtainable, Source
+from flushlab.build.inspect import inspect, library_missing, missing_libraries
+from flushlab.build.prefix import Obtainable, Source, publish
 from flushlab.build.unpack import let_all_enter
 from flushlab.errors import ServerError
 

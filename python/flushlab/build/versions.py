@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from flushlab.build.build import Build
-from flushlab.record.server import Flavor
+from flushlab.record.machine import Flavor
 
 HOW = "give a tarball (path or URL), or --basedir"
 GUIDE = "docs/how-to/production-version.md"

@@ -26,8 +26,8 @@ from flushlab.bulk.filled import LoadMethod, Tried
 from flushlab.bulk.native import Counts, Range
 from flushlab.machine import cpu_count
 from flushlab.record import ServerIdentity
-from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
+from flushlab.server.sql import quoted
 
 LEAST_ROWS = 500_000
 """Below, nothing is tried: a slice would take too short to tell."""

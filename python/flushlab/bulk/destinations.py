@@ -24,15 +24,13 @@ from flushlab.errors import UsageError
 from flushlab.generate.plan import FillPlan
 from flushlab.record import Storage, Value
 from flushlab.server import DataDirectory, Instance, Sandbox
-from flushlab.server.databases import require_not_system
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.protocol import Server
-from flushlab.server.remote.address import Address
-from flushlab.server.remote.login import addresses_of
-from flushlab.server.remote.members import members, require_alike
+from flushlab.server.remote.login import Address, addresses_of
 from flushlab.server.remote.put_back import Changes
 from flushlab.server.remote.rights import Needs, require_rights
-from flushlab.server.remote.server import RemoteServer
+from flushlab.server.remote.server import RemoteServer, members, require_alike
+from flushlab.server.sql import require_not_system
 from flushlab.server.start import CLUSTER, SANDBOX
 from flushlab.server.variables import REDO_CAPACITY, redo_capacity_in_force, set_variable
 from flushlab.settings.catalog import load_catalog

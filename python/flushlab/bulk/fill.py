@@ -24,19 +24,17 @@ from flushlab.generate.plan import read_plan
 from flushlab.process.running import publish_status
 from flushlab.record.running import FillProgress
 from flushlab.server import Sandbox
-from flushlab.server.databases import require_not_system
 from flushlab.server.galera.cluster import Cluster
-from flushlab.server.remote.address import from_dsn
-from flushlab.server.remote.login import from_option_file
+from flushlab.server.remote.login import from_dsn, from_option_file
 from flushlab.server.remote.made_tables import drop_left
 from flushlab.server.remote.put_back import put_back_left
+from flushlab.server.remote.server import watched
+from flushlab.server.sql import require_not_system
 from flushlab.server.start import is_kept
-from flushlab.server.watched import watched
 from flushlab.spec import fields
-from flushlab.spec.build import build, names_given
+from flushlab.spec.build import build, names_given, taking
 from flushlab.spec.kinds import FillSpec
 from flushlab.spec.option import flag
-from flushlab.spec.sugar import taking
 
 _LAST_OF_NAMES = 0xFFFF
 """MySQL manual, "Schema Object Names": supplementary characters are not permitted."""

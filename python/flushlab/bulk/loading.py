@@ -30,7 +30,7 @@ from flushlab.generate.plan import FillPlan, PlanTable, read_plan
 from flushlab.record import Warning
 from flushlab.record.running import FillProgress
 from flushlab.server.control import StatementFailed
-from flushlab.server.identifier import quoted
+from flushlab.server.sql import quoted
 from flushlab.settings.configuration import LOST_AT_RESTART
 from flushlab.spec.kinds import FillSpec
 from flushlab.units import counted

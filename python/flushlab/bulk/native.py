@@ -19,7 +19,7 @@ from flushlab.generate.plan import FillPlan
 from flushlab.machine import MachineSample, between, cpu_count, sample
 from flushlab.record import Endpoint
 from flushlab.server.protocol import Server
-from flushlab.telemetry import cpu, status
+from flushlab.telemetry import observation, status
 from flushlab.workload.engine import native
 
 Method = Literal["load-data", "insert", "prepared"]
@@ -188,7 +188,7 @@ class MeasuredLoads:
     def _sample(self, counts: Counts) -> _Sample:
         waited = dict(self._throttle.waited) if self._throttle is not None else {}
         server = self._server
-        return _Sample(counts, cpu.cpu_times(server.pid), sample(), status.counters(server), waited)
+        return _Sample(counts, observation.cpu_times(server.pid), sample(), status.counters(server), waited)
 
 
 def sample_rows(server: Server, plan: FillPlan, table: str, rows: Sequence[int]) -> str:
@@ -212,7 +212,7 @@ _CTRL_C = ": KeyboardInterrupt: "
 
 class _Sample(msgspec.Struct, frozen=True):
     counts: Counts
-    cpu: cpu.CpuTimes
+    cpu: observation.CpuTimes
     machine: MachineSample
     counters: dict[str, int]
     waited: dict[str, float]
@@ -242,7 +242,7 @@ def _evidence(connections: int, before: _Sample, now: _Sample) -> Evidence:
         pool_waits=deltas.get("Innodb_buffer_pool_wait_free", 0),
         io_share=shares.io_pressure_share,
         held={what: seconds - before.waited.get(what, 0.0) for what, seconds in now.waited.items()},
-        others_share=cpu.foreign_share(
+        others_share=observation.foreign_share(
             before.cpu, now.cpu, now.machine.at_s - before.machine.at_s, cpu_count()
         ),
     )

@@ -13,8 +13,8 @@ import msgspec
 from flushlab.bulk.native import Range
 from flushlab.bulk.tables import is_there
 from flushlab.errors import UsageError
-from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
+from flushlab.server.sql import quoted
 
 NAME = "flushlab_fill"
 _MARK = "rows that flushlab fill has committed"

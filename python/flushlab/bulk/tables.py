@@ -13,8 +13,8 @@ from flushlab.errors import UsageError
 from flushlab.generate.plan import FillPlan, PlanTable
 from flushlab.record import Warning
 from flushlab.server.control import StatementFailed
-from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
+from flushlab.server.sql import quoted
 from flushlab.spec.kinds import FillSpec
 from flushlab.units import counted
 

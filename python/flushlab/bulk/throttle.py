@@ -19,10 +19,9 @@ from contextlib import ExitStack, contextmanager
 from flushlab.bulk.bound import Bound
 from flushlab.errors import ServerError, UsageError
 from flushlab.server.control import NOT_ALLOWED, ConnectionRefused, StatementFailed
-from flushlab.server.protocol import Server
-from flushlab.server.remote.address import Address
+from flushlab.server.protocol import Server, replica_statement
+from flushlab.server.remote.login import Address
 from flushlab.server.remote.server import RemoteServer
-from flushlab.server.replication import replica_statement
 from flushlab.units import format_seconds
 
 SAMPLE_EVERY_S = 1.0

@@ -16,8 +16,8 @@ from flushlab.bulk.tables import own_table
 from flushlab.errors import UsageError
 from flushlab.generate.plan import FillPlan, PlanTable
 from flushlab.server.control import StatementFailed
-from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
+from flushlab.server.sql import quoted
 from flushlab.settings.configuration import LOST_AT_RESTART
 from flushlab.units import format_size
 

@@ -11,8 +11,7 @@ from flushlab.campaign.data import warnings_of
 from flushlab.campaign.facts import ArmFacts, CampaignFacts, CampaignRun, FleetMachine
 from flushlab.campaign.request import ComparingRequest
 from flushlab.experiment.blocks import CONTROL
-from flushlab.experiment.objective import is_stalled, p99_us
-from flushlab.experiment.protocol import SELECTING, Experiment
+from flushlab.experiment.protocol import SELECTING, Experiment, is_stalled, p99_us
 from flushlab.record import Comparison, LoadClient, ServerIdentity, Trial, Value, Warning
 from flushlab.settings.configuration import Configuration
 from flushlab.units import counted, format_size

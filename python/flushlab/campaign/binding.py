@@ -18,9 +18,9 @@ from pathlib import Path
 import msgspec
 
 from flushlab.campaign.facts import ArmOutcome
+from flushlab.campaign.pool.room import Volumes, mismatch
 from flushlab.campaign.pool.running_server import why_not
 from flushlab.campaign.request import BoundArm
-from flushlab.campaign.volumes import Volumes, mismatch
 from flushlab.datadir import Volume
 from flushlab.errors import FlushlabError, UnknownSetting, UsageError, ValueOutOfRange
 from flushlab.plan.plan import BASE, ArmPlan, Plan, Requirement

@@ -36,7 +36,7 @@ from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.campaign.scheduling import ends_by_itself, trial_s
 from flushlab.campaign.several_servers import differing, on_server
 from flushlab.experiment.blocks import BASE, CONTROL
-from flushlab.experiment.series import BEST, Group, Series, SeriesPlan, SeriesResult
+from flushlab.experiment.series import BEST, RoundGroup, Series, SeriesPlan, SeriesResult
 from flushlab.plan.plan import Claim
 from flushlab.record import (
     Arm,
@@ -80,7 +80,7 @@ class BoundSeries(Analysis[Series]):
                 arms=tuple(Arm(name=arm.name, settings=arm.settings) for arm in request.running),
                 blocks=request.blocks,
                 groups=tuple(
-                    Group(arms=one.arms, blocks=one.blocks, trial_s=self._trial_s(one))
+                    RoundGroup(arms=one.arms, blocks=one.blocks, trial_s=self._trial_s(one))
                     for one in request.groups
                 ),
                 compose=self._compose if request.best else None,

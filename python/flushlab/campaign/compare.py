@@ -27,12 +27,11 @@ from flushlab.record import Value, Warning
 from flushlab.settings.admission import parse_settings
 from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.option_names import load_option_names
-from flushlab.spec.build import build, require_workload
+from flushlab.spec.build import build, require_workload, taking
 from flushlab.spec.kinds import CompareSpec
 from flushlab.spec.option import flag
 from flushlab.spec.parts import RemoteAccess, StorageSpec, WorkloadSpec
-from flushlab.spec.sugar import taking
-from flushlab.workload import all_options, own_load, parse_workload, settled, workload_options
+from flushlab.workload import all_options, parse_workload, protocol, settled, workload_options
 from flushlab.workload.parse import MAX_SECONDS, MIN_SECONDS
 
 DEFAULT_BLOCKS = 5
@@ -160,7 +159,7 @@ def _observed(found: Mapping[str, Given]) -> dict[str, WorkloadSpec]:
             raise UsageError(
                 f"{name!r} has a workload of its own, but --own-load adds none", hint="remove one of the two"
             )
-    return dict.fromkeys(found, WorkloadSpec(name=own_load.NAME))
+    return dict.fromkeys(found, WorkloadSpec(name=protocol.OWN_LOAD))
 
 
 def _workloads(found: Mapping[str, Given], asked: WorkloadSpec) -> dict[str, WorkloadSpec]:

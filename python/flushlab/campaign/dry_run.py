@@ -25,7 +25,7 @@ from flushlab.record import Value
 from flushlab.spec.parts import as_told
 from flushlab.trial.sliced import CLUSTER_SLICE_S
 from flushlab.units import option_size
-from flushlab.workload import own_load
+from flushlab.workload import protocol
 
 CALM, USUAL = 0.001, 0.05
 """Standard deviations of simulated trials, in log units; with the first, the first interim
@@ -104,7 +104,7 @@ def of_series(request: SeriesRequest, pool: ServerPool) -> Forecast:
             ),
         ),
         writes=_writes(
-            arms, pool, request.spec.storage.data_root, adds_load=request.workload != own_load.NAME
+            arms, pool, request.spec.storage.data_root, adds_load=request.workload != protocol.OWN_LOAD
         ),
     )
 
@@ -131,7 +131,7 @@ def _group_s(request: SeriesRequest, group: ArmGroup, machines: int = 1) -> floa
         request.workload, timing, kept_running=group.kept_running, cluster=request.spec.server.cluster
     )
     trials_s = blocks * cells * one_s
-    if not group.kept_running or request.workload == own_load.NAME:
+    if not group.kept_running or request.workload == protocol.OWN_LOAD:
         return trials_s
     if group.places:  # clusters, on which arms alternate in slices; the user's own runs already
         trials_s += SWITCH_S * blocks * cells * max(1, round(group.seconds / CLUSTER_SLICE_S))

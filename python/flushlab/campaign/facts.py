@@ -11,8 +11,8 @@ from typing import Literal, get_args
 
 import msgspec
 
-from flushlab.experiment.frontier import Dropped, Excluded, FrontierPoint, Rejected
-from flushlab.experiment.objective import Objective
+from flushlab.experiment.protocol import Objective
+from flushlab.experiment.tune_plan import Dropped, Excluded, FrontierPoint, Rejected
 from flushlab.record import (
     Comparison,
     CrashFacts,

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator
 
 from flushlab.campaign.facts import ArmFacts, Demand
 from flushlab.campaign.request import SeriesRequest
-from flushlab.diagnosis.commits import WITH_READS
+from flushlab.diagnosis.evidence import WITH_READS
 from flushlab.errors import BelowFloor
 from flushlab.record import Launch, ObservedLoad, ServerIdentity, Storage, Trial, Warning, together
 from flushlab.settings.durability import Guarantees, guarantees, keeps, level
 from flushlab.settings.durability.guarantee import FAILURES
 from flushlab.settings.floor import Floor
-from flushlab.workload import own_load
+from flushlab.workload import protocol
 
 FOLLOWS = 0.5
 """Throughput that gains less than this part of the latency's gain, in logarithms, does not follow it."""
@@ -35,7 +35,7 @@ def require_permitted(request: SeriesRequest, identity: ServerIdentity, storage:
     Raises:
         BelowFloor: there is one.
     """
-    if request.base.workload.name != own_load.NAME:
+    if request.base.workload.name != protocol.OWN_LOAD:
         return
     launch = Launch(arguments=request.arguments)
     has = guarantees(request.has, identity, storage, launch)

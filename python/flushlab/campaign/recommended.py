@@ -13,8 +13,8 @@ from msgspec import structs
 
 from flushlab.campaign.facts import ArmFacts, CampaignFacts, TuningFacts
 from flushlab.errors import UsageError
-from flushlab.experiment.frontier import FrontierPoint, best_at, offers_below
-from flushlab.experiment.objective import Objective, gain_words
+from flushlab.experiment.protocol import Objective, gain_words
+from flushlab.experiment.tune_plan import FrontierPoint, best_at, offers_below
 from flushlab.plan.plan import BASE, BEST, CONTROL
 from flushlab.record import Ratio, ServerIdentity, Value, Warning
 from flushlab.settings.catalog import load_catalog

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from flushlab.campaign.facts import ArmOutcome, Kind
-from flushlab.experiment.objective import Objective
+from flushlab.experiment.protocol import Objective
 from flushlab.plan.plan import BASE, Claim, crossed
 from flushlab.record import DataFacts, Machine, ServerIdentity, SourceText, Value, Warning
 from flushlab.settings.candidates import Candidate

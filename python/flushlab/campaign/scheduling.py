@@ -14,7 +14,7 @@ from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.record import ServerIdentity
 from flushlab.trial.sliced import SLICE_S
 from flushlab.trial.switching import restart_settings
-from flushlab.workload import Timing, Workload, own_load
+from flushlab.workload import Timing, Workload, protocol
 
 LEAST_ROUNDS, MOST_ROUNDS, ENOUGH_BLOCKS = 2, 10, 30
 """Rounds of a block on servers kept running: neighbouring rounds have a little in common, so one alone is no
@@ -68,8 +68,8 @@ def trial_s(
         kept_running: on a server that is kept running.
         cluster: nodes that a fresh cluster starts, or None.
     """
-    if kept_running and workload == own_load.NAME:
-        return timing.seconds * (1 + own_load.LEAD_S / own_load.SLICE_S) + SLICE_LEAD_S
+    if kept_running and workload == protocol.OWN_LOAD:
+        return timing.seconds * (1 + protocol.OWN_LOAD_LEAD_S / protocol.OWN_LOAD_SLICE_S) + SLICE_LEAD_S
     if kept_running:
         return SLICE_FACTOR * timing.seconds + SLICE_LEAD_S
     beside_s = OVERHEAD_S + NODE_S * ((cluster or 1) - 1)

@@ -42,26 +42,24 @@ from flushlab.campaign.loop import (
 from flushlab.campaign.objective import objective_of_plan
 from flushlab.campaign.observed import require_permitted
 from flushlab.campaign.pool.protocol import RunnerInput, ServerPool, Use, UserSettings, Work
+from flushlab.campaign.pool.room import Volumes
 from flushlab.campaign.pool.target import NewServers, Target, target_of
 from flushlab.campaign.pool.user_settings import texts_of
 from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.campaign.scheduling import INTERIM_BLOCKS, ends_by_itself, place_of
 from flushlab.campaign.several_servers import joined, require_same
-from flushlab.campaign.volumes import Volumes
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UsageError
-from flushlab.experiment.objective import LATENCIES, Objective
-from flushlab.experiment.protocol import Request
+from flushlab.experiment.protocol import LATENCIES, Objective, Request
+from flushlab.plan.parse import PIPED, find_plan, read_plan, shipped
 from flushlab.plan.plan import BASE, BEST, CONTROL, Plan, chosen, crossed
-from flushlab.plan.shipped import PIPED, find_plan, read_plan, shipped
 from flushlab.record import Arm, Launch, SourceText, Trial, Value, Warning
 from flushlab.redact import without_passwords
 from flushlab.settings.catalog import canonical
 from flushlab.settings.option_names import load_option_names
-from flushlab.spec.build import build, stored
+from flushlab.spec.build import build, stored, taking
 from flushlab.spec.kinds import CompareSpec, SeriesSpec
 from flushlab.spec.parts import RemoteAccess, ServersSpec
-from flushlab.spec.sugar import taking
 from flushlab.trial import AlternatingRunner, ArmRunner, SlicedRunner
 from flushlab.undo import undo_all
 from flushlab.units import counted, format_seconds
@@ -69,15 +67,15 @@ from flushlab.workload import (
     Workload,
     build_workload,
     fingerprint,
-    own_load,
     parse_timing,
+    protocol,
     settled,
     source_text,
     sources_of,
     workload_options,
 )
 from flushlab.workload.engine import require_cluster
-from flushlab.workload.engine_options import EngineOptions
+from flushlab.workload.options import EngineOptions
 
 
 class SeriesInput(NamedTuple):
@@ -215,8 +213,8 @@ def _load(name: str) -> Loaded:
     folder = Path.cwd() if path.is_fifo() else path.absolute().parent
     plan = read_plan(path)
     workloads = workloads_of(plan, str(path))  # refuses names that are no workload's
-    if own_load.NAME in {one.name for one in workloads.values()}:
-        raise own_load.only_compared()
+    if protocol.OWN_LOAD in {one.name for one in workloads.values()}:
+        raise protocol.only_compared()
     return Loaded(plan, str(path), folder)
 
 

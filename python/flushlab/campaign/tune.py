@@ -20,8 +20,7 @@ import msgspec
 from flushlab.build import Progress, silent
 from flushlab.campaign.crash.check import UNCRASHED, disk_mib, failure_mode, require_crashable
 from flushlab.campaign.crash.crash import crash_settings
-from flushlab.campaign.crash.load import CrashLoad
-from flushlab.campaign.crash.plan import CrashPlan
+from flushlab.campaign.crash.plan import CrashLoad, CrashPlan
 from flushlab.campaign.data import Data, data_of, settled_data
 from flushlab.campaign.dry_run import of_tune
 from flushlab.campaign.facts import STEADY_MINUTES, CampaignFacts, CampaignRun
@@ -47,17 +46,15 @@ from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import BudgetTooSmall, UsageError
 from flushlab.experiment.blocks import BASE
-from flushlab.experiment.objective import Objective
-from flushlab.experiment.protocol import Request
+from flushlab.experiment.protocol import Objective, Request
 from flushlab.record import Arm, CrashFacts, Launch, Trial, Value, Warning
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.fit import Scaled, names_fixed
 from flushlab.settings.floor import Floor, aims
-from flushlab.spec.build import build, stored
+from flushlab.spec.build import build, stored, taking
 from flushlab.spec.kinds import CrashSpec, TuneSpec
 from flushlab.spec.parts import CrashWorkloadSpec, ServerSpec
-from flushlab.spec.sugar import taking
 from flushlab.trial import ArmRunner, SlicedRunner
 from flushlab.trial.switching import restart_settings
 from flushlab.units import counted
@@ -73,7 +70,7 @@ from flushlab.workload import (
     workload_options,
 )
 from flushlab.workload.engine import require_cluster
-from flushlab.workload.engine_options import EngineOptions
+from flushlab.workload.options import EngineOptions
 
 DEFAULT_MINUTES, DEFAULT_MINUTES_FRESH = 5.0, 10.0
 SIDE_BY_SIDE = Timing(warm_up_s=1.5, max_warm_up_s=4.0, seconds=1.0)

@@ -34,8 +34,8 @@ from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.scheduling import START_S, STARTUP_S, trial_s
 from flushlab.errors import FlushlabError, ServerError
 from flushlab.experiment.blocks import BASE, CONTROL, YOURS
-from flushlab.experiment.frontier import TuneResult
 from flushlab.experiment.tune import Guards, Tune, TunePlan
+from flushlab.experiment.tune_plan import TuneResult
 from flushlab.record import (
     Arm,
     Comparison,

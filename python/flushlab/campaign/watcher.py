@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from flushlab.build import Progress as Say
 from flushlab.build import silent
-from flushlab.experiment.objective import gain_words, result_of, result_words
-from flushlab.experiment.protocol import Progress, Request
+from flushlab.experiment.protocol import Progress, Request, gain_words, result_of, result_words
 from flushlab.record import CrashRow, Trial
 from flushlab.units import format_seconds
 

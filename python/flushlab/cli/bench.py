@@ -35,7 +35,7 @@ def bench(given: Mapping[str, Any], watch: options.Watch = False, json: options.
     Exits with 4 if other load disturbed the window (discarded).
     """
     from flushlab.campaign.bench import bench as run
-    from flushlab.campaign.bench_on_fleet import is_for_each
+    from flushlab.campaign.bench import is_for_each
     from flushlab.report import bench as report
     from flushlab.workload.engine import LoadInterrupted
 
@@ -61,7 +61,7 @@ def bench(given: Mapping[str, Any], watch: options.Watch = False, json: options.
 
 
 def _bench_on_fleet(given: Mapping[str, Any], watch: bool, json: str | None) -> None:
-    from flushlab.campaign.bench_on_fleet import bench_on_fleet
+    from flushlab.campaign.bench import bench_on_fleet
     from flushlab.report import bench_on_fleet as report
 
     with watched(watch):

@@ -100,8 +100,8 @@ def advised(row: CampaignRow, facts: CampaignFacts | None, trials: Sequence[Tria
         rollback_statements,
         set_statements,
         statements_file,
+        verification,
     )
-    from flushlab.advice.verification import verification
     from flushlab.campaign.recommended import cost_lines, recommended
     from flushlab.campaign.request import SeriesRequest, TuneRequest
     from flushlab.report.page.page import Advice

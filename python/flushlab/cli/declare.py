@@ -229,7 +229,7 @@ class Command(click.Command):
         if why := self.left_out.get(spelled_):
             return UsageError(f"{self.name} takes no {spelled_}: {why}", hint=f"remove {spelled_}")
         if self.takes_workloads:
-            from flushlab.workload.sysbench import NOT_TAKEN
+            from flushlab.workload.parse import NOT_TAKEN
 
             if (hint := NOT_TAKEN.get(spelled_.lstrip("-").replace("-", "_"))) is not None:
                 return UsageError(f"sysbench's option {spelled_} is not supported", hint=hint)

@@ -133,7 +133,7 @@ def stop() -> None:
     Example:
       flushlab fleet stop
     """
-    from flushlab.fleet.stop import stop as stop_fleet
+    from flushlab.fleet.start import stop as stop_fleet
 
     ended = stop_fleet(say)
     if ended is None:

@@ -100,7 +100,7 @@ def _write_trials(store: Store, row: CampaignRow, target: str) -> None:
     Raises:
         UsageError: it has measured nothing yet.
     """
-    from flushlab.store.records import as_csv, as_json_lines, whole
+    from flushlab.store.store import as_csv, as_json_lines, whole
 
     rows = list(whole(store, row))
     if not rows:

@@ -60,7 +60,7 @@ def _write_starter(target: Path, *, force: bool) -> None:
         UsageError: the file exists, and `force` was not given.
         NotWritable: it cannot be written.
     """
-    from flushlab.plan.shipped import example
+    from flushlab.plan.parse import example
 
     if target.exists() and not force:
         raise UsageError(f"{target} exists", hint="give another name, or --force to overwrite it")

@@ -165,7 +165,7 @@ def reset(
     Example:
       flushlab server reset legacy
     """
-    from flushlab.suite.named import reset as reset_server
+    from flushlab.suite.database import reset as reset_server
 
     seconds = reset_server(name)
     emit_json({"schema": "flushlab.server-reset/1", "name": name, "seconds": seconds}, json)
@@ -187,7 +187,7 @@ def env(
     Example:
       eval "$(flushlab server env legacy)"
     """
-    from flushlab.suite.named import environment
+    from flushlab.suite.database import environment
 
     found = environment(name, database)
     emit_json({"schema": "flushlab.server-env/1", "name": name, "variables": found}, json)

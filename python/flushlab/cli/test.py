@@ -85,8 +85,7 @@ def test(
     if spec.compare and spec.throwaway.dataset:
         raise UsageError("--compare cannot be combined with --dataset", hint="load the data in --prepare")
     require_writable(json)
-    from flushlab.suite.environment import parse_templates
-    from flushlab.suite.request import read_request
+    from flushlab.suite.request import parse_templates, read_request
 
     request = read_request(
         spec.throwaway,
@@ -157,9 +156,8 @@ def _print_container(forms: list[Form], spec: SuiteSpec) -> None:
     from flushlab.advice import containers
     from flushlab.settings.admission import parse_settings
     from flushlab.settings.catalog import load_catalog
-    from flushlab.suite.environment import check_database
-    from flushlab.suite.inputs import read_inputs, signs_in
-    from flushlab.suite.request import server_of
+    from flushlab.suite.request import check_database, server_of
+    from flushlab.suite.templates import read_inputs, signs_in
 
     if len(forms) > 1:
         names = " and ".join(f"--print-{form}" for form in forms)

@@ -22,7 +22,7 @@ from flushlab.units import format_seconds, format_size
 
 if TYPE_CHECKING:
     from flushlab.watch import Watch
-    from flushlab.watch.sample import Sample
+    from flushlab.watch.sampler import Sample
 
 SPEC = WatchCommandSpec
 RECORDING = ("record", "seconds")
@@ -104,13 +104,13 @@ def _record(given: Mapping[str, Any], file: str, seconds: float | None) -> None:
 
 
 def _write_files(for_grafana: Path | None, for_prometheus: Path | None) -> None:
-    from flushlab.watch import monitoring_files
+    from flushlab.watch import exporter
 
     written: list[Path] = []
     if for_grafana:
-        written += monitoring_files.copy(monitoring_files.GRAFANA, for_grafana)
+        written += exporter.copy(exporter.GRAFANA, for_grafana)
     if for_prometheus:
-        written += monitoring_files.copy(monitoring_files.PROMETHEUS, for_prometheus)
+        written += exporter.copy(exporter.PROMETHEUS, for_prometheus)
     for path in written:
         stdout.print(str(path), soft_wrap=True)
 

@@ -16,12 +16,90 @@ its settings make it: commits that are there first and gone after another kill a
 
 from __future__ import annotations
 
+import struct
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-from flushlab.crashed.acks import Note, counted
+from flushlab.errors import StorageError
 from flushlab.record import BinlogState, Crash, CrashOutcome, CrashPoint, GtidState
 from flushlab.units import counted as number_of
+
+ACKS_TABLE = "flushlab_acks"
+_NOTE = struct.Struct("<QQQQ")
+NOTE_BYTES = _NOTE.size
+
+
+class Note(NamedTuple):
+    """An acknowledged commit.
+
+    Attributes:
+        connection: from 1.
+        counter: of the connection's commits, from 1.
+        position: how many records of the disk had been answered.
+        time_ns: CLOCK_MONOTONIC.
+    """
+
+    connection: int
+    counter: int
+    position: int
+    time_ns: int
+
+
+def acks_table_sql(database: str, rows: int) -> str:
+    """SQL that makes the acknowledgement table."""
+    assert rows >= 1, "a transaction has a row"
+    return (
+        f"CREATE TABLE {database}.{ACKS_TABLE} (c BIGINT NOT NULL, n BIGINT NOT NULL, part BIGINT NOT NULL,"
+        " pad CHAR(60) NOT NULL, PRIMARY KEY (c, n, part)) ENGINE=InnoDB"
+    )
+
+
+def packed_note(note: Note) -> bytes:
+    """A note as it is written."""
+    return _NOTE.pack(*note)
+
+
+def read_notes(file: Path) -> list[Note]:
+    """The notes of a file, up to its last whole one; none if there is no file.
+
+    Raises:
+        StorageError: it is damaged: a connection's commits do not count from 1 without gaps.
+    """
+    if not file.exists():
+        return []
+    content = file.read_bytes()
+    whole = len(content) - len(content) % _NOTE.size
+    notes = [Note(*one) for one in _NOTE.iter_unpack(content[:whole])]
+    numbers = Counter(note.connection for note in notes)
+    if any(numbers[connection] != last for connection, last in commits_by_connection(notes).items()):
+        raise StorageError(
+            f"{file} is damaged: acknowledged commits are missing in it",
+            hint="remove the record, and record again",
+        )
+    return notes
+
+
+def acknowledged_before(notes: Sequence[Note], at: int) -> list[Note]:
+    """Those that were acknowledged when record `at` had been answered, and nothing later had."""
+    return [note for note in notes if note.position <= at]
+
+
+def begun_after(notes: Sequence[Note], at: int) -> int:
+    """How many acknowledged commits began after record `at`. Of a connection's commits acknowledged later,
+    the first does not count: it may have been synced before."""
+    later = Counter(note.connection for note in notes if note.position > at)
+    return later.total() - len(later)
+
+
+def commits_by_connection(notes: Sequence[Note]) -> Mapping[int, int]:
+    """Acknowledged commits of each connection; they count from 1 without gaps."""
+    found: dict[int, int] = {}
+    for note in notes:
+        found[note.connection] = max(found.get(note.connection, 0), note.counter)
+    return found
+
 
 _TOLD = 3
 """Of what is wrong in the same way."""
@@ -70,7 +148,7 @@ def judge(point: CrashPoint, notes: Sequence[Note], crashed_ns: int, recovered: 
         notes: those of commits that were acknowledged before it.
         crashed_ns: when it was.
     """
-    promised = counted(notes)
+    promised = commits_by_connection(notes)
     found = recovered.commits
     reasons = [*recovered.damaged[:_TOLD], *recovered.extra]
     if recovered.not_again:

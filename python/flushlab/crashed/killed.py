@@ -26,12 +26,23 @@ from typing import ClassVar, Self
 import msgspec
 
 from flushlab.crashed import judge, replicated
-from flushlab.crashed.acks import Note
-from flushlab.crashed.live import Load, Loading, LoadOutcome, make_acks_table, run_until_killed
-from flushlab.crashed.nodes import NotBack, Seen, as_one, await_together, require_alike, see, way_back
-from flushlab.crashed.recovered_server import AcksTable, ask, not_ready, said
+from flushlab.crashed.judge import Note
+from flushlab.crashed.live import CrashingLoad, Loading, LoadOutcome, make_acks_table, run_until_killed
+from flushlab.crashed.recording import CrashedServer, Disks, start_server
+from flushlab.crashed.recovered_server import (
+    AcksTable,
+    NotBack,
+    Seen,
+    as_one,
+    ask,
+    await_together,
+    not_ready,
+    require_alike,
+    said,
+    see,
+    way_back,
+)
 from flushlab.crashed.replica import listening_replica
-from flushlab.crashed.run import CrashedServer, Disks, start
 from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import FaultDisk, FaultImage, remove_record
 from flushlab.errors import FlushlabError, ServerDied, StartFailed
@@ -64,7 +75,9 @@ class Killed(ABC):
 
     may_crash_in_recovery: ClassVar[bool] = False
 
-    def __init__(self, server: CrashedServer, prepare: Callable[[Sandbox], Load], folder: Path) -> None:
+    def __init__(
+        self, server: CrashedServer, prepare: Callable[[Sandbox], CrashingLoad], folder: Path
+    ) -> None:
         self._spec, self._prepare, self._folder = server, prepare, folder
         self._stack = ExitStack()
         self.commits_per_s = 0.0
@@ -115,7 +128,7 @@ class KilledServer(Killed):
     def __init__(
         self,
         server: CrashedServer,
-        prepare: Callable[[Sandbox], Load],
+        prepare: Callable[[Sandbox], CrashingLoad],
         folder: Path,
         *,
         afresh: bool = False,
@@ -124,7 +137,7 @@ class KilledServer(Killed):
         super().__init__(server, prepare, folder)
         self._seconds = server.seconds
         self._afresh, self._replicas = afresh, replicas
-        self._alive: tuple[Sandbox, Load] | None = None
+        self._alive: tuple[Sandbox, CrashingLoad] | None = None
 
     def _crash(self, point: CrashPoint) -> tuple[Crash, bool]:
         server, load = self._alive or self._begin()
@@ -149,7 +162,7 @@ class KilledServer(Killed):
         return found, server.alive() and not self._afresh
 
     def _judged(
-        self, server: Sandbox, load: Load, ran: LoadOutcome, point: CrashPoint, draws: random.Random
+        self, server: Sandbox, load: CrashingLoad, ran: LoadOutcome, point: CrashPoint, draws: random.Random
     ) -> Crash:
         """Starts a killed server again, and judges what it has."""
         try:
@@ -166,8 +179,8 @@ class KilledServer(Killed):
             return judge.unknown(point, ran.notes, str(error))
         return judge.judge(point, ran.notes, ran.ended_ns, recovered)
 
-    def _begin(self) -> tuple[Sandbox, Load]:
-        started = start(self._spec)
+    def _begin(self) -> tuple[Sandbox, CrashingLoad]:
+        started = start_server(self._spec)
         assert not isinstance(started, Cluster), "it is alone"
         server = self._stack.enter_context(started)
         self.storage = server.storage
@@ -270,7 +283,7 @@ class KilledCluster(Killed):
     def __init__(
         self,
         server: CrashedServer,
-        prepare: Callable[[Sandbox], Load],
+        prepare: Callable[[Sandbox], CrashingLoad],
         folder: Path,
         which: NodesKind,
         disks: Disks | None,
@@ -344,7 +357,7 @@ class KilledCluster(Killed):
             return self._cluster
         if self._disks is not None:
             self._power = _PowerLoss(self._spec, self._disks, seed, self._stack)
-        started = start(self._spec, self._power.own if self._power else ())
+        started = start_server(self._spec, self._power.own if self._power else ())
         assert isinstance(started, Cluster), "it has nodes"
         self._cluster = started
         self._stack.callback(self._cluster.close)
@@ -436,7 +449,7 @@ def _await_more(loading: Loading) -> None:
 
 def victim_of(
     server: CrashedServer,
-    prepare: Callable[[Sandbox], Load],
+    prepare: Callable[[Sandbox], CrashingLoad],
     folder: Path,
     *,
     which: NodesKind,

@@ -2,24 +2,74 @@
 
 from __future__ import annotations
 
+import os
 import re
+import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import msgspec
 
 from flushlab import _core
-from flushlab.crashed import acks as notes_of
-from flushlab.crashed.acks import Note
+from flushlab.crashed import judge as notes_of
+from flushlab.crashed.judge import Note
 from flushlab.crashed.recovered_server import AcksTable, said
-from flushlab.crashed.side_workload import RunningSideWorkload, SideWorkload
 from flushlab.errors import FlushlabError, MeasurementError
 from flushlab.record import AcksSpec, LoadSpec
 from flushlab.server import Sandbox
+from flushlab.workload import CommandWorkload, SqlWorkload, Timing
 from flushlab.workload.engine import native, raise_if_failed
+
+_JOIN_S = 60.0
+_LONGEST_S = 86_400.0
+"""The server does not live that long."""
+
+SideWorkload = CommandWorkload | SqlWorkload
+"""It is run once."""
+
+
+class RunningSideWorkload:
+    """A side workload that runs, in a thread, on a server that is killed at some time."""
+
+    def __init__(self, side: SideWorkload, server: Sandbox) -> None:
+        self._side, self._server = side, server
+        self._stop = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._failed: FlushlabError | None = None
+        self._thread = threading.Thread(target=self._run, name=side.name, daemon=True)
+
+    def start(self) -> None:
+        """Begins."""
+        self._thread.start()
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended by itself."""
+        return not self._thread.is_alive()
+
+    def check(self) -> None:
+        """Raises what it failed with, if it has ended so."""
+        if self.ended and self._failed is not None:
+            raise self._failed
+
+    def stop(self) -> None:
+        """Ends it; the server is dead by now, or will be in a moment."""
+        os.eventfd_write(self._stop, 1)
+        self._thread.join(_JOIN_S)
+        if not self._thread.is_alive():
+            os.close(self._stop)
+
+    def _run(self) -> None:
+        try:
+            if isinstance(self._side, CommandWorkload):
+                self._side.run_until(self._server, self._stop)
+            else:
+                self._side.run(self._server, Timing(max_seconds=_LONGEST_S), nullcontext())
+        except FlushlabError as error:
+            self._failed = error
+
 
 _POLL_S = 0.01
 _FIRST_COMMIT_S = 60.0
@@ -28,7 +78,7 @@ _DYING_S = 30.0
 """A server that ends itself writes a stack trace first."""
 
 
-class Load(NamedTuple):
+class CrashingLoad(NamedTuple):
     """What a server is under when it crashes.
 
     Attributes:
@@ -76,8 +126,8 @@ def make_acks_table(server: Sandbox, acks: AcksTable) -> None:
     Galera refuses the latter to nodes.
     """
     server.query(f"CREATE DATABASE IF NOT EXISTS {acks.database}")
-    server.query(f"DROP TABLE IF EXISTS {acks.database}.{notes_of.TABLE}")
-    server.query(notes_of.create(acks.database, acks.rows))
+    server.query(f"DROP TABLE IF EXISTS {acks.database}.{notes_of.ACKS_TABLE}")
+    server.query(notes_of.acks_table_sql(acks.database, acks.rows))
     ((on,),) = server.query("SELECT @@log_bin")
     if int(on) and server.membership is None:
         mysql_8_4 = server.identity.flavor == "mysql" and server.identity.version >= (8, 4)
@@ -151,7 +201,7 @@ class Loading:
 class Working:
     """A load of any kind; a context manager, entered when it is under way, that ends it."""
 
-    def __init__(self, server: Sandbox, load: Load, folder: Path, position: Path | None) -> None:
+    def __init__(self, server: Sandbox, load: CrashingLoad, folder: Path, position: Path | None) -> None:
         self._server = server
         self._loading = (
             Loading(server, load.spec, load.acks, folder, position) if load.spec and load.acks else None
@@ -200,7 +250,7 @@ class Working:
 
 def run_until_killed(
     server: Sandbox,
-    load: Load,
+    load: CrashingLoad,
     seconds: float,
     folder: Path,
     position: Path | None = None,

@@ -308,7 +308,7 @@ def _replicas(found: Sequence[ReplicaState]) -> ReplicaCounts | None:
 
 
 def _bound(bad: int, judged: int) -> float | None:
-    from flushlab.statistics.proportion import upper_bound  # its folder takes seconds to load
+    from flushlab.statistics.limits import upper_bound  # its folder takes seconds to load
 
     return upper_bound(bad, judged) if judged else None
 

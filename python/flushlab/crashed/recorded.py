@@ -17,33 +17,131 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from flushlab.build import Build
 from flushlab.build.galera import galera_for
 from flushlab.crashed import judge, replicated
-from flushlab.crashed.acks import Note, before, read_notes
+from flushlab.crashed.judge import Note, acknowledged_before, read_notes
 from flushlab.crashed.killed import bring_back, node_on
-from flushlab.crashed.nodes import NotBack, as_one, see
-from flushlab.crashed.points import Moments, choose
-from flushlab.crashed.received import Received, there_is
-from flushlab.crashed.recording import FILLER
-from flushlab.crashed.recovered_server import IDLE_S, ask, not_ready
-from flushlab.crashed.run import NOTES, Run
+from flushlab.crashed.recording import FILLER, NOTES, RecordedRun
+from flushlab.crashed.recovered_server import IDLE_S, NotBack, as_one, ask, not_ready, see
+from flushlab.crashed.replicated import Received, there_is
 from flushlab.datadir import DataRoot
-from flushlab.datadir.extents import Extents
 from flushlab.datadir.fault_disk import FaultImage, NotMounted, trusted
-from flushlab.datadir.recording import Record, Recording
+from flushlab.datadir.recording import Extents, Record, Recording
 from flushlab.errors import FlushlabError, StartFailed
 from flushlab.process.passing import passing_folder
-from flushlab.record import Crash, CrashNode, CrashPoint, Failure, NodeAlone
+from flushlab.record import Crash, CrashNode, CrashPoint, Failure, NodeAlone, PointKind
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.sandbox import account
-from flushlab.server.sandbox.membership import Membership
+from flushlab.server.sandbox.node import Membership
 from flushlab.server.sandbox.ports import free_places
 from flushlab.server.sandbox.spec import Node, SandboxSpec
+
+_ADVERSARIAL = 4
+"""One point in so many is where a promise is most likely to break; the others are random moments."""
+
+
+_LARGEST = 20
+"""One flush in so many has most to write out."""
+
+
+class Moments(NamedTuple):
+    """What a recorded run has to be cut at.
+
+    Attributes:
+        first: the first record that may be the last one before the crash.
+        last: the last one.
+        acknowledged: positions of acknowledged commits.
+        flushes: numbers of records that are flushes, with the bytes that were written since the last one.
+        among: the records that random ones are drawn from; all if there are none.
+        times: when each record was the last one, from `first` on, and when the run ended: ascending, one more
+            than records. Random points are moments in that time; without it, each record is as likely.
+        writes: numbers of the writes to each file, by name; None: not known.
+        recovery: recoveries may crash, too.
+    """
+
+    first: int
+    last: int
+    acknowledged: Sequence[int] = ()
+    flushes: Mapping[int, int] = {}
+    among: Sequence[int] = ()
+    times: Sequence[int] = ()
+    writes: Mapping[str, Sequence[int]] | None = None
+    recovery: bool = False
+
+
+def choose_points(run: Moments, crashes: int, seed: int) -> list[CrashPoint]:
+    """So many points, in the order in which they are to be judged.
+
+    A bound holds for points that are drawn at random from this run, so all other points are marked:
+
+    - just after an acknowledgement, to catch a server that acknowledged too early
+    - just before a flush
+    - just before the flushes with the most data waiting: pages, and the copies that restore them
+    - just after a write to a file, each file equally often
+    - anywhere, with another crash while the server recovers
+
+    Args:
+        seed: of the draws, and of each point's own seed.
+    """
+    first, last, times, flushes = run.first, run.last, run.times, run.flushes
+    assert 0 <= first <= last, f"{first} to {last} is no range"
+    draws = random.Random(seed)
+    after = sorted({position for position in run.acknowledged if first <= position <= last})
+    in_front = sorted({number - 1 for number in flushes if first <= number - 1 <= last})
+    largest = sorted(in_front, key=lambda at: (-flushes[at + 1], at))[: -(-len(in_front) // _LARGEST)]
+    assert len(times) in (0, last - first + 2), f"{len(times)} times of {last - first + 1} records"
+    anywhere = run.among or range(first, last + 1)
+
+    def moment() -> int:
+        if run.among or not times:
+            return draws.choice(anywhere)
+        place = bisect_right(times, draws.randint(times[0], times[-1])) - 1
+        return min(first + place, last)
+
+    by_file = [
+        inside
+        for _, numbers in sorted((run.writes or {}).items())
+        if (inside := [number for number in numbers if first <= number <= last])
+    ]
+    kinds: list[tuple[PointKind, Sequence[Sequence[int]]]] = [
+        ("after_ack", [after]),
+        ("before_flush", [in_front]),
+        ("most_unsynced", [largest]),
+        ("after_write", by_file),
+        ("in_recovery", [anywhere] if run.recovery else []),
+    ]
+    kinds = [(kind, groups) for kind, groups in kinds if any(groups)]
+    points = []
+    for number in range(crashes):
+        kind: PointKind = "random"
+        at = moment()
+        if kinds and number % _ADVERSARIAL == _ADVERSARIAL - 1:
+            kind, groups = kinds[number // _ADVERSARIAL % len(kinds)]
+            at = moment() if kind == "in_recovery" else draws.choice(draws.choice(groups))
+        points.append(CrashPoint(at=at, kind=kind, seed=draws.getrandbits(32)))
+    return points
+
+
+def kill_points(number: int, seed: int, *, recovery: bool) -> list[CrashPoint]:
+    """So many kills; each point's seed, counted up from the first, draws its moment.
+
+    Every fourth is one of the recovery, too, if asked for.
+    """
+    return [
+        CrashPoint(
+            at=0,
+            kind="in_recovery" if recovery and one % _ADVERSARIAL == _ADVERSARIAL - 1 else "random",
+            seed=seed + one,
+        )
+        for one in range(number)
+    ]
+
 
 _CHEAPER = "--loose-performance-schema=OFF"
 """On images: it takes a sixth of an image's time on MySQL 9.7, and nothing of what a crash has left. Some
@@ -72,7 +170,7 @@ class CrashImages:
     def __init__(self, folder: Path, fail: Failure, build: Build, work: Path) -> None:
         self._folder, self._fail, self._build, self._work = folder, fail, build, work
         self._notes: Sequence[Note] = read_notes(folder / NOTES)
-        found = Run.read(folder)
+        found = RecordedRun.read(folder)
         self.run = found.completed(folder, self._notes)
         self._recordings = found.recordings(folder)
         self._recording = self._recordings[0]
@@ -98,7 +196,9 @@ class CrashImages:
 
     def points(self, crashes: int, seed: int) -> list[CrashPoint]:
         """Where the run is cut; see `points.choose`."""
-        return choose(self._moments_of_cluster() if self.is_cluster else self._moments(), crashes, seed)
+        return choose_points(
+            self._moments_of_cluster() if self.is_cluster else self._moments(), crashes, seed
+        )
 
     def positions(self, point: CrashPoint) -> list[int]:
         """Number of the last record of each disk before a crash."""
@@ -270,7 +370,7 @@ class CrashImages:
 
     def _by_then(self, point: CrashPoint) -> list[Note]:
         """What was acknowledged before it crashed."""
-        found = list(self._notes) if self.is_cluster else before(self._notes, point.at)
+        found = list(self._notes) if self.is_cluster else acknowledged_before(self._notes, point.at)
         if not self.is_cluster and not self._is_drawn(point):
             return found
         moment = self._moment(point)

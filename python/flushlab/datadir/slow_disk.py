@@ -12,6 +12,11 @@ volume continues to write meanwhile, so the profiles of cloud volumes put the la
 from __future__ import annotations
 
 import math
+import tomllib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -21,10 +26,11 @@ from flushlab import _core
 from flushlab.build.build import Progress, silent
 from flushlab.datadir.data_root import DataRoot
 from flushlab.datadir.fault_disk import LEAST_BYTES, Delay, FaultDisk, FileSystemName, require_fault_disk
-from flushlab.errors import HarnessError
+from flushlab.errors import HarnessError, UsageError
+from flushlab.machine import describe
 from flushlab.process import passing_folder
-from flushlab.record import DiskEmulation, DiskProfile, RequestLatency
-from flushlab.units import format_latency
+from flushlab.record import DiskEmulation, DiskProfile, Machine, RequestLatency
+from flushlab.units import format_latency, parse_latency, parse_size
 
 BELIEVED = (0.75, 1.5)
 """Range of measured / asked within which a median is believed. On an idle machine it is within 0.15 of 1;
@@ -232,3 +238,154 @@ def _measure(folder: Path, way: str, seconds: float) -> _Latency:
         return msgspec.json.decode(outcome, type=_Outcome).measured.latency_us
     except (OSError, msgspec.ValidationError) as error:
         raise HarnessError(f"the slow disk could not be measured: {error}") from error
+
+
+LEAST_US = 100.0
+"""The way to a disk that is served by a program, and back, takes nearly as long."""
+MOST_US = 1e6
+LEAST_IOPS, LEAST_BYTES_PER_S = 10, 100_000
+"""Of far slower ones nothing can be measured in minutes: seen with iops=1 and bandwidth=10."""
+_FILE = Path(__file__).with_name("disk_profiles.toml")
+_REQUESTS = ("flush", "write", "read")
+_EXAMPLE = "--disk flush=1ms,write=0.1ms,iops=3000"
+
+
+class NamedDisk(msgspec.Struct, frozen=True):
+    """A disk of the table.
+
+    Attributes:
+        disk: the words that say how slow it is.
+        what: description of the disk.
+        source: of the latencies and rates.
+    """
+
+    disk: str
+    what: str
+    source: str
+
+
+@cache
+def named_disks() -> dict[str, NamedDisk]:
+    """Disks that have a name."""
+    return msgspec.convert(tomllib.loads(_FILE.read_text()), dict[str, NamedDisk])
+
+
+def parse_disk(text: str) -> DiskProfile:
+    """`gp3`, or `flush=1ms,write=0.1ms/0.5ms,iops=3000,bandwidth=125M`.
+
+    A latency is a median, or a median and a 99th percentile. The words may begin with a name; the following
+    words replace its values: `gp3,iops=16000`.
+
+    Raises:
+        UsageError: it is no disk, or one that cannot be emulated.
+    """
+    first, *rest = words = [word.strip() for word in text.split(",")]
+    known = named_disks().get(first.lower())
+    if known is not None:
+        words = [*known.disk.split(","), *rest]
+    elif "=" not in first:
+        names = ", ".join(named_disks())
+        raise UsageError(f"no disk is named {first!r}", hint=f"there are {names}; or: {_EXAMPLE}")
+    typed = [word.partition("=")[0] for word in (rest if known else words) if "=" in word]
+    if twice := [name for name in typed if typed.count(name) > 1]:
+        raise UsageError(f"--disk {text} has {twice[0]}= twice", hint="give it once")
+    latencies: dict[str, RequestLatency] = {}
+    rates: dict[str, float] = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        if name in _REQUESTS:
+            latencies[name] = _latency(name, value)
+        elif name == "iops" and value.isdecimal():
+            rates["iops"] = _rate(word, int(value), LEAST_IOPS, f"{LEAST_IOPS} a second")
+        elif name == "bandwidth":
+            size = parse_size(value.removesuffix("/s"))
+            rates["bytes_per_s"] = _rate(word, size, LEAST_BYTES_PER_S, "100K")
+        else:
+            raise UsageError(
+                f"--disk {text}: {word!r} is not understood",
+                hint=f"it takes flush=, write=, read=, iops= and bandwidth=, such as {_EXAMPLE}",
+            )
+    return DiskProfile(
+        name=text,
+        flush=latencies.get("flush"),
+        write=latencies.get("write"),
+        read=latencies.get("read"),
+        iops=rates.get("iops"),
+        bytes_per_s=rates.get("bytes_per_s"),
+    )
+
+
+def _rate(word: str, value: int, least: int, words: str) -> float:
+    if value < least:
+        raise UsageError(f"--disk {word} is out of range", hint=f"it takes at least {words}")
+    return float(value)
+
+
+def _latency(name: str, value: str) -> RequestLatency:
+    median, _, tail = value.partition("/")
+    try:
+        p50_us = parse_latency(median) * 1e6
+        p99_us = parse_latency(tail) * 1e6 if tail else p50_us
+    except UsageError:
+        raise UsageError(
+            f"--disk {name}={value} is not a latency", hint=f"for example {name}=1ms, or {name}=1ms/5ms"
+        ) from None
+    if p50_us < LEAST_US:
+        raise UsageError(
+            f"a disk with {name}={value} cannot be emulated: any emulated disk takes about 0.1 ms to answer",
+            hint="such a disk costs next to nothing: leave it out, or measure on the real one",
+        )
+    if p99_us < p50_us or p99_us > MOST_US:
+        raise UsageError(
+            f"{name}={value} is not a disk latency",
+            hint="give a median and a 99th percentile, such as 1ms/5ms, of 1 s at most",
+        )
+    return RequestLatency(p50_us=p50_us, p99_us=p99_us)
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A data root, on a disk of its own if it was asked for."""
+
+    data_root: DataRoot
+    slow_disk: SlowDisk | None = None
+
+    @property
+    def below(self) -> DataRoot:
+        """The data root that was asked for: the blocks of a disk of its own lie there."""
+        return self.slow_disk.below if self.slow_disk else self.data_root
+
+    def machine(self) -> Machine:
+        """This machine, with the file system and the device of the volume."""
+        return describe(self.data_root.path, self.slow_disk.record if self.slow_disk else None)
+
+
+@contextmanager
+def open_volume(
+    data_root: Path | None, disk: str | None = None, progress: Progress = silent
+) -> Iterator[Volume]:
+    """Opens a data root, and makes a disk in it if asked to; arguments and errors: as of `volume_in`."""
+    own_disk(disk)  # found out before anything is made
+    with volume_in(DataRoot.open(data_root), disk, progress) as volume:
+        yield volume
+
+
+@contextmanager
+def volume_in(root: DataRoot, disk: str | None = None, progress: Progress = silent) -> Iterator[Volume]:
+    """A data root, or a disk of its own in it, which goes at the end.
+
+    Raises:
+        UsageError: no such disk is known.
+        StorageError, UsageError, HarnessError: as their makers say.
+    """
+    profile = own_disk(disk)
+    if profile is None:
+        yield Volume(root)
+        return
+    with closing(SlowDisk(root, profile).open(progress)) as slow:
+        yield Volume(slow.data_root, slow_disk=slow)
+
+
+def own_disk(disk: str | None) -> DiskProfile | None:
+    """The disk of its own that is asked for, or None; a UsageError if no such disk is known."""
+    return None if disk is None else parse_disk(disk)

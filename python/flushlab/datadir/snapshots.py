@@ -34,8 +34,17 @@ import msgspec
 
 from flushlab.datadir.data_root import NO_SPACE_HINT, free_bytes
 from flushlab.datadir.kept import OPEN_LOCK, evicted, flocked, hold, latest_first, limit_of, nobody_uses
-from flushlab.datadir.manifest import Manifest, check_content, check_facts, read_manifest, survey
-from flushlab.datadir.restore import Restored, drop_cached, restore_tree, sync_filesystem
+from flushlab.datadir.restore import (
+    Manifest,
+    Restored,
+    check_content,
+    check_facts,
+    drop_cached,
+    read_manifest,
+    restore_tree,
+    survey,
+    sync_filesystem,
+)
 from flushlab.errors import NoSpace, NotWritable, SnapshotDamaged, StorageError
 from flushlab.machine import home, may_enter, server_user
 from flushlab.process import discard, passing_folder, reap

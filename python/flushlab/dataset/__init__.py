@@ -5,8 +5,7 @@ Sits beside `workload`. What is there is looked at before anything is started (`
 """
 
 from flushlab.dataset.directory import Directory
-from flushlab.dataset.loaded import analyze, estimated_bytes, loaded
-from flushlab.dataset.open import Dataset, choose_database, open_dataset
+from flushlab.dataset.loaded import Dataset, analyze, choose_database, estimated_bytes, loaded, open_dataset
 from flushlab.dataset.survey import Survey
 
 __all__ = [

@@ -29,8 +29,8 @@ from flushlab.datadir.restore import copy_tree
 from flushlab.dataset.survey import origin_of
 from flushlab.errors import StorageError
 from flushlab.record import Value
-from flushlab.server.databases import is_system
 from flushlab.server.protocol import Server
+from flushlab.server.sql import is_system
 from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.configuration import layout_of
 from flushlab.settings.optionfile import lines

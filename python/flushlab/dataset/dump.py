@@ -6,8 +6,9 @@ client's `source` in it is followed within its folder.
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,9 +16,10 @@ import msgspec
 
 from flushlab.build.choice import Sign, of_release, of_word
 from flushlab.dataset.filling import Filling
-from flushlab.dataset.pieces import pieces
-from flushlab.dataset.survey import Survey, survey
+from flushlab.dataset.survey import Survey, pieces, survey
+from flushlab.errors import DumpRefused, StorageError
 from flushlab.record import Value
+from flushlab.server.sql import is_system
 from flushlab.settings.words import load_words
 
 COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
@@ -146,3 +148,181 @@ def stem(path: Path) -> str:
     while path.suffix in _ENDINGS:
         path = path.with_suffix("")
     return _NO_NAME.sub("_", path.name).strip("_") or "dump"
+
+
+_FOLDER_ENDINGS = (".sql", *(f".sql{one}" for one in COMPRESSED))
+_SCHEMAS, _TABLES, _OTHER, _ROUTINES, _VIEWS, _TRIGGERS = range(6)
+"""In the order of loading. A view may call a function; neither is looked into when a routine is made."""
+
+_STAGES = (
+    ({"CREATE TABLE", "CREATE SEQUENCE"}, _TABLES),
+    ({"INSERT", "REPLACE", "LOAD DATA", "UPDATE", "DELETE"}, _OTHER),
+    ({"CREATE VIEW"}, _VIEWS),
+    ({"CREATE FUNCTION", "CREATE PROCEDURE", "CREATE PACKAGE"}, _ROUTINES),
+    ({"CREATE TRIGGER", "CREATE EVENT"}, _TRIGGERS),
+    ({"CREATE DATABASE", "CREATE SCHEMA"}, _SCHEMAS),
+)
+"""Statements of a file and its stage; the first that fits."""
+
+_NUMBER = re.compile(r"(\d+)")
+_NUMBERED = re.compile(r"[vV]?\d")
+_ABSENT = (1146, 1305, 1356)
+"""A view is of a table, a function or a view that is not there yet."""
+
+
+class SqlFolder(SqlData, frozen=True, kw_only=True):
+    """A folder with files of SQL."""
+
+    KIND = "folder"
+    TITLE = "folder of SQL files"
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All of them.
+
+        Raises:
+            StorageError: as `sql_files`.
+        """
+        return tuple(sql_files(Path(self.path)))
+
+    @property
+    def takes_any(self) -> bool:
+        """Its files name no database themselves, or a single one, so they can be loaded into any."""
+        found = [script.survey() for script in self._scripts()]
+        return len({one.named for one in found}) <= 1 and not any(one.databases for one in found)
+
+    @property
+    def databases(self) -> tuple[str, ...]:
+        """Those that its files use or are for; one by its own name if there is none."""
+        found: dict[str, None] = {}
+        for script in self._scripts():
+            own = script.survey().all_databases or (self._named(script),)
+            found.update(dict.fromkeys(name for name in own if name))
+        return tuple(found) or (stem(Path(self.path)),)
+
+    def survey(self) -> Survey:
+        """What is in it; remembered file by file."""
+        whole, found = hashlib.sha256(), []
+        for script in self._scripts():
+            found.append(script.survey())
+            name = script.file.relative_to(self.path)
+            whole.update(f"{name} {found[-1].digest}\n".encode())
+        return Survey(
+            digest=whole.hexdigest(),
+            bytes=sum(one.bytes for one in found),
+            sql_bytes=sum(one.sql_bytes for one in found),
+            databases=tuple(dict.fromkeys(name for one in found for name in one.databases)),
+            definers=tuple(dict.fromkeys(account for one in found for account in one.definers)),
+            origin=next((one.origin for one in found if one.origin), ""),
+            cut_off=tuple(name for one in found for name in one.cut_off),
+            words=tuple(dict.fromkeys(word for one in found for word in one.words)),
+        )
+
+    def load(self, filling: Filling) -> None:
+        """Loads schemas, tables, rows, routines, views and triggers, in this order."""
+        filling.be_lenient()
+        for name in sorted({name for name in map(self._named, self._all) if is_system(name)}):
+            filling.left_out[f"database {name}"] = 1
+        scripts = self._scripts()
+        created = {name for script in scripts for name in script.survey().created}
+        into_one = self.takes_any and filling.database not in self.databases
+
+        def run(script: Dump) -> None:
+            found = script.survey()
+            database = found.begins_in if found.databases else self._named(script)
+            if into_one or (not found.databases and not database):
+                database = filling.database
+            script.run(filling, database=database, created=created)
+
+        views = [script for script in scripts if not self._numbered and _stage(script) == _VIEWS]
+        for script in scripts:
+            if script not in views:
+                run(script)
+            elif script is views[0]:
+                _each_after_others(views, run)
+
+    @property
+    def _all(self) -> list[Dump]:
+        return [Dump(path=str(file)) for file in self.files]
+
+    @property
+    def _numbered(self) -> bool:
+        """Its files are in the order of their numbers."""
+        return all(_NUMBERED.match(file.name) for file in self.files)
+
+    def _named(self, script: Dump) -> str:
+        """The database that a file is for, by its header or its folder; empty if there is no telling."""
+        folder = script.file.parent
+        return script.survey().named or (folder.name if folder != Path(self.path) else "")
+
+    def _scripts(self) -> list[Dump]:
+        """In the order of loading."""
+        all_ = [script for script in self._all if not is_system(self._named(script))]
+        read = {Path(one.path) for script in all_ for one in script.survey().followed}
+        first = [script for script in all_ if script.file.resolve() not in read]
+        if read and len(first) > 1:
+            that = next((script for script in first if script.survey().followed), first[0])
+            raise StorageError(
+                f"{self.path} holds {len(first)} scripts, of which {that.file.name} reads other files",
+                hint=f"give the one to load: --dataset {that.file}",
+            )
+        numbered = self._numbered
+
+        def order(script: Dump) -> tuple[object, ...]:
+            stage = (0, 0) if numbered else (_stage(script), 0 if script.survey().created else 1)
+            return (*stage, _natural(script.file))
+
+        return sorted(first, key=order)
+
+
+def sql_files(folder: Path) -> list[Path]:
+    """Files of SQL in a folder, or else in its folders.
+
+    Raises:
+        StorageError: rows lie beside them in another form, or a file leads out of the folder.
+    """
+    folders = (one for one in sorted(folder.iterdir()) if one.is_dir())
+    found = _sql_in(folder) or [file for one in folders for file in _sql_in(one)]
+    for file in found:
+        rows = file.with_name(f"{file.name.partition('.sql')[0]}.txt")
+        if rows.is_file():
+            raise StorageError(
+                f"{folder} holds rows as {rows.name}, not as SQL", hint="make the dump without --tab"
+            )
+        if not file.resolve().is_relative_to(folder.resolve()):
+            raise StorageError(f"{file} leads out of its folder", hint="copy the file into the folder")
+    return found
+
+
+def _sql_in(folder: Path) -> list[Path]:
+    files = (
+        file for file in folder.iterdir() if file.name.lower().endswith(_FOLDER_ENDINGS) and file.is_file()
+    )
+    return sorted((file for file in files if not file.name.startswith(".")), key=_natural)
+
+
+def _natural(file: Path) -> tuple[object, ...]:
+    """Numbers in names count as numbers: 2 stands before 10."""
+    parts = _NUMBER.split(file.name)
+    return (*(int(part) if at % 2 else part for at, part in enumerate(parts)), str(file))
+
+
+def _each_after_others(views: list[Dump], run: Callable[[Dump], None]) -> None:
+    """Runs those that wait for another one once that is there; raises DumpRefused if that is in no file."""
+    while views:
+        waiting: list[tuple[Dump, DumpRefused]] = []
+        for view in views:
+            try:
+                run(view)
+            except DumpRefused as error:
+                if getattr(error.__cause__, "errno", None) not in _ABSENT:
+                    raise
+                waiting.append((view, error))
+        if len(waiting) == len(views):
+            raise waiting[0][1]
+        views = [view for view, _ in waiting]
+
+
+def _stage(script: Dump) -> int:
+    kinds = set(script.survey().kinds)
+    return next((stage for made, stage in _STAGES if kinds & made), _OTHER)

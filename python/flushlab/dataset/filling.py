@@ -32,15 +32,13 @@ import pymysql
 
 from flushlab import _core
 from flushlab.build.choice import of_release, of_word, other, spelled
-from flushlab.dataset.pieces import pieces
-from flushlab.dataset.survey import Survey, sourced, unreadable
+from flushlab.dataset.survey import Survey, pieces, sourced, unreadable
 from flushlab.errors import DumpRefused, FlushlabError, HarnessError, ProtocolError, ServerError
 from flushlab.machine import cpu_count
 from flushlab.record import ServerIdentity, StreamProgress, StreamSpec
 from flushlab.server import Server
 from flushlab.server.control import connect, explain
-from flushlab.server.databases import SYSTEM_DATABASES
-from flushlab.server.identifier import quoted
+from flushlab.server.sql import SYSTEM_DATABASES, quoted
 from flushlab.settings.words import find_words, load_words
 from flushlab.units import counted, format_seconds, format_size
 

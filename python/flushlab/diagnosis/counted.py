@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from flushlab.diagnosis.evidence import Evidence
-from flushlab.diagnosis.monitor import Monitor
+from flushlab.diagnosis.evidence import Evidence, Monitor
 from flushlab.diagnosis.waits import ROW_LOCK, Wait, wait_of
 from flushlab.units import counted, format_seconds, format_size
 

@@ -3,15 +3,12 @@ of it. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import msgspec
 
-from flushlab.diagnosis.commits import COUNTED, COUNTERS, commits_counter, committed
-from flushlab.diagnosis.host import Host
-from flushlab.diagnosis.monitor import Monitor
-from flushlab.diagnosis.option_files import Start
+from flushlab.diagnosis.host import Host, Start
 from flushlab.diagnosis.shares import WriteTime
 from flushlab.machine import Pressure
 from flushlab.record import ServerIdentity, Value
@@ -20,6 +17,139 @@ from flushlab.settings.in_force import in_force
 from flushlab.telemetry.live.questions import MetadataLock, OpenTransaction, ThreadState
 from flushlab.telemetry.live.status import ServerStatus
 from flushlab.units import format_size
+
+COUNTERS: Mapping[str, float] = {
+    "wsrep_local_commits": 1.0,
+    "binlog_commits": 1.0,
+    "binlog_cache_use": 1.0,
+    "innodb_max_trx_id": 0.5,
+    "handler_commit": 1.0,
+}
+"""Transactions per count, the best counter first."""
+WITH_READS, WITH_ROLLBACKS = "handler_commit", "innodb_max_trx_id"
+_CACHED = "binlog_cache_use"
+COUNTED = (*COUNTERS, "com_rollback", "handler_rollback", "innodb_log_writes")
+"""Status variables that `committed` asks for."""
+
+
+def commits_counter(status: ServerStatus) -> str:
+    """The status variable that counts the commits of a server's own clients: the transactions of the binary
+    log, where there is one; else the best of InnoDB's. A MariaDB replica may apply without logging."""
+    variables = status.variables
+    if variables.get("wsrep_on", "").upper() in ("ON", "1"):
+        return "wsrep_local_commits"
+    applies = status.number("slaves_running") and variables.get("log_slave_updates", "").upper() == "OFF"
+    if variables.get("log_bin", "").upper() in ("ON", "1") and not applies:
+        return "binlog_commits" if status.number("binlog_commits") is not None else _CACHED
+    return WITH_ROLLBACKS if status.number(WITH_ROLLBACKS) is not None else WITH_READS
+
+
+def committed(counter: str, growth: Callable[[str], float | None], after: ServerStatus) -> float | None:
+    """Transactions that were committed; None if the server does not have the counter.
+
+    Args:
+        counter: by `commits_counter`.
+        growth: of a status variable.
+        after: with the settings.
+    """
+    if (grown := growth(counter)) is None:
+        return None
+    commits = grown * COUNTERS.get(counter, 1.0)
+    if counter == _CACHED:  # a ROLLBACK of a transaction that wrote is counted once more for the binary log
+        asked = growth("com_rollback") or 0.0
+        commits -= max(0.0, min(asked, (growth("handler_rollback") or 0.0) - asked))
+    if counter == WITH_ROLLBACKS and (most := _most_written(growth, after)):
+        commits = min(commits, most)
+    every = growth(WITH_READS)
+    return max(0.0, commits if every is None else min(commits, every))
+
+
+def _most_written(growth: Callable[[str], float | None], after: ServerStatus) -> float:
+    """Commits that the writes of the redo log can have had, one of each connection at most; 0 if that is not
+    known. MariaDB writes at a commit, and not at a ROLLBACK."""
+    writes_at_commit = after.variables.get("innodb_flush_log_at_trx_commit", "0") != "0"
+    return (
+        (growth("innodb_log_writes") or 0.0) * (after.number("threads_connected") or 0.0) * writes_at_commit
+    )
+
+
+def commits_by_words(counter: str) -> str:
+    """A counter as people read it."""
+    if counter == WITH_ROLLBACKS:
+        return "half of the growth of Innodb_max_trx_id, which counts transactions that are rolled back, too"
+    name = counter if counter.startswith("wsrep") else counter.capitalize()
+    return f"{name}, which counts statements and reads, too" if counter == WITH_READS else name
+
+
+LOG_SYNCS = "syncs of the redo log"
+
+
+class Latch(msgspec.Struct, frozen=True, kw_only=True):
+    """Threads that wait for one of InnoDB's latches.
+
+    Attributes:
+        name: mutex or lock, or the place in the source where they wait.
+        waiting: threads.
+        longest_s: of them.
+    """
+
+    name: str
+    waiting: int
+    longest_s: float
+
+
+class Monitor(msgspec.Struct, frozen=True, kw_only=True):
+    """An output of SHOW ENGINE INNODB STATUS.
+
+    Attributes:
+        lsn, flushed, checkpoint: log sequence number, that of the last sync, and of the last checkpoint.
+        checkpoint_max_age: bytes; None where the server does not print it.
+        history_length: transactions that purge has not reached.
+        pages, dirty_pages, free_pages: of the buffer pool.
+        averaged_s: seconds before it, to which its rates belong.
+        rows_per_s: rows inserted, updated and deleted.
+        pending: I/O that was asked for and has not ended, by kind.
+        latches: the most waited for first.
+        transactions: open ones.
+        flushing: transactions that InnoDB has committed, but for the sync of the redo log.
+        main_flushes: InnoDB's main thread syncs the redo log.
+        absent: sections that are missing, or their end.
+    """
+
+    lsn: int | None = None
+    flushed: int | None = None
+    checkpoint: int | None = None
+    checkpoint_max_age: int | None = None
+    history_length: int | None = None
+    pages: int | None = None
+    dirty_pages: int | None = None
+    free_pages: int | None = None
+    averaged_s: int | None = None
+    rows_per_s: float | None = None
+    pending: Mapping[str, int] = {}
+    latches: tuple[Latch, ...] = ()
+    transactions: tuple[OpenTransaction, ...] = ()
+    flushing: int = 0
+    main_flushes: bool = False
+    absent: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Nothing is missing."""
+        return not self.absent
+
+    @property
+    def syncs_log(self) -> bool:
+        """Somebody waits for a sync of the redo log at this moment."""
+        return bool(self.flushing or self.main_flushes or self.pending.get(LOG_SYNCS))
+
+    @property
+    def checkpoint_age(self) -> int | None:
+        """Bytes of redo since the last checkpoint."""
+        if self.lsn is None or self.checkpoint is None or self.lsn < self.checkpoint:
+            return None
+        return self.lsn - self.checkpoint
+
 
 _WRITES = ("insert", "insert_select", "update", "update_multi", "delete", "delete_multi", "replace", "load")
 

@@ -14,8 +14,7 @@ from functools import partial
 
 import msgspec
 
-from flushlab.diagnosis.commits import WITH_READS, commits_counter, committed
-from flushlab.diagnosis.evidence import settings_of
+from flushlab.diagnosis.evidence import WITH_READS, commits_counter, committed, settings_of
 from flushlab.diagnosis.waits import wait_of
 from flushlab.errors import CountersReset, FlushlabError, ServerDied, ServerError
 from flushlab.record import ObservedLoad, ServerIdentity, Value, WrittenStatements, side_by_side

@@ -11,17 +11,15 @@ import time
 from collections.abc import Callable, Iterator
 
 from flushlab.diagnosis.evidence import STOPPED, Evidence
-from flushlab.diagnosis.host import HostWatch
-from flushlab.diagnosis.option_files import Start, read_start
+from flushlab.diagnosis.host import HostWatch, Start, read_start
 from flushlab.diagnosis.shares import step_of
 from flushlab.diagnosis.window import Window
 from flushlab.errors import MeasurementError, ServerDied, ServerError
-from flushlab.machine.peer import command_line
+from flushlab.machine.processes import command_line
 from flushlab.record.running import WatchedServer
 from flushlab.telemetry.live import questions
-from flushlab.telemetry.live.answerer import Answerer
 from flushlab.telemetry.live.questions import doctor_questions
-from flushlab.telemetry.live.session import FIRST_S, Gone, Session, waiting_aloud
+from flushlab.telemetry.live.session import FIRST_S, Answerer, Gone, Session, waiting_aloud
 from flushlab.telemetry.live.status import ServerStatus
 from flushlab.undo import signal_of
 

@@ -12,10 +12,9 @@ from typing import Any
 
 import msgspec
 
-from flushlab.diagnosis.commits import COUNTED
-from flushlab.diagnosis.evidence import CommitCount, Evidence, settings_of
-from flushlab.diagnosis.longest import Longest
+from flushlab.diagnosis.evidence import COUNTED, CommitCount, Evidence, settings_of
 from flushlab.diagnosis.shares import Tally, is_group_held
+from flushlab.diagnosis.waits import Longest
 from flushlab.record import Value
 from flushlab.telemetry.live.questions import (
     ASLEEP,

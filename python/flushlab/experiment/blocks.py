@@ -13,8 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from flushlab.errors import MeasurementError
-from flushlab.experiment.objective import SECOND, Objective, is_stalled, scores
-from flushlab.experiment.protocol import BlockAhead, Request, Steps
+from flushlab.experiment.protocol import SECOND, BlockAhead, Objective, Request, Steps, is_stalled, scores
 from flushlab.record import Arm, Stage, Trial
 
 if TYPE_CHECKING:

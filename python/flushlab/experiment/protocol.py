@@ -6,15 +6,186 @@ seed and the records told, so resuming is telling it the stored trials again, in
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+import math
+from collections.abc import Collection, Generator, Iterable, Mapping
 from random import Random
-from typing import Protocol, TypeVar
+from statistics import fmean, median
+from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
-from flushlab.errors import UsageError
-from flushlab.experiment.objective import Objective
+from flushlab.errors import MeasurementError, UsageError
 from flushlab.record import Arm, Comparison, CrashRow, Ratio, Stage, Trial
+from flushlab.units import format_latency
+
+Objective = Literal["throughput", "p99", "latency"]
+
+OBJECTIVES: tuple[Objective, ...] = ("throughput", "p99")
+"""Those that may be asked for; `latency` is that of a load which flushlab only observes."""
+SECOND: Mapping[Objective, Objective] = {"throughput": "p99", "p99": "p99", "latency": "throughput"}
+"""What is compared besides."""
+
+P99 = "p99 latency"
+WRITE_LATENCY = "write latency"
+LATENCIES: Mapping[Objective, str] = {"p99": P99, "latency": WRITE_LATENCY}
+"""Stand for the unit of a latency, which its words have."""
+_SHORT: Mapping[Objective, str] = {"p99": "p99", "latency": "latency"}
+
+LEAST_COMMITS = 0.5
+"""Of a cell of an observed load that has none, beside cells that have."""
+
+FEW_EVENTS = 20
+"""Events of a slice below which one without any is no stall."""
+STALL_SHARE_OF_MEDIAN = 0.1
+"""A second with less than this share of the window's median throughput is a stalled second."""
+
+
+def score(trials: Iterable[Trial], objective: Objective = "throughput") -> float:
+    """Mean log score of one cell, over its workload variants and the attempts at each: a geometric mean.
+
+    Raises:
+        MeasurementError: a result is not above 0, or the objective is p99 and there is no latency.
+    """
+    scores: dict[int, list[float]] = {}
+    for trial in trials:
+        scores.setdefault(trial.variant, []).append(_score(trial, objective))
+    return fmean(map(fmean, scores.values()))
+
+
+def scores(trials: Collection[Trial], objective: Objective) -> dict[Objective, float]:
+    """Score of one cell by what is compared, and by what is compared besides where its workload has it.
+
+    Raises:
+        MeasurementError: as `score`.
+    """
+    found = {objective: score(trials, objective)}
+    if SECOND[objective] == "throughput":
+        found["throughput"] = score(trials, "throughput")
+    elif all(p99_us(trial) is not None or _is_stall(trial) for trial in trials):
+        found["p99"] = score(trials, "p99")
+    return found
+
+
+def _score(trial: Trial, objective: Objective) -> float:
+    if objective == "p99":
+        latency = p99_us(trial)
+        if latency is None and trial.load is not None:
+            latency = trial.load.seconds * 1e6  # no event ended in it, so each of them took longer
+        if latency is None:
+            raise MeasurementError(
+                f"the workload of {trial.arm.name!r} reports no latency, so p99 can't be the objective",
+                hint="use --objective throughput with commands",
+            )
+        return -math.log(latency)
+    if objective == "latency":
+        latency = write_us(trial)
+        if latency is None:
+            raise MeasurementError(f"{trial.arm.name!r} has no write latency: nothing was observed")
+        return -math.log(latency)
+    if trial.result is None or not trial.result > 0:
+        raise MeasurementError(f"{trial.arm.name!r} yielded {trial.result} {trial.unit}: nothing to compare")
+    return math.log(trial.result) if trial.higher_is_better else -math.log(trial.result)
+
+
+def is_stalled(trials: Iterable[Trial]) -> bool:
+    """Whether nothing was committed in the window of any trial of a cell."""
+    return any(map(_is_stall, trials))
+
+
+def _is_stall(trial: Trial) -> bool:
+    return trial.load is not None and trial.load.is_stall
+
+
+def p99_us(trial: Trial) -> float | None:
+    """99th percentile of the latency in microseconds, or None where the workload has none."""
+    if trial.load is None or trial.load.latency_us is None:
+        return None
+    return float(max(trial.load.latency_us.p99, 1))
+
+
+def write_us(trial: Trial) -> float | None:
+    """Mean time that a transaction of an observed load takes in write statements and commit, in microseconds;
+    None for other loads. Of a cell without commits, half of one."""
+    load = trial.observed
+    if load is None or not (load.commits or load.samples):
+        return None
+    return load.write_us or load.by_samples().write_us_of(LEAST_COMMITS)
+
+
+def redo_rate(trial: Trial) -> float | None:
+    """Bytes of redo per second of the window, or None where the server does not tell."""
+    before, after = trial.before, trial.after
+    if before is None or after is None or not trial.seconds.get("window"):
+        return None
+    if before.redo_written_bytes is None or after.redo_written_bytes is None:
+        return None
+    return (after.redo_written_bytes - before.redo_written_bytes) / trial.seconds["window"]
+
+
+def stall_share(trial: Trial) -> float | None:
+    """Share of the window's seconds that were stalled, or of its slices. None where there is no series, or
+    slices have too few events to tell."""
+    if trial.load is None:
+        return None
+    series = trial.load.per_second
+    if not series:
+        sliced = [one for one in trial.slices if not one.dropped]
+        series = tuple(round(one.events / one.seconds) for one in sliced if one.seconds)
+        if not sliced or median([one.events for one in sliced if one.events] or [0]) < FEW_EVENTS:
+            return None
+    busy = [events for events in series if events]
+    if not busy:
+        return 1.0
+    # More than half of the seconds may be stalled: the median of all would then be 0.
+    usual = median(series) or median(busy)
+    return sum(1 for events in series if events < STALL_SHARE_OF_MEDIAN * usual) / len(series)
+
+
+def result_of(trial: Trial, objective: Objective) -> tuple[float, str]:
+    """Value that scores a measured trial, and its unit: its result, or its latency in microseconds."""
+    latency = {"p99": p99_us, "latency": write_us}[objective](trial) if objective in LATENCIES else None
+    return (trial.result or 0.0, trial.unit) if latency is None else (latency, LATENCIES[objective])
+
+
+def result_words(result: float, unit: str) -> str:
+    """`12,346`, `57.21`; of a latency `1.90 ms`."""
+    return format_latency(result) if unit in LATENCIES.values() else f"{result:,.{2 if result < 100 else 0}f}"
+
+
+def gain_words(ratio: Ratio, objective: Objective, than: str = "the base") -> str:
+    """`1.62× as fast as the base [1.55, 1.70]`, `1.62× lower p99 latency than the base [1.55, 1.70]`.
+
+    Below 1, latency is so many times higher, and so is its interval.
+    """
+    latency = LATENCIES.get(objective)
+    higher = latency is not None and ratio.estimate < 1
+    shown = ratio.inverse() if higher else ratio
+    what = f"{'higher' if higher else 'lower'} {latency}" if latency else "as fast"
+    link = f" {'than' if latency else 'as'} {than}" if than else ""
+    return f"{shown.estimate:.2f}× {what}{link} [{shown.low:.2f}, {shown.high:.2f}]"
+
+
+def throughput_words(comparison: Comparison, unit: str) -> str:
+    """What a comparison of throughput says beside one of latency: `commits/s: 1.01 [0.99, 1.03]`."""
+    ratio = comparison.ratio
+    return f"{unit}: {ratio.estimate:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
+
+
+def latency_words(comparison: Comparison) -> str:
+    """What a comparison of p99 latency says: `1.31× lower p99 latency [1.10, 1.56]`."""
+    ratio = comparison.ratio
+    if comparison.verdict != "no difference found":
+        return gain_words(ratio, "p99", "")
+    return f"no difference in p99 latency found: {ratio.estimate:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
+
+
+def verdict_words(verdict: str, objective: Objective) -> str:
+    """A verdict in words that fit what was compared; any other word as it is."""
+    if (short := _SHORT.get(objective)) is None:
+        return verdict
+    words: dict[str, str] = {"faster": f"lower {short}", "slower": f"higher {short}"}
+    return words.get(verdict, verdict)
+
 
 T = TypeVar("T")
 Row = TypeVar("Row", Trial, CrashRow, contravariant=True)

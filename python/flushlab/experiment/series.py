@@ -35,8 +35,7 @@ from typing import NamedTuple
 import msgspec
 
 from flushlab.experiment.blocks import BASE, CONTROL, Blocks, no_base
-from flushlab.experiment.objective import SECOND, Objective
-from flushlab.experiment.protocol import BlockAhead, Conversation, Progress, Request, Steps
+from flushlab.experiment.protocol import SECOND, BlockAhead, Conversation, Objective, Progress, Request, Steps
 from flushlab.record import Arm, Comparison, FactorEffect, OverMachines, Ratio, Stage, Trial
 from flushlab.statistics import InterimAnalyses, Table, held
 
@@ -49,7 +48,7 @@ Compose = Callable[[tuple[str, ...]], Arm | None]
 The arms are in the order of their ratios, the least first, so that the larger ratio decides on a setting."""
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
+class RoundGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Arms that are measured in the same rounds, beside base and control.
 
     Attributes:
@@ -91,7 +90,7 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
     base: Arm
     arms: tuple[Arm, ...]
     blocks: int = 5
-    groups: tuple[Group, ...] = ()
+    groups: tuple[RoundGroup, ...] = ()
     compose: Compose | None = None
     objective: Objective = "throughput"
     interim: bool = False
@@ -160,7 +159,9 @@ class Series:
         self._bases = (BASE, *dict.fromkeys(plan.against.values()))
         judged = len(self._bases) + (plan.compose is not None) + len(pairs) + bool(plan.crossed)
         self._alpha = plan.alpha / judged
-        self._plans = plan.groups or (Group(arms=tuple(arm.name for arm in plan.arms), blocks=plan.blocks),)
+        self._plans = plan.groups or (
+            RoundGroup(arms=tuple(arm.name for arm in plan.arms), blocks=plan.blocks),
+        )
         self._groups, first = list[Blocks](), 0
         for one in self._plans:
             arms = tuple(arm for arm in plan.arms if arm.name in one.arms)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -21,9 +22,10 @@ from typing import Literal
 import msgspec
 
 from flushlab import atomic
-from flushlab.errors import FleetError, PortTaken, UsageError
+from flushlab.errors import FleetError, FlushlabError, PortTaken, UsageError
 from flushlab.fleet import PORT, local_node, reach
 from flushlab.fleet import key as keys
+from flushlab.fleet.connect import connected
 from flushlab.fleet.key import FleetKey
 from flushlab.fleet.local_node import MARK, NodeRecord
 from flushlab.fleet.reach import Address
@@ -230,3 +232,39 @@ def _towards(fleet: Address) -> str:
                 f"there is no way to {fleet}: {error.strerror}", hint="check the network of this machine"
             ) from None
         return str(tried.getsockname()[0])
+
+
+_ASK_S = 10.0
+
+
+def stop(progress: Callable[[str], None]) -> NodeRecord | None:
+    """Ends it; None if no fleet ran here.
+
+    Raises:
+        FleetError: another command starts or stops it.
+        HarnessError: a process survives SIGKILL.
+    """
+    with local_node.locked():
+        record = local_node.read()
+        if record is not None and record.role == "head" and record.is_alive and record.listens:
+            try:
+                _ask_members(record)
+            except FlushlabError as error:
+                progress(f"the other machines cannot be asked, and end within a minute: {error}")
+        return local_node.stop()
+
+
+def _ask_members(record: NodeRecord) -> None:
+    address = reach.parse_address(record.fleet)
+    with connected(address) as connection:
+        members = [one for one in connection.nodes if not one.is_head]
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        task = ray.remote(num_cpus=0, max_retries=0)(local_node.ask_to_stop)
+        calls = [
+            task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(one.node_id, soft=False)).remote()
+            for one in members
+        ]
+        with suppress(ray.exceptions.RayError):
+            ray.wait(calls, num_returns=len(calls), timeout=_ASK_S)

@@ -92,7 +92,7 @@ FULL = Matrix(left_out=((MARIADB_STRICT, "redo"), (MARIADB_STRICT, "two-syncs"),
 QUICK = Matrix(sync_settings=(STRICT, SECOND), threads=QUICK_THREADS)
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
+class CommitShape(msgspec.Struct, frozen=True, kw_only=True):
     """Which transactions are committed: those of one OLTP workload."""
 
     kind: str = "oltp_update_non_index"
@@ -100,7 +100,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     rows: int = 100_000
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class StrategyChange(msgspec.Struct, frozen=True, kw_only=True):
     """Another binlog write strategy, so many seconds after the start, the warm-up included."""
 
     after_seconds: float
@@ -118,13 +118,13 @@ class CommitSpec(msgspec.Struct, frozen=True, kw_only=True):
     binlog_strategy: BinlogStrategy
     threads: int
     committers: int
-    shape: Shape = Shape()
+    shape: CommitShape = CommitShape()
     think_us: float = 0
     warmup_seconds: float = WARM_UP_SECONDS
     seconds: float
     seed: int = 1
     redo_capacity_bytes: int
-    changes: tuple[Change, ...] = ()
+    changes: tuple[StrategyChange, ...] = ()
 
 
 class CommitRun(Protocol):
@@ -228,7 +228,7 @@ def run_of(
     most_bytes: int,
     medium: Medium,
     make: Maker,
-    changes: tuple[Change, ...] = (),
+    changes: tuple[StrategyChange, ...] = (),
     own_us: float | None = None,
 ) -> tuple[dict[str, Any], float | None]:
     """One run of the commit path, and the noise of its rate; with changes its files are left.
@@ -384,7 +384,7 @@ def measure_switching(
     first, *others = cell.strategies
     each = seconds / len(cell.strategies)
     changes = tuple(
-        Change(after_seconds=WARM_UP_SECONDS + each * number, binlog_strategy=strategy)
+        StrategyChange(after_seconds=WARM_UP_SECONDS + each * number, binlog_strategy=strategy)
         for number, strategy in enumerate(others, 1)
     )
     begin = CommitCell(sync_settings=cell.sync_settings, binlog_strategy=first, threads=cell.threads)

@@ -38,7 +38,7 @@ from flushlab.record import (
     Switching,
     Warning,
 )
-from flushlab.telemetry.cpu import CpuTimes, cpu_times
+from flushlab.telemetry.observation import CpuTimes, cpu_times
 from flushlab.version import __version__
 
 LIMIT_S, QUICK_LIMIT_S = 54.0, 12.5
@@ -218,7 +218,7 @@ class _Steps:
         if request.seconds is not None:
             each, limit = request.seconds, None
             naturals = [each * _windows(cell) for cell in cells]
-        self._budget = Budget(limit, naturals, time.monotonic)
+        self._budget = ProbeBudget(limit, naturals, time.monotonic)
         self._watch, self._next, self._total = watch, 0, len(naturals)
 
     @property
@@ -291,7 +291,7 @@ FIRST_OVERHEAD_S = 0.1
 """Making and removing files for one step, until it is known."""
 
 
-class Budget:
+class ProbeBudget:
     """Windows of the steps of a probe.
 
     Args:

@@ -7,7 +7,7 @@ msgspec and decodes back to an equal value. Units stand last in names.
 # ruff: noqa: I001 - one import for each module, with every name exported
 
 from flushlab.record.arm import Arm as Arm, Value as Value
-from flushlab.record.comparison import (
+from flushlab.record.arm import (
     Comparison as Comparison,
     FactorEffect as FactorEffect,
     Ratio as Ratio,
@@ -31,7 +31,7 @@ from flushlab.record.crash import (
     ReplicaOutcome as ReplicaOutcome,
     ReplicaState as ReplicaState,
 )
-from flushlab.record.data import (
+from flushlab.record.trial import (
     DataFacts as DataFacts,
     SkippedTable as SkippedTable,
     StandIn as StandIn,
@@ -91,7 +91,7 @@ from flushlab.record.machine import (
     OtherLoad as OtherLoad,
     RequestLatency as RequestLatency,
 )
-from flushlab.record.machines import (
+from flushlab.record.trial import (
     FleetBench as FleetBench,
     MachineMean as MachineMean,
     MachineRatio as MachineRatio,
@@ -123,8 +123,8 @@ from flushlab.record.probe import (
     SwitchPhase as SwitchPhase,
     Way as Way,
 )
-from flushlab.record.server import Launch as Launch, ServerIdentity as ServerIdentity, Storage as Storage
-from flushlab.record.source import SourceKind as SourceKind, SourceText as SourceText
+from flushlab.record.machine import Launch as Launch, ServerIdentity as ServerIdentity, Storage as Storage
+from flushlab.record.arm import SourceKind as SourceKind, SourceText as SourceText
 from flushlab.record.trial import (
     FILE_CLASSES as FILE_CLASSES,
     FileActivity as FileActivity,
@@ -140,4 +140,4 @@ from flushlab.record.trial import (
     StatementKind as StatementKind,
     Trial as Trial,
 )
-from flushlab.record.warning import Warning as Warning
+from flushlab.record.arm import Warning as Warning

@@ -7,9 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from flushlab.record.arm import Value
-from flushlab.record.source import SourceText
-from flushlab.record.warning import Warning
+from flushlab.record.arm import SourceText, Value, Warning
 
 CrashKind = Literal["process", "os", "power", "lying-disk", "torn", "eio", "full"]
 """The failure; see `Failure`. `eio`: a flush fails under load; `full`: the file system fills up; in both, the

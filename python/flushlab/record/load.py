@@ -267,7 +267,7 @@ class TxnSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 class AcksSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A table in which each connection counts its transactions, and a file that each acknowledged one is
-    appended to; `flushlab.crashed.acks` has the format.
+    appended to; `flushlab.crashed.judge` has the format.
 
     Attributes:
         file: of the notes; made anew.

@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from flushlab.record.arm import Warning
 from flushlab.record.machine import Machine
-from flushlab.record.warning import Warning
 
 Way = Literal["fsync", "fdatasync", "dsync", "direct_dsync", "direct", "pair"]
 """How a write becomes durable:

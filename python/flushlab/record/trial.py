@@ -1,4 +1,4 @@
-"""Trial: one workload run once on one server under one arm, as frozen facts, and its parts."""
+"""Trial: one workload run once on one server under one arm; the same run on several machines."""
 
 from __future__ import annotations
 
@@ -7,13 +7,85 @@ from typing import Literal
 
 import msgspec
 
-from flushlab.record.arm import Arm, Value
-from flushlab.record.data import DataFacts, StandIn, TableRows
+from flushlab.record.arm import Arm, Ratio, Value, Warning
 from flushlab.record.load import LoadResult
-from flushlab.record.machine import DiskEmulation
+from flushlab.record.machine import DiskEmulation, Launch, ServerIdentity, Storage
 from flushlab.record.observed import ObservedLoad
-from flushlab.record.server import Launch, ServerIdentity, Storage
-from flushlab.record.warning import Warning
+
+
+class TableRows(msgspec.Struct, frozen=True):
+    """A table and its rows.
+
+    Attributes:
+        name: with its database.
+        rows: number of rows, as the server estimates it.
+    """
+
+    name: str
+    rows: int
+
+
+class SkippedTable(msgspec.Struct, frozen=True):
+    """A table that a load does not touch.
+
+    Attributes:
+        name: with its database.
+        why: reason.
+    """
+
+    name: str
+    why: str
+
+
+class WrittenTable(msgspec.Struct, frozen=True, kw_only=True):
+    """A table that `--workload data` writes to.
+
+    Attributes:
+        name: with its database.
+        rows: number of rows before the load.
+        keys: number of sampled rows that updates draw from.
+        column: the column that updates change; empty: none.
+        without: why it has no updates, inserts or deletes, by `update`, `insert` and `delete`.
+    """
+
+    name: str
+    rows: int
+    keys: int
+    column: str = ""
+    without: Mapping[str, str] = {}
+
+
+class StandIn(msgspec.Struct, frozen=True, kw_only=True):
+    """The load of `--workload data`, which stands in for the application's.
+
+    Attributes:
+        shares: of transactions, by `update`, `insert` and `delete`.
+        tables: that it writes to, the largest first.
+        skipped: tables that it does not touch, with the reason.
+        smaller: number of tables that it does not touch because they are smaller.
+    """
+
+    shares: Mapping[str, float]
+    tables: tuple[WrittenTable, ...]
+    skipped: tuple[SkippedTable, ...] = ()
+    smaller: int = 0
+
+
+class DataFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The user's data set.
+
+    Attributes:
+        path: file or folder.
+        kind: `SQL dump`, `folder of SQL files`, `mydumper dump`, `MySQL Shell dump` or `data directory`.
+        size_bytes: size of its files.
+        untouched: workloads that run on tables of their own and do not touch the data.
+    """
+
+    path: str
+    kind: str
+    size_bytes: int
+    untouched: tuple[str, ...] = ()
+
 
 Stage = Literal[
     "bench", "calibrate", "screen", "combine", "confirm", "reduce", "recovery", "arms", "best", "crash"
@@ -320,3 +392,94 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     def once_s(self) -> float:
         """Those that no further trial takes again: the data are prepared, the command has started."""
         return sum(self.seconds.get(name, 0.0) for name in ("prepare", "before"))
+
+
+class MachineRatio(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm against the base on one machine.
+
+    Attributes:
+        machine: its name in the fleet.
+        ratio: of the blocks that ran there; the intervals of all arms and machines hold at once.
+        blocks: number of these blocks.
+    """
+
+    machine: str
+    ratio: Ratio
+    blocks: int
+
+
+class OverMachines(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm's ratio on every machine of the fleet.
+
+    Attributes:
+        ratios: by machine, in the order of their names.
+        between_share: share of the variance of a block's log ratio that is between machines; 0: the ratio
+            depends on no machine.
+        unstable: whether it is proven that the ratio depends on the machine.
+    """
+
+    ratios: tuple[MachineRatio, ...]
+    between_share: float
+    unstable: bool
+
+    @property
+    def slowest(self) -> MachineRatio:
+        """The machine on which the arm gains least."""
+        return min(self.ratios, key=lambda one: one.ratio.estimate)
+
+    @property
+    def better_on(self) -> tuple[str, ...]:
+        """Machines on which the arm is proven better than the base."""
+        return tuple(one.machine for one in self.ratios if one.ratio.verdict == "faster")
+
+    @property
+    def worse_on(self) -> tuple[str, ...]:
+        """Machines on which it is proven worse."""
+        return tuple(one.machine for one in self.ratios if one.ratio.verdict == "slower")
+
+
+class MachineRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A single run on one machine.
+
+    Attributes:
+        machine: its name in the fleet.
+        trial: the record; null if nothing was measured.
+        problem: why nothing was measured; else empty.
+    """
+
+    machine: str
+    trial: Trial | None = None
+    problem: str = ""
+
+
+class MachineMean(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean over machines of this kind, in the unit of the results.
+
+    Attributes:
+        estimate: geometric mean of the machines' results.
+        low: lower end of its 95 % interval.
+        high: upper end.
+    """
+
+    estimate: float
+    low: float
+    high: float
+
+
+class FleetBench(msgspec.Struct, frozen=True, kw_only=True):
+    """Results of `flushlab bench --fleet`: the same run on every machine.
+
+    Attributes:
+        runs: by machine, in the order of their names.
+        fastest: name of the machine with the best result that counts; empty if there is none.
+        slowest: name of the machine with the worst one; likewise.
+        between: result of the fastest over that of the slowest, or for seconds the reverse; null with fewer
+            than two results that count. It contains the noise of single runs.
+        mean: over machines of this kind; null with fewer than three results that count.
+    """
+
+    runs: tuple[MachineRun, ...]
+    fastest: str = ""
+    slowest: str = ""
+    between: float | None = None
+    mean: MachineMean | None = None

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from flushlab.campaign.facts import EXTERNAL, STEADY_MINUTES, ArmFacts, CampaignFacts, TuningFacts
-from flushlab.campaign.other_load import blame
+from flushlab.campaign.loop import blame
 from flushlab.campaign.recommended import IF_LOST, allowed_below, by_workload, recommendable
-from flushlab.experiment.frontier import FrontierPoint
-from flushlab.experiment.objective import LATENCIES, Objective, gain_words
+from flushlab.experiment.protocol import LATENCIES, Objective, gain_words
+from flushlab.experiment.tune_plan import FrontierPoint
 from flushlab.record import Ratio
 from flushlab.report.machines import on_slowest
 from flushlab.report.words import changes, the_base

@@ -13,7 +13,7 @@ import msgspec
 from flushlab.campaign.analysis import too_busy
 from flushlab.campaign.facts import CampaignFacts, TuningFacts
 from flushlab.errors import StorageError
-from flushlab.experiment.objective import Objective
+from flushlab.experiment.protocol import Objective
 from flushlab.plan.plan import BEST
 from flushlab.record import CrashFacts, Ratio
 from flushlab.report.crash import said

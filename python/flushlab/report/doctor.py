@@ -9,8 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from flushlab.diagnosis.account import Account
 from flushlab.diagnosis.diagnose import Diagnosis
+from flushlab.diagnosis.doctor import Account
 from flushlab.diagnosis.finding import Change, Finding, Seen, Strength
 from flushlab.diagnosis.host import Host
 from flushlab.diagnosis.shares import Share, Step, times

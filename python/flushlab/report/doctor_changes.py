@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flushlab.diagnosis.circumstances import PLACES, service_of
-from flushlab.diagnosis.diagnose import Diagnosis
+from flushlab.diagnosis.diagnose import PLACES, Diagnosis, service_of
 from flushlab.diagnosis.finding import Change
 from flushlab.record import Value
 from flushlab.settings.catalog import SettingHere, load_catalog

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flushlab.diagnosis.findings.disk import rate
+from flushlab.diagnosis.findings.machine import rate
 from flushlab.diagnosis.host import Host, Place
-from flushlab.machine.disk_use import DiskUse
+from flushlab.machine.describe import DiskUse
 from flushlab.units import format_size
 
 _OF_INTEREST = ("barrier", "nobarrier", "data=", "ro", "sync", "discard", "nobh", "compress", "recordsize")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from flushlab.diagnosis.commits import WITH_READS
 from flushlab.diagnosis.diagnose import Diagnosis
+from flushlab.diagnosis.evidence import WITH_READS
 from flushlab.diagnosis.finding import Finding
 from flushlab.diagnosis.waits import wait_words
 from flushlab.report.doctor import began_words, cost, measured, percent, settings_text, window_words

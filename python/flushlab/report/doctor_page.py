@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flushlab.diagnosis.commits import WITH_READS
 from flushlab.diagnosis.diagnose import Diagnosis
+from flushlab.diagnosis.evidence import WITH_READS
 from flushlab.diagnosis.finding import Finding
 from flushlab.diagnosis.waits import wait_words
 from flushlab.report import doctor_plots

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flushlab.campaign.facts import CampaignFacts
-from flushlab.diagnosis.commits import commits_by_words
+from flushlab.diagnosis.evidence import commits_by_words
 from flushlab.record import ObservedLoad
 from flushlab.report.words import small
 from flushlab.units import format_latency, format_size

@@ -18,7 +18,7 @@ from flushlab.probe.reading import (
     sync_us,
     threads_words,
 )
-from flushlab.probe.scaling import (
+from flushlab.probe.servers import (
     OWN_FACTORS,
     PROCESSORS,
     STORY_GAIN,

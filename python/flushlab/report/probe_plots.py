@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from flushlab.probe.reading import duration
-from flushlab.probe.scaling import PROCESSORS, Curve
+from flushlab.probe.servers import PROCESSORS, Curve
 from flushlab.probe.sync_settings import BINLOG_STRATEGIES
 from flushlab.record import BinlogStrategy, Ceiling, DiskResult
 from flushlab.report.plots import COLOURS, above, axes_in, inline_svg, round_ticks, short

@@ -10,14 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from flushlab.campaign.facts import ArmFacts, CampaignFacts, ClaimFacts, PlanFacts, TuningFacts
-from flushlab.experiment.frontier import FrontierPoint
-from flushlab.experiment.objective import (
+from flushlab.experiment.protocol import (
     LATENCIES,
     Objective,
     latency_words,
     throughput_words,
     verdict_words,
 )
+from flushlab.experiment.tune_plan import FrontierPoint
 from flushlab.plan.plan import BASE, crossed
 from flushlab.record import Comparison, FactorEffect, Ratio
 from flushlab.report.machines import spread_words

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from flushlab.campaign import recommended
 from flushlab.campaign.facts import ANSWERS, ArmFacts, CampaignFacts, ClaimFacts
-from flushlab.experiment.frontier import FrontierPoint
+from flushlab.experiment.tune_plan import FrontierPoint
 from flushlab.plan.plan import BASE
 from flushlab.record import DataFacts, DiskEmulation, Ratio, TableRows, Trial, Value
 from flushlab.settings.durability import FLOOR

@@ -6,13 +6,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol, cast
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
+from flushlab.errors import ServerError
 from flushlab.record import Endpoint, Launch, ServerIdentity, Storage, Value, Warning
+from flushlab.settings.configuration import Configuration
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,3 +127,173 @@ class SingleServer:
     def losing_nodes(self) -> AbstractContextManager[None]:
         """Nothing: there is no other node."""
         return nullcontext()
+
+
+N = TypeVar("N", bound=Server)
+
+
+class NodeGroup(Generic[N]):
+    """Nodes that take a load as one server, or a server that is alone.
+
+    Args:
+        nodes: in their order; every node is of the same version.
+    """
+
+    def __init__(self, nodes: Sequence[N]) -> None:
+        assert nodes, "there is a server"
+        self.nodes = tuple(nodes)
+        self._may_lose = False
+
+    @property
+    def first(self) -> N:
+        """The node that the load goes to, unless it is spread."""
+        return self.nodes[0]
+
+    @property
+    def identity(self) -> ServerIdentity:
+        """Which server answered."""
+        return msgspec.structs.replace(self.first.identity, nodes=len(self.nodes))
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """How to reach the first node."""
+        return self.first.endpoint
+
+    @property
+    def storage(self) -> Storage:
+        """Where the data directories lie."""
+        return self.first.storage
+
+    @property
+    def launch(self) -> Launch:
+        """What no variable shows."""
+        return self.first.launch
+
+    @property
+    def speaker(self) -> N:
+        """The node that speaks for all: the first one; inside `losing_nodes`, the first that is left."""
+        if not self._may_lose:
+            return self.first
+        return next((node for node in self.nodes if self._is_left(node)), self.first)
+
+    @contextmanager
+    def losing_nodes(self) -> Iterator[None]:
+        """Inside, nodes may die: the first of those that are left speaks for all."""
+        self._may_lose = True
+        try:
+            yield
+        finally:
+            self._may_lose = False
+
+    def _is_left(self, node: N) -> bool:
+        return node.alive()
+
+
+_ANSWER_S = 5.0
+"""A node that has not answered by then is called frozen; on a busy machine a second is no reason."""
+
+
+def quorum_problem(server: Server, lost: Collection[int] = ()) -> str:
+    """Which nodes of a cluster are dead, frozen or without a quorum; empty if none is, or if it is alone.
+
+    Args:
+        server: the cluster.
+        lost: numbers of nodes, from 1, that may be dead as long as others are left.
+    """
+    if len(server.nodes) == 1:
+        return ""
+    nodes = dict(enumerate(server.nodes, 1))
+    asked = {number: node for number, node in nodes.items() if number not in lost} or nodes
+    for _ in range(2):  # those that are left may be about to notice
+        found = ((number, _of_node(node)) for number, node in asked.items())
+        words = ", ".join(f"node {number} {trouble}" for number, trouble in found if trouble)
+        if not words or "no quorum" in words:
+            break
+    return f"the cluster lost its quorum: {words}" if "no quorum" in words else words
+
+
+def not_in_step(
+    node: Server,
+    name: str,
+    *,
+    nodes: int | None = None,
+    queues_empty: bool = False,
+    answer_s: float | None = None,
+) -> str:
+    """What a node still waits for; empty if it is in step.
+
+    Args:
+        node: of a cluster.
+        name: its name.
+        nodes: expected size of the cluster; None: any.
+        queues_empty: whether it is to have applied what it received.
+        answer_s: longest wait for its answer; for ever if None.
+
+    Raises:
+        ServerError: it does not answer.
+    """
+    rows = node.query(
+        "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_local_state_comment',"
+        " 'wsrep_cluster_status', 'wsrep_cluster_size', 'wsrep_local_recv_queue')",
+        answer_s=answer_s,
+    )
+    facts = {str(key).lower(): str(value) for key, value in rows}
+    if facts["wsrep_cluster_status"] != "Primary":
+        return f"{name} has no quorum"
+    if nodes is not None and int(facts["wsrep_cluster_size"]) != nodes:
+        return f"{name} sees {facts['wsrep_cluster_size']} of {nodes} nodes"
+    if facts["wsrep_local_state_comment"] != "Synced":
+        return f"{name} is {facts['wsrep_local_state_comment']}"
+    if queues_empty and int(facts["wsrep_local_recv_queue"]):
+        return f"{name} has {facts['wsrep_local_recv_queue']} write sets to apply"
+    return ""
+
+
+def _of_node(node: Server) -> str:
+    if not node.alive():
+        return "died" if node.storage.visible else "does not answer"
+    try:
+        rows = node.query("SHOW GLOBAL STATUS LIKE 'wsrep\\_cluster\\_%'", answer_s=_ANSWER_S)
+    except ServerError:
+        return "does not answer"
+    facts = {str(name).lower(): str(value) for name, value in rows}
+    if facts.get("wsrep_cluster_status") == "Primary":
+        return ""
+    return "has no quorum"
+
+
+def differences(nodes: Mapping[str, Server], names: Iterable[str]) -> list[str]:
+    """The settings among `names` that are not the same on every node, with the nodes' names, in words."""
+    (first_name, first), *others = nodes.items()
+    wanted = first.read_back(names)
+    found = []
+    for node_name, node in others:
+        same, theirs = Configuration({}, node.identity).same, node.read_back(wanted)
+        found += [
+            f"{name} is {theirs.get(name)} on {node_name} and {value} on {first_name}"
+            for name, value in wanted.items()
+            if name not in theirs or not same(name, value, theirs[name])
+        ]
+    return found
+
+
+def replica_statement(identity: ServerIdentity) -> str:
+    """What shows a replica's state: MariaDB has a row for each of its sources."""
+    if identity.flavor == "mariadb":
+        return "SHOW ALL SLAVES STATUS"
+    return "SHOW REPLICA STATUS" if identity.version >= (8, 0, 22) else "SHOW SLAVE STATUS"
+
+
+def sources_of(server: Server) -> list[str]:
+    """The hosts that a replica has its data from.
+
+    Raises:
+        StatementFailed: the account may not see them; `rights` finds that out beforehand.
+    """
+    place = 3 if server.identity.flavor == "mariadb" else 1
+    return [str(row[place]) for row in server.query(replica_statement(server.identity))]
+
+
+def replicas_of(server: Server) -> int:
+    """How many replicas are connected to a server, as far as the account may see."""
+    return sum(str(row[4]).startswith("Binlog Dump") for row in server.query("SHOW PROCESSLIST"))

@@ -22,11 +22,10 @@ from flushlab.datadir import DataRoot, storage_of
 from flushlab.errors import BuildNotFound, StartFailed, UsageError
 from flushlab.machine import confinement, is_open_to_all, memory_bytes
 from flushlab.record import Launch, ServerIdentity, Storage, Value
-from flushlab.record.server import Flavor
+from flushlab.record.machine import Flavor
 from flushlab.server import DataDirectory, Sandbox
-from flushlab.server.remote.address import Address
-from flushlab.server.remote.members import CONNECT_S
-from flushlab.server.remote.server import RemoteServer
+from flushlab.server.remote.login import Address
+from flushlab.server.remote.server import CONNECT_S, RemoteServer
 from flushlab.server.sandbox.base_file import (
     examine,
     fit_here,
@@ -39,16 +38,14 @@ from flushlab.server.sandbox.base_file import (
     whole,
 )
 from flushlab.server.variables import all_variables, redo_enabled
-from flushlab.settings.admission import A_PATH, LeftOut, admit
-from flushlab.settings.check import Checked, in_reading_order
-from flushlab.settings.consequences import at_risk, below, too_large
+from flushlab.settings.admission import A_PATH, LeftOut, admit, barred, inside
+from flushlab.settings.check import CheckedFile, at_risk, below, in_reading_order, too_large
 from flushlab.settings.durability import described, guarantees, level, meets
-from flushlab.settings.durability.rules.locations import LOCATIONS
+from flushlab.settings.durability.files import LOCATIONS
 from flushlab.settings.fit import Fit
 from flushlab.settings.floor import Floor
-from flushlab.settings.gate import barred, inside
 from flushlab.settings.in_force import identity_of, in_force, read_dump
-from flushlab.settings.optionfile import Finding
+from flushlab.settings.optionfile import Remark
 from flushlab.units import parse_size
 
 DEFAULT = "mariadb"
@@ -114,8 +111,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     server: ServerIdentity
     assumed: bool = False
     asked: bool = False
-    checked: Checked
-    findings: tuple[Finding, ...]
+    checked: CheckedFile
+    findings: tuple[Remark, ...]
     floor: Floor
     wanted: Floor | None
     meets: bool | None
@@ -238,14 +235,14 @@ def _judge_options(file: Path, text: str, request: CheckRequest, progress: Progr
 
 
 def _judged(
-    checked: Checked,
+    checked: CheckedFile,
     identity: ServerIdentity,
     path: str,
     request: CheckRequest,
     *,
     running: tuple[Storage, Launch] = (_UNSEEN, _USUAL),
     memory_bytes: int | None = None,
-    further: Iterable[Finding] = (),
+    further: Iterable[Remark] = (),
     **rest: Any,
 ) -> Judged:
     """The answer, whatever the settings were read from; `rest` as in `Judged`.
@@ -264,7 +261,7 @@ def _judged(
         found += at_risk(checked, path, identity, storage)
     if not launch.redo_enabled:
         says = "the redo log is disabled: after a crash the server may not start again"
-        found.append(Finding("at-risk", "error", "", path, 0, says, "ALTER INSTANCE ENABLE INNODB REDO_LOG"))
+        found.append(Remark("at-risk", "error", "", path, 0, says, "ALTER INSTANCE ENABLE INNODB REDO_LOG"))
     kept = guarantees(checked.given, identity, storage, launch)
     return Judged(
         server=identity,
@@ -318,7 +315,7 @@ def server_of(name: str | None, basedir: Path | None) -> tuple[ServerIdentity, B
     return build.identity, build, False
 
 
-def _start(build: Build, checked: Checked, memory: str | None, progress: Progress) -> Started:
+def _start(build: Build, checked: CheckedFile, memory: str | None, progress: Progress) -> Started:
     """Starts the build on an empty data directory: as the file is, then without what stops it."""
     admitted, root = admit({**checked.others, **checked.settings}), DataRoot.open()
     fitted = fit_here(admitted.settings, build.identity, root, memory=memory)
@@ -351,7 +348,7 @@ def _start(build: Build, checked: Checked, memory: str | None, progress: Progres
     )
 
 
-def _as_written(checked: Checked, fitted: Fit, build: Build) -> tuple[str, ...]:
+def _as_written(checked: CheckedFile, fitted: Fit, build: Build) -> tuple[str, ...]:
     """The user's own lines as arguments: those of settings that go in as they are, then those that stop the
     start. Where a server reads a line otherwise than flushlab does, it says so."""
     scaled = {one.name for one in fitted.scaled}
@@ -391,7 +388,7 @@ def _told(log: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(lines))
 
 
-def _in_memory(checked: Checked) -> tuple[str, ...]:
+def _in_memory(checked: CheckedFile) -> tuple[str, ...]:
     """What the file puts into memory, as far as its folders are on this machine."""
     places = {name: Path(str(place)) for name in LOCATIONS if (place := checked.given.get(name))}
     seen = {name: place if place.is_dir() else place.parent for name, place in places.items()}
@@ -402,10 +399,10 @@ def _in_memory(checked: Checked) -> tuple[str, ...]:
     )
 
 
-def _ignored(file: Path) -> tuple[Finding, ...]:
+def _ignored(file: Path) -> tuple[Remark, ...]:
     """Files that anybody may write to, included ones among them, are not read by the servers."""
     return tuple(
-        Finding(
+        Remark(
             "ignored-file",
             "error",
             "",

@@ -20,9 +20,8 @@ from flushlab.server.sandbox.sandbox import Sandbox
 from flushlab.server.sandbox.spec import DataDirectory, Instance
 from flushlab.settings.admission import parse_settings
 from flushlab.settings.catalog import load_catalog
-from flushlab.spec.build import build
+from flushlab.spec.build import build, taking
 from flushlab.spec.commands import StartSpec
-from flushlab.spec.sugar import taking
 from flushlab.undo import undo_all
 
 SANDBOX, CLUSTER = "sandbox:", "cluster:"

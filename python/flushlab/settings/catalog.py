@@ -25,7 +25,7 @@ import msgspec
 from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
 from flushlab.near import nearest
 from flushlab.record import Value
-from flushlab.record.server import Flavor
+from flushlab.record.machine import Flavor
 from flushlab.settings.floor import Floor
 from flushlab.units import option_size, parse_size
 

@@ -15,27 +15,32 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from flushlab.errors import BelowFloor
 from flushlab.near import nearest
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.settings import reading
 from flushlab.settings.admission import A_PATH, UNKNOWN, is_admitted, kept_out
+from flushlab.settings.candidates import raise_to_floor
 from flushlab.settings.catalog import PROVIDER_OPTIONS, canonical
+from flushlab.settings.configuration import Configuration
 from flushlab.settings.contradictions import contradictions
-from flushlab.settings.durability import Guarantees, guarantees
-from flushlab.settings.judgement import Given, Judgement
+from flushlab.settings.durability import Guarantees, describe, guarantees, level, meets
+from flushlab.settings.fit import CONNECTIONS, SHARED, memory_use, number_of
+from flushlab.settings.floor import Floor
+from flushlab.settings.judgement import GivenOption, Judgement, OptionsHere
 from flushlab.settings.option_names import HelpText, load_option_names
 from flushlab.settings.optionfile import (
     INCLUDES_AT_MOST,
-    Finding,
-    Line,
     Loader,
+    OptionLine,
+    Remark,
     Severity,
     instance_of,
     lines,
+    parts_of,
     reads_whole_lines,
 )
-from flushlab.settings.options_here import OptionsHere
-from flushlab.settings.provider_options import parts_of
+from flushlab.units import format_size
 
 OF_A_SERVER = re.compile(r"(mysqld|server|mariadb|mariadbd|embedded)(-\d+\.\d+)?|client-server|galera")
 _A_GROUP = re.compile(
@@ -69,7 +74,7 @@ _OF_THE_PROCESS = {"max_connections", "open_files_limit", "table_open_cache", "t
 """What the server derives from limits of the process that asks, not of the one that will run."""
 
 
-class Checked(msgspec.Struct, frozen=True, kw_only=True):
+class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
     """An option file as one server takes it.
 
     Attributes:
@@ -85,7 +90,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Value]
     others: Mapping[str, str]
     lines: Mapping[str, tuple[str, int]]
-    findings: tuple[Finding, ...]
+    findings: tuple[Remark, ...]
     written: Mapping[str, str] = {}
     rejected: Mapping[str, str] = {}
     binlog_path: str = ""
@@ -114,7 +119,7 @@ def check(
     loader: Loader | None = None,
     known: HelpText | None = None,
     suffix: str = "",
-) -> Checked:
+) -> CheckedFile:
     """What an option file means to one server.
 
     Args:
@@ -123,11 +128,11 @@ def check(
         suffix: the --defaults-group-suffix that the server is started with.
     """
     server = OptionsHere(identity, known, suffix)
-    findings: list[Finding] = []
-    given: list[Given] = []
-    headings: dict[str, Line] = {}
-    instances: dict[str, Line] = {}
-    own: dict[tuple[str, int], Line] = {}
+    findings: list[Remark] = []
+    given: list[GivenOption] = []
+    headings: dict[str, OptionLine] = {}
+    instances: dict[str, OptionLine] = {}
+    own: dict[tuple[str, int], OptionLine] = {}
     for line in _gather(text, path, loader, findings, reads_whole_lines(identity)):
         if line.heading:
             headings[line.group] = line
@@ -148,7 +153,7 @@ def check(
             findings += _elsewhere(line, server)
     if suffix and not any(one in server.groups and one.endswith(suffix.lower()) for one in headings):
         says, hint = f"the file has no group that ends in {suffix}", _meant_instance(suffix, headings)
-        findings.append(Finding("instance", "warning", "", path, 0, says, hint))
+        findings.append(Remark("instance", "warning", "", path, 0, says, hint))
     findings += _instances(instances)
     findings += _duplicates(given)
     last = {one.name: one for one in given}
@@ -167,12 +172,10 @@ def check(
     for told in tuple(contradictions(settings, others, identity)):
         severity: Severity = "error" if told.fatal else "warning"
         place = places[told.name]
-        findings.append(
-            Finding("contradiction", severity, told.name, *place, told.why, told.hint, told.fatal)
-        )
+        findings.append(Remark("contradiction", severity, told.name, *place, told.why, told.hint, told.fatal))
         if told.becomes is not None:
             settings[told.name] = told.becomes
-    return Checked(
+    return CheckedFile(
         settings=settings,
         others=others,
         lines=places,
@@ -187,7 +190,7 @@ def check(
     )
 
 
-def in_reading_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def in_reading_order(findings: Iterable[Remark]) -> tuple[Remark, ...]:
     """Findings by file and line, files as they first appear."""
     kept = list(findings)
     order = {path: number for number, path in enumerate(dict.fromkeys(one.path for one in kept))}
@@ -228,7 +231,7 @@ def is_option_file(text: str) -> bool:
     return not found or any(line.include or canonical(line.name) in names for line in found)
 
 
-def arguments(checked: Checked) -> dict[str, str]:
+def arguments(checked: CheckedFile) -> dict[str, str]:
     """What to ask the build about, by name: texts that the catalog cannot judge, and no secret or path."""
     texts = {name: value for name, value in checked.settings.items() if name in _TEXTS}
     asked = {**checked.others, **texts}
@@ -241,13 +244,13 @@ def arguments(checked: Checked) -> dict[str, str]:
     }
 
 
-def refusal(checked: Checked, name: str, reason: str) -> Finding:
+def refusal(checked: CheckedFile, name: str, reason: str) -> Remark:
     """The build refuses the value that the file gives a setting."""
     says = f"is refused by the server: {reason}"
-    return Finding("refused", "error", name, *checked.lines[name], says, None, True)
+    return Remark("refused", "error", name, *checked.lines[name], says, None, True)
 
 
-def adjusted(checked: Checked, known: HelpText, complaints: str) -> tuple[Finding, ...]:
+def adjusted(checked: CheckedFile, known: HelpText, complaints: str) -> tuple[Remark, ...]:
     """What the build made of `arguments`: numbers that it adjusted."""
     told = {canonical(match[1]): match[3] for match in _ADJUSTED.finditer(complaints)}
     found = []
@@ -259,13 +262,13 @@ def adjusted(checked: Checked, known: HelpText, complaints: str) -> tuple[Findin
         if now.isdecimal() and int(now) != _number(text):
             kind = "out-of-range" if name in told else "rounded"
             says = f"is {text}; the server changes it to {now}"
-            found.append(Finding(kind, "warning", name, *checked.lines[name], says))
+            found.append(Remark(kind, "warning", name, *checked.lines[name], says))
     return tuple(found)
 
 
 def _gather(
-    text: str, path: str, loader: Loader | None, findings: list[Finding], whole: bool, depth: int = 0
-) -> Iterator[Line]:
+    text: str, path: str, loader: Loader | None, findings: list[Remark], whole: bool, depth: int = 0
+) -> Iterator[OptionLine]:
     """The lines of a file with those of what it includes in their places."""
     for line in lines(text, path, whole=whole):
         if line.include is None:
@@ -273,11 +276,11 @@ def _gather(
             continue
         target, directory = line.include.target, line.include.directory
         if loader is None:
-            findings.append(Finding("include", "note", "", *line.at, f"{target} was not read"))
+            findings.append(Remark("include", "note", "", *line.at, f"{target} was not read"))
             continue
         if depth >= INCLUDES_AT_MOST:
             says = f"includes are nested more than {INCLUDES_AT_MOST} deep: {target} is not read"
-            findings.append(Finding("include", "error", "", *line.at, says))
+            findings.append(Remark("include", "error", "", *line.at, says))
             continue
         try:
             included = list(loader(target, directory))
@@ -286,10 +289,10 @@ def _gather(
             ends = ": the server continues without it"
             ends = ": a server that lacks it too does not start" if directory else ends
             hint = "check the file where its server runs" if directory else None
-            findings.append(Finding("include", "warning", "", *line.at, f"{says}{ends}", hint))
+            findings.append(Remark("include", "warning", "", *line.at, f"{says}{ends}", hint))
             continue
         says = f"{target} was read on this machine{f': {_files(included)}' if directory else ''}"
-        told = Finding(
+        told = Remark(
             "include", "note", "", *line.at, says, "check a file for another machine on that machine"
         )
         findings += [] if told in findings else [told]  # a circle of includes reads it again
@@ -297,10 +300,10 @@ def _gather(
             says = (
                 f"{target} is searched beside this file, but by a server in the folder that it is started in"
             )
-            findings.append(Finding("include", "warning", "", *line.at, says, "write the whole path"))
+            findings.append(Remark("include", "warning", "", *line.at, says, "write the whole path"))
         for name, content in included:
             if found := unusable(content):
-                findings.append(Finding("include", "error", "", name, 0, found[0], found[1]))
+                findings.append(Remark("include", "error", "", name, 0, found[0], found[1]))
             else:
                 yield from _gather(content, name, loader, findings, whole, depth + 1)
 
@@ -311,27 +314,27 @@ def _files(included: Sequence[tuple[str, str]]) -> str:
     return ", ".join(names[:_NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "") or "no *.cnf in it"
 
 
-def _syntax(line: Line, server: OptionsHere) -> list[Finding]:
+def _syntax(line: OptionLine, server: OptionsHere) -> list[Remark]:
     if line.group not in server.groups and not (line.anywhere or line.passed_over):
         return []
     name = canonical(line.name)
     says = line.problem if name or line.problem.startswith("!") else f"the line {line.problem}"
-    return [Finding("syntax", "error", name, *line.at, says, line.hint, not line.passed_over)]
+    return [Remark("syntax", "error", name, *line.at, says, line.hint, not line.passed_over)]
 
 
-def _harmless(line: Line) -> str:
+def _harmless(line: OptionLine) -> str:
     """The argument that a line stands for; empty if its value may be a password or a path."""
     return line.argument if kept_out(canonical(line.name), line.text or "") in ("", UNKNOWN) else ""
 
 
-def _elsewhere(line: Line, server: OptionsHere) -> list[Finding]:
+def _elsewhere(line: OptionLine, server: OptionsHere) -> list[Remark]:
     """A server's setting in a group that no server reads."""
     name = canonical(line.name).removeprefix("loose_")
     bare = re.sub(r"^(skip|disable|enable)_", "", name)
     if OF_A_SERVER.fullmatch(line.group) or not (name in server.catalog or bare in server.catalog):
         return []
     says = f"is in [{line.group}], which the server does not read"
-    return [Finding("wrong-group", "error", name, *line.at, says, "put it under [mysqld]")]
+    return [Remark("wrong-group", "error", name, *line.at, says, "put it under [mysqld]")]
 
 
 def _meant_instance(suffix: str, groups: Iterable[str]) -> str:
@@ -343,13 +346,13 @@ def _meant_instance(suffix: str, groups: Iterable[str]) -> str:
     return f"the file has groups for {', '.join(suffixes)}" if suffixes else f"[mysqld{suffix}] is one"
 
 
-def _instances(first: Mapping[str, Line]) -> Iterator[Finding]:
+def _instances(first: Mapping[str, OptionLine]) -> Iterator[Remark]:
     """Groups of other instances than the one that is checked, each by its heading."""
     for group, line in first.items():
         suffix = instance_of(group)
         says = f"[{group}] is for a server with --defaults-group-suffix={suffix}; this check passes over it"
         hint = f"check the file as that instance, too: --defaults-group-suffix={suffix}"
-        yield Finding("instance", "note", "", *line.at, says, hint)
+        yield Remark("instance", "note", "", *line.at, says, hint)
 
 
 def _loads(name: str, libraries: str) -> bool:
@@ -361,9 +364,9 @@ def _loads(name: str, libraries: str) -> bool:
     )
 
 
-def _duplicates(given: Sequence[Given]) -> Iterator[Finding]:
+def _duplicates(given: Sequence[GivenOption]) -> Iterator[Remark]:
     """Each place that a later one overrules. Across files that is how options are overridden: a note."""
-    places: dict[str, list[Given]] = {}
+    places: dict[str, list[GivenOption]] = {}
     for one in given:
         places.setdefault(one.name, []).append(one)
     for name, all_of in places.items():
@@ -373,7 +376,7 @@ def _duplicates(given: Sequence[Given]) -> Iterator[Finding]:
         for one in all_of[:-1]:
             same_file = (one.line.path, one.line.group) == (wins.path, wins.group)
             says = f"is set again at {wins.path}:{wins.line}; the last one wins"
-            yield Finding("duplicate", "warning" if same_file else "note", name, *one.line.at, says)
+            yield Remark("duplicate", "warning" if same_file else "note", name, *one.line.at, says)
 
 
 def _pool(
@@ -381,7 +384,7 @@ def _pool(
     others: Mapping[str, str],
     places: Mapping[str, tuple[str, int]],
     server: OptionsHere,
-) -> Iterable[Finding]:
+) -> Iterable[Remark]:
     """MySQL's buffer pool, which grows to whole chunks when the server starts."""
     name = "innodb_buffer_pool_size"
     here, size = server.here(name), settings.get(name)
@@ -394,9 +397,91 @@ def _pool(
         return []
     settings[name] = becomes
     says = f"is {size} bytes; the server changes it to {becomes}, a whole number of chunks"
-    return [Finding("rounded", "warning", name, *places[name], says)]
+    return [Remark("rounded", "warning", name, *places[name], says)]
 
 
 def _number(text: str) -> int | None:
     match = re.fullmatch(r"(\d+)([KMG]?)", text.upper())
     return None if match is None else int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]]
+
+
+def below(
+    checked: CheckedFile, path: str, identity: ServerIdentity, storage: Storage, floor: Floor
+) -> tuple[Remark, ...]:
+    """What keeps the file below a floor, each with the line to change."""
+    try:
+        changes, reasons = raise_to_floor(
+            checked.given, floor, identity=identity, storage=storage, launch=Launch()
+        )
+    except BelowFloor as error:
+        return (Remark("below-floor", "error", "", path, 0, error.message, error.hint),)
+    given, keeps = Configuration(checked.given, identity), f"keeps the file below the floor {floor}"
+    found = []
+    for name, reason in zip(changes, reasons, strict=True):
+        says = keeps if name in checked.lines else f"is {given.value(name)} by default, which {keeps}"
+        place = checked.lines.get(name, (path, 0))
+        found.append(Remark("below-floor", "error", name, *place, says, reason))
+    return tuple(found)
+
+
+def at_risk(
+    checked: CheckedFile, path: str, identity: ServerIdentity, storage: Storage
+) -> tuple[Remark, ...]:
+    """What keeps the file below `strict`, with what each alone costs: a warning below `second`, else a note.
+
+    A setting is judged with the others at their safe values, so that no line tells of another's risk.
+    """
+    given = checked.given
+    try:
+        changes, _ = raise_to_floor(given, Floor.STRICT, identity=identity, storage=storage, launch=Launch())
+    except BelowFloor:
+        before = checked.guarantees(identity, storage)
+        lost = dict.fromkeys(part for one in _kept(before)[:4] for part in one.split("; "))
+        says = f"keeps only the floor {level(before)}: {'; '.join(lost)}"
+        return (Remark("at-risk", "warning", "", path, 0, says),)
+    found = []
+    for name, value in changes.items():
+        others = {other: safe for other, safe in changes.items() if other != name}
+        alone = guarantees({**given, **others}, identity, storage, Launch())
+        safe = guarantees({**given, **changes}, identity, storage, Launch())
+        now = Configuration(given, identity).value(name)
+        says = f"is {now}{'' if name in checked.lines else ' by default'}: {_cost(alone, safe)}"
+        severity: Severity = "note" if meets(alone, Floor.SECOND) else "warning"
+        place = checked.lines.get(name, (path, 0))
+        found.append(Remark("at-risk", severity, name, *place, says, f"{name} = {value} is safe"))
+    return tuple(found)
+
+
+def _cost(found: Guarantees, safe: Guarantees) -> str:
+    """The worst that the one keeps less than the other, and when."""
+    text = next(one for one, other in zip(_kept(found), _kept(safe), strict=True) if one != other)
+    if text != describe(found)["power_loss"]:
+        return text
+    killed = found.process_crash != safe.process_crash
+    return f"when {'mysqld, ' if killed else ''}the OS or the power fails, {text}"
+
+
+def _kept(found: Guarantees) -> tuple[str, ...]:
+    words = describe(found)
+    return tuple(words[key] for key in ("power_loss", "os_crash", "process_crash", "torn_page", "binlog"))
+
+
+def too_large(
+    checked: CheckedFile, path: str, identity: ServerIdentity, memory_bytes: int, *, named: bool = False
+) -> Iterator[Remark]:
+    """What the file may take of memory, where that is more than there is; `named`: the user said how much."""
+    use = memory_use(Configuration(checked.given, identity))
+    there_is = f"{'--host-memory is' if named else 'this machine has'} {format_size(memory_bytes)}"
+    hint = None if named else "if the file is for another machine, name its memory: --host-memory 64G"
+    if use.shared_bytes > memory_bytes:
+        name = max(SHARED, key=lambda one: number_of(Configuration(checked.given, identity), one))
+        says = f"makes the shared buffers {format_size(use.shared_bytes)}; {there_is}"
+        yield Remark("memory", "warning", name, *checked.lines.get(name, (path, 0)), says, hint)
+    elif use.worst_bytes > memory_bytes:
+        each, worst = format_size(use.connection_bytes), format_size(use.worst_bytes)
+        says = (
+            f"is {use.connections}: with buffers of {each} each and {format_size(use.shared_bytes)} for all,"
+            f" the server may take {worst}; {there_is}"
+        )
+        place = checked.lines.get(CONNECTIONS, (path, 0))
+        yield Remark("memory", "warning", CONNECTIONS, *place, says, hint)

@@ -47,7 +47,7 @@ class Contradiction(NamedTuple):
     becomes: Value | None = None
 
 
-class Given(Configuration):
+class GivenOptions(Configuration):
     """What an option file gives, with the server's defaults for the rest."""
 
     def __init__(
@@ -62,12 +62,12 @@ def contradictions(
     settings: Mapping[str, Value], others: Mapping[str, str], identity: ServerIdentity
 ) -> Iterator[Contradiction]:
     """All contradictions among the settings that a file gives."""
-    given = Given(settings, others, identity)
+    given = GivenOptions(settings, others, identity)
     for rule in RULES:
         yield from rule(given)
 
 
-def _io_capacity(given: Given) -> Iterator[Contradiction]:
+def _io_capacity(given: GivenOptions) -> Iterator[Contradiction]:
     if {"innodb_io_capacity", "innodb_io_capacity_max"} <= given.settings.keys():
         usual, most = given.number("innodb_io_capacity"), given.number("innodb_io_capacity_max")
         if usual > most:
@@ -75,14 +75,14 @@ def _io_capacity(given: Given) -> Iterator[Contradiction]:
             yield Contradiction("innodb_io_capacity", why, "raise innodb_io_capacity_max", becomes=most)
 
 
-def _dirty_pages(given: Given) -> Iterator[Contradiction]:
+def _dirty_pages(given: GivenOptions) -> Iterator[Contradiction]:
     low, high = "innodb_max_dirty_pages_pct_lwm", "innodb_max_dirty_pages_pct"
     if low in given.settings and given.number(low) > given.number(high):
         why = f"is {given.number(low):g}, above {high} = {given.number(high):g}: the server lowers it to that"
         yield Contradiction(low, why, becomes=given.number(high))
 
 
-def _flush_method(given: Given) -> Iterator[Contradiction]:
+def _flush_method(given: GivenOptions) -> Iterator[Contradiction]:
     booleans = [
         f"innodb_{file}_{how}" for file in ("data_file", "log_file") for how in ("buffering", "write_through")
     ]
@@ -92,7 +92,7 @@ def _flush_method(given: Given) -> Iterator[Contradiction]:
         yield Contradiction("innodb_flush_method", why, "keep only the four booleans")
 
 
-def _redo(given: Given) -> Iterator[Contradiction]:
+def _redo(given: GivenOptions) -> Iterator[Contradiction]:
     older = [name for name in ("innodb_log_file_size", "innodb_log_files_in_group") if name in given.settings]
     if "innodb_redo_log_capacity" in given.settings:
         for name in older:
@@ -100,7 +100,7 @@ def _redo(given: Given) -> Iterator[Contradiction]:
             yield Contradiction(name, why, "keep only innodb_redo_log_capacity")
 
 
-def _server_id(given: Given) -> Iterator[Contradiction]:
+def _server_id(given: GivenOptions) -> Iterator[Contradiction]:
     identity = given.identity
     if identity.flavor != "mysql" or identity.version >= (8, 0) or given.settings.get("log_bin") != "ON":
         return
@@ -109,7 +109,7 @@ def _server_id(given: Given) -> Iterator[Contradiction]:
         yield Contradiction("log_bin", why, "add server_id = 1", fatal=True)
 
 
-def _server_id_bits(given: Given) -> Iterator[Contradiction]:
+def _server_id_bits(given: GivenOptions) -> Iterator[Contradiction]:
     mysql, bits = given.identity.flavor == "mysql", given.others.get("server_id_bits", "")
     number = given.others.get("server_id", "1" if given.identity.version >= (8, 0) else "0")
     if mysql and bits.isdecimal() and number.isdecimal() and int(number) >> int(bits):
@@ -117,7 +117,7 @@ def _server_id_bits(given: Given) -> Iterator[Contradiction]:
         yield Contradiction("server_id_bits", why, "leave it out", fatal=True)
 
 
-def _gtid(given: Given) -> Iterator[Contradiction]:
+def _gtid(given: GivenOptions) -> Iterator[Contradiction]:
     if given.identity.flavor != "mysql" or given.identity.version >= (9, 0):
         return
     if given.settings.get("gtid_mode") == "ON":
@@ -127,7 +127,7 @@ def _gtid(given: Given) -> Iterator[Contradiction]:
             yield Contradiction("gtid_mode", why, "add enforce_gtid_consistency = ON", fatal=True)
 
 
-def _write_sets(given: Given) -> Iterator[Contradiction]:
+def _write_sets(given: GivenOptions) -> Iterator[Contradiction]:
     name, extraction = "binlog_transaction_dependency_tracking", "transaction_write_set_extraction"
     default = "OFF" if given.identity.version < (8, 0, 2) else "XXHASH64"
     without = given.others.get(extraction, default).upper() in ("OFF", "0")
@@ -136,7 +136,7 @@ def _write_sets(given: Given) -> Iterator[Contradiction]:
         yield Contradiction(name, why, f"add {extraction} = XXHASH64", fatal=True)
 
 
-def _old_accounts(given: Given) -> Iterator[Contradiction]:
+def _old_accounts(given: GivenOptions) -> Iterator[Contradiction]:
     """MySQL 5.7.22 ends with `Unsupported value 0 for secure-auth` and `Invalid old_passwords mode: 1`."""
     if given.identity.flavor != "mysql" or given.identity.version[:2] != (5, 7):
         return
@@ -146,7 +146,7 @@ def _old_accounts(given: Given) -> Iterator[Contradiction]:
             yield Contradiction(name, why, "remove the line", fatal=True)
 
 
-def _statements(given: Given) -> Iterator[Contradiction]:
+def _statements(given: GivenOptions) -> Iterator[Contradiction]:
     if given.settings.get("binlog_format") != "STATEMENT" or given.value("log_bin") != "ON":
         return
     level = given.value("transaction_isolation")
@@ -158,7 +158,7 @@ def _statements(given: Given) -> Iterator[Contradiction]:
         yield Contradiction("binlog_format", why, "use ROW, or innodb_autoinc_lock_mode = 1")
 
 
-def _without_binlog(given: Given) -> Iterator[Contradiction]:
+def _without_binlog(given: GivenOptions) -> Iterator[Contradiction]:
     """MySQL warns: "You need to use --log-bin to make --binlog-format work." (`mysqld.cc`). Galera needs the
     format without a log."""
     if given.identity.flavor != "mysql" or given.value("log_bin") != "OFF":
@@ -168,7 +168,7 @@ def _without_binlog(given: Given) -> Iterator[Contradiction]:
             yield Contradiction(name, "has no effect without a binary log", "set log_bin, or remove the line")
 
 
-def _group_commit(given: Given) -> Iterator[Contradiction]:
+def _group_commit(given: GivenOptions) -> Iterator[Contradiction]:
     pairs = (
         ("binlog_group_commit_sync_no_delay_count", "binlog_group_commit_sync_delay"),
         ("binlog_commit_wait_count", "binlog_commit_wait_usec"),
@@ -178,7 +178,7 @@ def _group_commit(given: Given) -> Iterator[Contradiction]:
             yield Contradiction(count, f"has no effect while {wait} is 0")
 
 
-def _instances(given: Given) -> Iterator[Contradiction]:
+def _instances(given: GivenOptions) -> Iterator[Contradiction]:
     if given.identity.flavor != "mysql":
         return
     pool, count = given.number("innodb_buffer_pool_size"), given.number("innodb_buffer_pool_instances")
@@ -187,7 +187,7 @@ def _instances(given: Given) -> Iterator[Contradiction]:
         yield Contradiction("innodb_buffer_pool_instances", why, becomes=1)
 
 
-def _undo_tablespaces(given: Given) -> Iterator[Contradiction]:
+def _undo_tablespaces(given: GivenOptions) -> Iterator[Contradiction]:
     """https://dev.mysql.com/doc/refman/8.0/en/innodb-parameters.html#sysvar_innodb_undo_tablespaces"""
     name, identity = "innodb_undo_tablespaces", given.identity
     if identity.flavor == "mysql" and identity.version >= (8, 0, 14) and given.settings.get(name, 2) != 2:
@@ -195,7 +195,7 @@ def _undo_tablespaces(given: Given) -> Iterator[Contradiction]:
         yield Contradiction(name, why, "remove it; CREATE UNDO TABLESPACE adds one", becomes=2)
 
 
-def _collation(given: Given) -> Iterator[Contradiction]:
+def _collation(given: GivenOptions) -> Iterator[Contradiction]:
     """Families of collations that came late: MySQL 8.0.1 and MDEV-20912; MDEV-27009."""
     mysql, version = given.identity.flavor == "mysql", given.identity.version
     collation = given.others.get("collation_server", "").lower()
@@ -212,7 +212,7 @@ def _collation(given: Given) -> Iterator[Contradiction]:
         yield Contradiction("collation_server", why, fatal=True)
 
 
-def _utf8(given: Given) -> Iterator[Contradiction]:
+def _utf8(given: GivenOptions) -> Iterator[Contradiction]:
     """MySQL 9.7 refuses the name utf8 in options: "Character set 'utf8' rejected as command line option"."""
     if given.identity.flavor != "mysql" or given.identity.version < (9, 7):
         return
@@ -226,7 +226,7 @@ def _utf8(given: Given) -> Iterator[Contradiction]:
             )
 
 
-def _engine(given: Given) -> Iterator[Contradiction]:
+def _engine(given: GivenOptions) -> Iterator[Contradiction]:
     """Servers end with `Unknown/unsupported storage engine` (`mysqld.cc`, init_default_storage_engine)."""
     own = _ENGINES | _ONLY[given.identity.flavor]
     for name in ("default_storage_engine", "default_tmp_storage_engine"):
@@ -243,7 +243,7 @@ def _engine(given: Given) -> Iterator[Contradiction]:
         yield Contradiction("innodb", why, "remove the line", fatal=True)
 
 
-RULES: tuple[Callable[[Given], Iterator[Contradiction]], ...] = (
+RULES: tuple[Callable[[GivenOptions], Iterator[Contradiction]], ...] = (
     _io_capacity,
     _dirty_pages,
     _flush_method,

@@ -15,14 +15,12 @@ import msgspec
 
 from flushlab.errors import ValueOutOfRange
 from flushlab.record import ServerIdentity, Value
-from flushlab.record.server import Flavor
+from flushlab.record.machine import Flavor
 from flushlab.settings.catalog import PROVIDER_OPTIONS, canonical, load_catalog, version_of
-from flushlab.settings.check import Checked, in_reading_order
+from flushlab.settings.check import CheckedFile, in_reading_order
 from flushlab.settings.configuration import Configuration, typed
-from flushlab.settings.option_names import load_option_names
-from flushlab.settings.optionfile import Finding, lines
-from flushlab.settings.plugins import AURORA
-from flushlab.settings.provider_options import read_options
+from flushlab.settings.option_names import AURORA, load_option_names
+from flushlab.settings.optionfile import Remark, lines, read_options
 
 _ROWS = tuple(
     re.compile(row)
@@ -47,7 +45,7 @@ _SO_MANY = 4
 """Of them make a list of options one of variables."""
 
 
-class Dump(msgspec.Struct, frozen=True, kw_only=True):
+class VariableDump(msgspec.Struct, frozen=True, kw_only=True):
     """Variables as a file has them.
 
     Attributes:
@@ -58,7 +56,7 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True):
     lines: Mapping[str, int]
 
 
-def read_dump(text: str) -> Dump | None:
+def read_dump(text: str) -> VariableDump | None:
     """The variables of a text that is no option file; None if it is none of these.
 
     Takes the output of SHOW VARIABLES, with tabs, in boxes, as CSV, vertical or as options, and the
@@ -70,7 +68,7 @@ def read_dump(text: str) -> Dump | None:
     found = found or _rows(text) or _vertical(text) or _options(text)
     if not found or not {name for name, _, _ in found} & load_option_names().names():
         return None
-    return Dump(
+    return VariableDump(
         variables={name: value for name, value, _ in found}, lines={name: line for name, _, line in found}
     )
 
@@ -175,18 +173,18 @@ def in_force(
     *,
     path: str,
     lines: Mapping[str, int] | None = None,
-) -> Checked:
+) -> CheckedFile:
     """What a server's variables are as settings.
 
     Args:
         path: source: a file, or the server's address.
         lines: line number of each variable in the file.
     """
-    catalog, given, findings = load_catalog(), dict(variables), list[Finding]()
+    catalog, given, findings = load_catalog(), dict(variables), list[Remark]()
     places = {name: (path, (lines or {}).get(name, 0)) for name in variables}
 
     def note(name: str, kind: str, text: str) -> None:
-        findings.append(Finding(kind, "note", name, *places[name], text))
+        findings.append(Remark(kind, "note", name, *places[name], text))
 
     for name, text in variables.items():
         if _FORMULA.fullmatch(text):
@@ -203,8 +201,8 @@ def in_force(
             note(name, "unknown-value", says)
     if any(name.startswith("aurora_") for name in variables):
         says = f"{AURORA} keeps redo and pages on storage of its own: the guarantees are those of MySQL's"
-        findings.append(Finding("product", "note", "", path, 0, says))
-    return Checked(
+        findings.append(Remark("product", "note", "", path, 0, says))
+    return CheckedFile(
         settings=settings,
         others={name: text for name, text in given.items() if name not in catalog},
         lines=places,

@@ -8,15 +8,156 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from flushlab.record import Value
+from flushlab.record import ServerIdentity, Value
 from flushlab.settings import reading
-from flushlab.settings.admission import PLUGIN
-from flushlab.settings.catalog import canonical
-from flushlab.settings.gate import PREFIX
-from flushlab.settings.optionfile import Finding, Line, Severity
-from flushlab.settings.options_here import OptionsHere
-from flushlab.settings.plugins import product_of
-from flushlab.settings.reading import Reading
+from flushlab.settings.admission import PLUGIN, PREFIX
+from flushlab.settings.catalog import Catalog, SettingHere, canonical, load_catalog, version_of
+from flushlab.settings.option_names import (
+    HelpText,
+    OptionNames,
+    OptionShape,
+    Way,
+    load_option_names,
+    load_option_shapes,
+    plugin_ended,
+    plugin_named,
+    plugin_where,
+    product_of,
+)
+from flushlab.settings.optionfile import OptionLine, Remark, Severity, groups_of
+from flushlab.settings.reading import ReadValue
+
+_EARLY = ("max_connections", "getopt_prefix_matching")
+
+
+class OptionsHere:
+    """The known facts about the server: its groups, its options, its catalog.
+
+    Args:
+        known: the options that its build reports, if it was asked.
+        suffix: the --defaults-group-suffix.
+    """
+
+    def __init__(self, identity: ServerIdentity, known: HelpText | None, suffix: str = "") -> None:
+        self.identity = identity
+        self.catalog: Catalog = load_catalog()
+        self.names: OptionNames = load_option_names()
+        self.groups = groups_of(identity, suffix)
+        self._told = known.names if known else None
+        self.key = (identity.flavor, identity.version)
+
+    def here(self, name: str) -> SettingHere | None:
+        """The catalog's setting of exactly this name (aliases are names of variables, not of options)."""
+        if name not in self.catalog or self.catalog.setting(name).name != name:
+            return None
+        return self.catalog.here(name, *self.key)
+
+    def shape(self, name: str) -> OptionShape | None:
+        """Which values an option outside the catalog takes; None if that is not known."""
+        listed = load_option_shapes().here(name, *self.key)
+        return listed or (OptionShape(kind="plugin", optional=True) if self.plugin(name) else None)
+
+    def plugin(self, name: str) -> Way | None:
+        """How this server has the plugin that an option of this name loads; None if it is no plugin's."""
+        return None if self.takes(name) else plugin_named(name, *self.key)
+
+    def plugin_elsewhere(self, name: str) -> str:
+        """The versions that have the plugin of this option, which this server lacks."""
+        return "" if self.takes(name) or self.plugin(name) else plugin_where(name)
+
+    def takes(self, name: str) -> bool | None:
+        """Whether the server takes the option; None if that is not known."""
+        if self._told is not None:
+            return name in self._told
+        if self.names.removed(name, *self.key):
+            return False
+        listed = self.names.knows(name, *self.key)
+        if name in self.catalog and self.catalog.setting(name).name == name:
+            return self.here(name) is not None and listed is not False
+        return listed
+
+    def ignores(self, name: str) -> bool:
+        """Whether the server takes the option and does nothing with it."""
+        return not self.takes(name) and self.names.ignores(name, *self.key)
+
+    def unheard_of(self, name: str) -> bool:
+        """Whether the server is newer than all that is listed, and no listed one takes the option."""
+        return self.takes(name) is None and name not in self.names.names() and not PLUGIN.match(name)
+
+    @property
+    def told_as(self) -> str:
+        """`mysql 8.0.15`."""
+        return f"{self.identity.flavor} {'.'.join(map(str, self.identity.version))}"
+
+    def ended(self, name: str) -> str:
+        """The version in which this flavor dropped the option, `8.0.3`; empty if it did not."""
+        end = self.names.removed(name, *self.key) or (
+            None if self.takes(name) or self.abbreviated(name) else plugin_ended(name, *self.key)
+        )
+        if end is not None:
+            return ".".join(map(str, end))
+        if name not in self.catalog or self.catalog.setting(name).name != name:
+            return ""
+        ends = [
+            one.until
+            for one in self.catalog.setting(name).version
+            if one.flavor == self.identity.flavor and one.until
+        ]
+        gone = [end for end in ends if version_of(end) <= self.identity.version]
+        return max(gone, key=version_of, default="") if self.here(name) is None else ""
+
+    def next_end(self, name: str) -> str:
+        """The later version in which this flavor dropped the option; empty if none is known to."""
+        ends = [one.ends.get(self.identity.flavor) for one in (self.names.removals.get(name),) if one]
+        if name in self.catalog:
+            own = (one for one in self.catalog.setting(name).version if one.flavor == self.identity.flavor)
+            ends.append(max((version_of(one.until or "99") for one in own), default=None))
+        later = [end for end in ends if end is not None and self.identity.version < end < (99,)]
+        return ".".join(map(str, min(later, default=())))
+
+    def successors(self, name: str) -> tuple[str, ...]:
+        """Options of this server that do the work of one that it lacks."""
+        found = self.names.successors(name, *self.key)
+        return found or (self.catalog.successor(name, *self.key) if name in self.catalog else ())
+
+    def had(self, name: str) -> bool:
+        """Whether any known release of this flavor has the option."""
+        flavor = self.identity.flavor
+        listed = any(one.flavor == flavor and name in self.names.of(one) for one in self.names.releases)
+        known = self.catalog.setting(name).version if name in self.catalog else ()
+        return listed or any(one.flavor == flavor for one in known)
+
+    def had_before(self, name: str) -> bool:
+        """Whether an earlier listed release of this flavor takes the option."""
+        flavor, version = self.key
+        return any(
+            one.flavor == flavor and one.version < version and name in self.names.of(one)
+            for one in self.names.releases
+        )
+
+    def near(self, name: str) -> str | None:
+        """The option that a misspelled name may mean, or the only one that begins so."""
+        if near := self.names.near(name, *self.key):
+            return near
+        found = self.names.starting_with(name, *self.key)
+        return found[0] if len(found) == 1 and found[0] != name else None
+
+    def abbreviated(self, name: str) -> tuple[str, ...]:
+        """The options that MariaDB takes the beginning of a name for; with several it ends. MySQL takes none.
+
+        It looks for a few before all others; of those only `_EARLY` share their beginnings (10.11.19 and
+        11.8.9 start with `m=1` and `g=1`). Plugins come last, each alone (`my_getopt.c`, `sql_plugin.cc`).
+        """
+        if self.identity.flavor != "mariadb" or not name or self.takes(name):
+            return ()
+        found = self.names.starting_with(name, *self.key)
+        if early := [one for one in _EARLY if one in found]:
+            return (early[0],)
+        loading = [one for one in found if (shape := self.shape(one)) and shape.kind == "plugin"]
+        innodb = [one for one in found if one.startswith("innodb_") and one not in loading]
+        own = [one for one in found if one not in (*loading, *innodb)]
+        return tuple(own or innodb or loading[:1])
+
 
 _NUMBERS = ("integer", "size", "float", "unsigned", "signed", "real")
 _ENDS_WITH_0 = (
@@ -29,11 +170,11 @@ _FLAGS = {"optimizer_trace"}
 _STOPS, _GOES_ON = "the server does not start", "the server continues without it"
 
 
-class Given(NamedTuple):
+class GivenOption(NamedTuple):
     """One option in a group that the server reads: its name resolved, its value read."""
 
     name: str
-    line: Line
+    line: OptionLine
     value: Value | None = None
     text: str | None = None
 
@@ -50,12 +191,12 @@ class Judgement:
         findings: what is wrong with the line, or worth knowing.
     """
 
-    def __init__(self, line: Line, server: OptionsHere) -> None:
+    def __init__(self, line: OptionLine, server: OptionsHere) -> None:
         self._line, self._server = line, server
         self._is_mysql = server.identity.flavor == "mysql"
         spelled = canonical(line.name)
         self._loose, self._name = spelled.startswith("loose_"), spelled.removeprefix("loose_")
-        self.findings: list[Finding] = []
+        self.findings: list[Remark] = []
         self.given = self._judge()
         if self.given is not None:
             self._foretell_end(self.given)
@@ -63,9 +204,9 @@ class Judgement:
     def _say(
         self, kind: str, severity: Severity, text: str, hint: str | None = None, fatal: bool = False
     ) -> None:
-        self.findings.append(Finding(kind, severity, self._name, *self._line.at, text, hint, fatal))
+        self.findings.append(Remark(kind, severity, self._name, *self._line.at, text, hint, fatal))
 
-    def _judge(self) -> Given | None:
+    def _judge(self) -> GivenOption | None:
         line, server = self._line, self._server
         if self._is_mysql and line.name != (lower := line.name.lower()):
             says = f"contains capital letters, but MySQL's option names are lowercase: {_STOPS}"
@@ -100,16 +241,16 @@ class Judgement:
             read = reading.read_shape(name, shape, text, *server.key)
             given = str(read.value) if shape.kind in ("boolean", "enumeration") and read.value else given
         else:
-            return Given(name, line, text=given)
+            return GivenOption(name, line, text=given)
         later = as_text or (shape is not None and shape.kind == "bare")
         if self._loose and read.fatal and not self._is_mysql and text is not None and not later:
             return self._pass_over(read)
         self._misread(read)
         if here is None:
-            return Given(name, line, text=given)
-        return Given(name, line, value=read.value)
+            return GivenOption(name, line, text=given)
+        return GivenOption(name, line, value=read.value)
 
-    def _foretell_end(self, given: Given) -> None:
+    def _foretell_end(self, given: GivenOption) -> None:
         """The server takes the option and warns that a later version will not."""
         server, value = self._server, given.text if given.value is None else str(given.value)
         found = server.names.deprecated(given.name, *server.key, value)
@@ -138,7 +279,7 @@ class Judgement:
         if limits is False:
             self._say("prefix", "error", f"has no maximum: {ends}", hint, fatal)
             return
-        read = Reading(value=self._line.text)
+        read = ReadValue(value=self._line.text)
         if here is not None:
             read = reading.read(here, self._line.text)
         elif shape is not None:
@@ -149,7 +290,7 @@ class Judgement:
         caveat = "; a server that knows no such limit does not start" if limits is None else ""
         self._say("prefix", "warning", f"limits {name} for sessions{caveat}", hint)
 
-    def _pass_over(self, read: Reading) -> Given | None:
+    def _pass_over(self, read: ReadValue) -> GivenOption | None:
         """MariaDB starts in spite of a wrong value if `loose_` is in front of the name: numbers become 0,
         sets empty."""
         name, here, shape = self._name, self._server.here(self._name), self._server.shape(self._name)
@@ -163,10 +304,10 @@ class Judgement:
             return None
         text = becomes.strip("'")
         if here is None:
-            return Given(name, self._line, text=text)
-        return Given(name, self._line, value=reading.read(here, text).value)
+            return GivenOption(name, self._line, text=text)
+        return GivenOption(name, self._line, value=reading.read(here, text).value)
 
-    def _misread(self, read: Reading) -> None:
+    def _misread(self, read: ReadValue) -> None:
         """What is wrong with a value; of a quote that is not closed, that."""
         quote, ends = (self._line.text or "")[:1], f": {_STOPS}" * read.fatal
         if quote in ("'", '"'):

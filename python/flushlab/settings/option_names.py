@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple, cast, get_args
 import msgspec
 
 from flushlab.record import Value
-from flushlab.record.server import Flavor
+from flushlab.record.machine import Flavor
 from flushlab.settings.catalog import canonical, load_catalog, packaged, version_of
 
 _TAKEN, _LIMITED, _IGNORED = "+", "^", "o"
@@ -340,7 +340,7 @@ Kind = Literal[
 """
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
+class OptionShape(msgspec.Struct, frozen=True, kw_only=True):
     """Which values an option takes.
 
     Attributes:
@@ -354,7 +354,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     values: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, text: str) -> Shape:
+    def parse(cls, text: str) -> OptionShape:
         """A shape as `str` spells it: `enumeration?:OFF,ON`."""
         kind, _, values = text.partition(":")
         bare = kind.removesuffix("?")
@@ -369,10 +369,10 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 class OptionShapes:
     """Which values the options of listed releases take."""
 
-    def __init__(self, shapes: Mapping[Release, Mapping[str, Shape]]) -> None:
+    def __init__(self, shapes: Mapping[Release, Mapping[str, OptionShape]]) -> None:
         self.shapes = shapes
 
-    def here(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> Shape | None:
+    def here(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> OptionShape | None:
         """The shape on that server; None if it is not known, or the listed releases around it differ."""
         own = sorted(one for one, shapes in self.shapes.items() if one.flavor == flavor and name in shapes)
         before = [one for one in own if one.version <= version][-1:]
@@ -388,11 +388,11 @@ class OptionShapes:
 def load_option_shapes() -> OptionShapes:
     """The packaged list; read once."""
     (_, *listed), *rows = map(str.split, packaged("option_shapes.txt"))
-    shapes: dict[Release, dict[str, Shape]] = {Release.parse(word): {} for word in listed}
+    shapes: dict[Release, dict[str, OptionShape]] = {Release.parse(word): {} for word in listed}
     for words in rows:
         for mark, release in zip(words[1], shapes, strict=True):
             if mark == "+":
-                shapes[release][words[0]] = Shape.parse(words[2])
+                shapes[release][words[0]] = OptionShape.parse(words[2])
     return OptionShapes(shapes)
 
 
@@ -434,3 +434,98 @@ def _kinds(name: str) -> set[str]:
         types = {entry.type, *(one.type for one in entry.version)} - {None}
         return {"switch"} if entry.switch else {str(one) for one in types}
     return {of[name].kind for of in load_option_shapes().shapes.values() if name in of}
+
+
+Way = Literal["built-in", "loadable"]
+
+
+class _Place(NamedTuple):
+    """Where a plugin is: from one version on, before another one."""
+
+    way: Way
+    flavor: Flavor
+    since: tuple[int, ...]
+    until: tuple[int, ...] | None
+
+    def __str__(self) -> str:
+        since = f" since {'.'.join(map(str, self.since))}" if self.since else ""
+        return self.flavor + since + (f" before {'.'.join(map(str, self.until))}" if self.until else "")
+
+    def holds(self, flavor: Flavor, version: tuple[int, ...]) -> bool:
+        return (
+            flavor == self.flavor and self.since <= version and (self.until is None or version < self.until)
+        )
+
+
+def plugin_named(option: str, flavor: Flavor, version: tuple[int, ...]) -> Way | None:
+    """How this server has the plugin that the option loads; None if the option is no plugin's there.
+
+    Every such option is taken with `plugin_` in front, too.
+    """
+    return next((one.way for one in _places(option) if one.holds(flavor, version)), None)
+
+
+def plugin_ended(option: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The version in which that flavor dropped the plugin; None if it has it still, or never had it."""
+    if plugin_named(option, flavor, version):
+        return None
+    ends = [one.until for one in _places(option) if one.flavor == flavor and one.until]
+    return max((end for end in ends if end <= version), default=None)
+
+
+def plugin_where(option: str) -> str:
+    """The versions that have the plugin: `mysql since 8.4 before 9.0`; empty if the option is no plugin's."""
+    return ", ".join(map(str, _places(option)))
+
+
+def _places(option: str) -> tuple[_Place, ...]:
+    return _plugins().get(option) or _plugins().get(option.removeprefix("plugin_"), ())
+
+
+@functools.cache
+def _plugins() -> dict[str, tuple[_Place, ...]]:
+    lists = map(str.split, packaged("plugins.txt"))
+    return {name: tuple(map(_place, places)) for name, *places in lists}
+
+
+def _place(word: str) -> _Place:
+    """`built-in:mysql@8.4..9.0`; a flavor alone stands for all of its versions."""
+    way, _, where = word.partition(":")
+    flavor, _, versions = where.partition("@")
+    since, _, until = versions.partition("..")
+    end = version_of(until) if until else None
+    return _Place(cast(Way, way), cast(Flavor, flavor), version_of(since) if since else (), end)
+
+
+XTRADB_CLUSTER, PERCONA, AURORA = "Percona XtraDB Cluster", "Percona Server", "Amazon Aurora"
+
+_PRODUCTS = (
+    (XTRADB_CLUSTER, r"wsrep_\w+|pxc_\w+"),
+    (
+        PERCONA,
+        r"binlog_space_limit|csv_mode|encrypt_tmp_files|ft_query_extra_word_chars|"
+        r"enforce_storage_engine|expand_fast_index_creation|extra_(max_connections|port)|have_backup_locks|"
+        r"have_backup_safe_binlog_info|have_snapshot_cloning|innodb_(cleaner_lsn_age_factor|"
+        r"compressed_columns_(threshold|zip_level)|corrupt_table_action|empty_free_list_algorithm|"
+        r"encrypt_(online_alter_logs|tables)|kill_idle_transaction|max_bitmap_file_size|max_changed_pages|"
+        r"parallel_(dblwr_encrypt|doublewrite_path)|print_lock_wait_timeout_info|show_locks_held|"
+        r"background_scrub_data_(un)?compressed|default_encryption_key_id|sys_tablespace_encrypt|temp_tablespace_encrypt|track_changed_pages|"
+        r"use_global_flush_log_at_trx_commit)|kill_idle_transaction|"
+        r"log_slow_(filter|rate_limit|rate_type|sp_statements|verbosity)|log_warnings_suppress|"
+        r"max_(binlog_files|slowlog_files|slowlog_size)|proxy_protocol_networks|"
+        r"slow_query_log_(always_write_time|use_global_control)|thread_statistics|userstat|"
+        r"utility_user(_password|_privileges|_schema_access)?",
+    ),
+    (AURORA, r"aurora_\w+|aws_default_\w+_role|innodb_aurora_\w+"),
+    ("Amazon RDS", r"rds_\w+"),
+    (
+        "Azure Database for MySQL",
+        r"azure_\w+|audit_log_(enabled|events|include_users|exclude_users)|error_server_log_file",
+    ),
+    ("Google Cloud SQL", r"cloudsql_\w+"),
+)
+
+
+def product_of(name: str) -> str:
+    """The product whose option that is; empty if it is of none that is known here."""
+    return next((product for product, names in _PRODUCTS if re.fullmatch(names, name)), "")

@@ -9,13 +9,61 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Literal, NamedTuple
 
 import msgspec
 
+from flushlab.errors import ValueOutOfRange
 from flushlab.record import ServerIdentity, Value
-from flushlab.settings.catalog import Catalog, canonical
-from flushlab.settings.provider_options import option_file_line, without_parts
+from flushlab.record.machine import Flavor
+from flushlab.settings.catalog import PROVIDER_OPTIONS, Catalog, canonical, load_catalog
+
+
+def read_options(text: str) -> dict[str, str]:
+    """The options in the variable's text: `gcache.size = 128M; gcs.fc_limit = 16; …`."""
+    pairs = (one.partition("=") for one in text.split(";"))
+    return {name.strip(): value.strip() for name, equals, value in pairs if equals}
+
+
+def spell_options(options: Mapping[str, str]) -> str:
+    """The variable's text for these options."""
+    return ";".join(f"{name}={value}" for name, value in options.items())
+
+
+def without_parts(
+    settings: Mapping[str, Value], flavor: Flavor, version: tuple[int, ...]
+) -> tuple[dict[str, Value], dict[str, str]]:
+    """The settings that are variables of their own, and the provider's options under Galera's names.
+
+    Raises:
+        ValueOutOfRange: an option has a value that it does not take.
+    """
+    catalog, whole, options = load_catalog(), dict[str, Value](), dict[str, str]()
+    for name, value in settings.items():
+        here = catalog.here(name, flavor, version) if name in catalog else None
+        if here is not None and here.part:
+            options[here.part] = here.render(value)
+        else:
+            whole[name] = value
+    return whole, options
+
+
+def parts_of(text: str, flavor: Flavor, version: tuple[int, ...]) -> dict[str, Value]:
+    """The options of a text that the catalog knows, as it has them; what cannot be read stays out."""
+    catalog, told, found = load_catalog(), read_options(text), dict[str, Value]()
+    for name in catalog.names(flavor, version):
+        here = catalog.require(name, flavor, version)
+        if here.part in told:
+            with suppress(ValueOutOfRange):
+                found[name] = here.parse(told[here.part])
+    return found
+
+
+def option_file_line(options: Mapping[str, str]) -> str:
+    """The one line that sets all of these."""
+    return f'{PROVIDER_OPTIONS} = "{spell_options(options)}"'
+
 
 Loader = Callable[[str, bool], Iterable[tuple[str, str]]]
 """(path, is a directory) -> (path, text) of each file, in reading order."""
@@ -47,7 +95,7 @@ class Include(msgspec.Struct, frozen=True, kw_only=True):
     directory: bool
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class OptionLine(msgspec.Struct, frozen=True, kw_only=True):
     """One line that says something: a group's heading, an option as it is written, an include, or what the
     server cannot read.
 
@@ -143,19 +191,19 @@ def reads_whole_lines(identity: ServerIdentity) -> bool:
     return identity.flavor == "mysql" and identity.version >= _WHOLE_LINES_SINCE
 
 
-def lines(text: str, path: str, *, whole: bool = False) -> Iterator[Line]:
+def lines(text: str, path: str, *, whole: bool = False) -> Iterator[OptionLine]:
     """The lines of one file, whatever their group, without comments and empty ones; never raises."""
     group: str | None = None
     if text.startswith(_MARK):
         says, hint = "begins with a byte order mark", "save the file as UTF-8 without that mark"
-        yield Line(path=path, line=1, problem=says, hint=hint, anywhere=True)
+        yield OptionLine(path=path, line=1, problem=says, hint=hint, anywhere=True)
     for number, raw, cut, long in _read(text.removeprefix(_MARK), whole):
         line = raw.strip(_BLANKS)
         if cut:
-            yield Line(path=path, line=number, group=group or "", problem=cut, passed_over=True)
+            yield OptionLine(path=path, line=number, group=group or "", problem=cut, passed_over=True)
         if long:
             open_bracket = line[:1] == "[" and b"]" not in raw.encode()[:_LINE_BYTES]
-            yield Line(
+            yield OptionLine(
                 path=path,
                 line=number,
                 group=group or "",
@@ -220,32 +268,32 @@ def _pieces(raw: str) -> Iterator[str]:
         yield data[start : start + _LINE_BYTES + 1].partition(b"\0")[0].decode(errors="replace")
 
 
-def _directive(raw: str) -> Line:
+def _directive(raw: str) -> OptionLine:
     match = _INCLUDE.fullmatch(raw.lstrip(_BLANKS))
     if match is None:
         problem = "is neither !include FILE nor !includedir DIRECTORY: the server passes over it"
-        return Line(path="", line=0, problem=problem, passed_over=True)
+        return OptionLine(path="", line=0, problem=problem, passed_over=True)
     target = match[2].strip(_BLANKS)
     if not target:
-        return Line(path="", line=0, problem=f"!{match[1]} names nothing to include", anywhere=True)
-    return Line(path="", line=0, include=Include(target=target, directory=match[1] == "includedir"))
+        return OptionLine(path="", line=0, problem=f"!{match[1]} names nothing to include", anywhere=True)
+    return OptionLine(path="", line=0, include=Include(target=target, directory=match[1] == "includedir"))
 
 
-def _line(line: str) -> Line:
+def _line(line: str) -> OptionLine:
     """A line without its place and, unless it begins one, its group."""
     if line[0] == "[":
         match = _GROUP.fullmatch(line)
         if match is None:
             hint = "write [mysqld]"
-            return Line(path="", line=0, problem="is a group without its ]", hint=hint, anywhere=True)
-        return Line(path="", line=0, group=match[1].rstrip(_BLANKS).lower(), heading=True)
+            return OptionLine(path="", line=0, problem="is a group without its ]", hint=hint, anywhere=True)
+        return OptionLine(path="", line=0, group=match[1].rstrip(_BLANKS).lower(), heading=True)
     raw_name, equals, rest = _cut_comment(line).partition("=")
     name, text = _cut_blanks(raw_name), _value(rest) if equals else None
     argument = f"--{name}" if text is None else f"--{name}={text}"
     if name != name.strip() or not _NAME.fullmatch(canonical(name)):
         problem, known = "is neither NAME nor NAME = VALUE", re.split(r"[^\w.-]", name)[0]
-        return Line(path="", line=0, name=known, argument=argument, problem=problem)
-    return Line(path="", line=0, name=name, text=text, argument=argument)
+        return OptionLine(path="", line=0, name=known, argument=argument, problem=problem)
+    return OptionLine(path="", line=0, name=name, text=text, argument=argument)
 
 
 def _value(rest: str) -> str:
@@ -288,7 +336,7 @@ Severity = Literal["error", "warning", "note"]
 catch; note: worth knowing."""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Remark(msgspec.Struct, frozen=True):
     """One thing about a line that its author should know.
 
     Attributes:

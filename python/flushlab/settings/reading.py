@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from flushlab.record import Value
-from flushlab.record.server import Flavor
+from flushlab.record.machine import Flavor
 from flushlab.settings.catalog import SettingHere
-from flushlab.settings.option_names import Shape, load_option_shapes
+from flushlab.settings.option_names import OptionShape, load_option_shapes
 
 LARGE_SUFFIXES_SINCE = (8, 0, 14)
 """First MySQL that takes T, P and E (its release notes); MariaDB takes them in all versions known here."""
@@ -61,7 +61,7 @@ _NEAR = 0.85
 """How alike a member of a set must be to be named as the one that was meant."""
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class ReadValue(msgspec.Struct, frozen=True, kw_only=True):
     """What the server makes of one text.
 
     Attributes:
@@ -79,12 +79,12 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     hint: str | None = None
 
 
-def read(here: SettingHere, text: str | None) -> Reading:
+def read(here: SettingHere, text: str | None) -> ReadValue:
     """What this server makes of an option's text; None stands for an option without a value."""
     if here.entry.switch:
         return _switch(here, text)
     if here.type == "string":
-        return Reading(value=text or "")
+        return ReadValue(value=text or "")
     if text is None:
         shape = _shape(here)
         if not (shape.optional if shape else here.type == "boolean"):
@@ -102,14 +102,14 @@ def read(here: SettingHere, text: str | None) -> Reading:
 
 
 def read_shape(
-    name: str, shape: Shape, text: str | None, flavor: Flavor, version: tuple[int, ...]
-) -> Reading:
+    name: str, shape: OptionShape, text: str | None, flavor: Flavor, version: tuple[int, ...]
+) -> ReadValue:
     """What this server makes of the text of an option outside the catalog; the value is that text."""
     if text is None and not shape.optional:
         bare = shape.kind == "bare"
         return _refused("is a variable, not an option" if bare else "has no value")
     if text is None:
-        return Reading(value="ON")
+        return ReadValue(value="ON")
     if shape.kind == "bare":
         return _refused("takes no value", hint="leave the value out")
     crashes = name == "max_session_mem_used" and flavor == "mariadb" and version < (11,)
@@ -119,7 +119,7 @@ def read_shape(
         )
     if not text and shape.kind not in ("boolean", "text", "word", "set", "switches"):
         ports = name == "port" and version < (8, 0)
-        return _refused("is empty") if flavor == "mysql" and not ports else Reading(value=text)
+        return _refused("is empty") if flavor == "mysql" and not ports else ReadValue(value=text)
     match shape.kind:
         case "boolean":
             return _boolean_text(text, shape.values[0])
@@ -127,10 +127,10 @@ def read_shape(
             number = _number(text, flavor, version, signed=shape.kind == "signed")
             if crashes and isinstance(number, int) and number < _SESSION_BYTES:
                 return _refused(f"is {text}, below {_SESSION_BYTES}: the server crashes", "out-of-range")
-            return number if isinstance(number, Reading) else Reading(value=text)
+            return number if isinstance(number, ReadValue) else ReadValue(value=text)
         case "real":
             return (
-                Reading(value=text)
+                ReadValue(value=text)
                 if _REAL.fullmatch(text)
                 else _refused(f"is {text!r}, which is not a number")
             )
@@ -138,7 +138,7 @@ def read_shape(
             words = {value.upper(): value for value in shape.values}
             several = name == "character_set_server" and not (flavor == "mysql" and version >= (9,))
             taken = words.keys() & set(text.upper().split(",") if several else (text.upper(),))
-            return Reading(value=text) if taken else _no_member(text, words, shape.values)
+            return ReadValue(value=text) if taken else _no_member(text, words, shape.values)
         case "enumeration" | "plugin":
             values = shape.values or _LOADED
             return _member(text, {value.upper(): value for value in values}, values)
@@ -148,24 +148,24 @@ def read_shape(
             return _switches(shape.values, text)
     lists = flavor == "mysql" and version >= (9,)
     if "cipher" in name and not lists:
-        return Reading(value=text)
+        return ReadValue(value=text)
     if any(names.fullmatch(name) and not taken.fullmatch(text) for names, taken in _TEXTS):
         if name == "lc_time_names" and flavor == "mysql" and version >= (8, 0):
             says = f"is {text!r}, which is no locale: the server keeps en_US"
-            return Reading(value=text, kind="wrong-type", text=says)
+            return ReadValue(value=text, kind="wrong-type", text=says)
         return _refused(f"is {text!r}, which is not as the server needs it")
-    return Reading(value=text)
+    return ReadValue(value=text)
 
 
-def negated(here: SettingHere) -> Reading:
+def negated(here: SettingHere) -> ReadValue:
     """What `skip_NAME` and `disable_NAME` mean: OFF, or 0 for a number."""
     if here.type in ("boolean", "enumeration") and here.same("OFF", "OFF"):
-        return Reading(value="OFF")
+        return ReadValue(value="OFF")
     reading = read(here, "0")
     if reading.kind or reading.value is None:
         return reading
     kind = "has no OFF" if here.values else "is a number"
-    return Reading(
+    return ReadValue(
         value=reading.value, kind="prefix", text=f"{kind}: skip_ and disable_ make it {reading.value}"
     )
 
@@ -183,26 +183,26 @@ def pool_bytes(here: SettingHere, size: int, chunk: int | None, instances: int |
     return -(-size // unit) * unit
 
 
-def _shape(here: SettingHere) -> Shape | None:
+def _shape(here: SettingHere) -> OptionShape | None:
     return load_option_shapes().here(here.name, here.flavor, here.version)
 
 
-def _refused(text: str, kind: str = "wrong-type", hint: str | None = None) -> Reading:
-    return Reading(value=None, kind=kind, text=text, fatal=True, hint=hint)
+def _refused(text: str, kind: str = "wrong-type", hint: str | None = None) -> ReadValue:
+    return ReadValue(value=None, kind=kind, text=text, fatal=True, hint=hint)
 
 
-def _switch(here: SettingHere, text: str | None) -> Reading:
+def _switch(here: SettingHere, text: str | None) -> ReadValue:
     if text is None or text.upper() not in (*_ON, *_OFF):
-        return Reading(value="ON")
+        return ReadValue(value="ON")
     wanted = "leave the value out" if text.upper() in _ON else f"write skip_{here.name}"
-    return Reading(
+    return ReadValue(
         value="ON",
         kind="not-a-switch",
         text=f"takes a file name, so this writes a log named {text}; {wanted}",
     )
 
 
-def _boolean(here: SettingHere, text: str) -> Reading:
+def _boolean(here: SettingHere, text: str) -> ReadValue:
     shape = _shape(here)
     if shape is not None and shape.kind == "enumeration":
         return _member(text, {value.upper(): value for value in shape.values}, shape.values)
@@ -211,29 +211,29 @@ def _boolean(here: SettingHere, text: str) -> Reading:
     return _boolean_text(text, kept)
 
 
-def _boolean_text(text: str, otherwise: str) -> Reading:
+def _boolean_text(text: str, otherwise: str) -> ReadValue:
     if text.upper() in _ON:
-        return Reading(value="ON")
+        return ReadValue(value="ON")
     if text.upper() in _OFF:
-        return Reading(value="OFF")
+        return ReadValue(value="OFF")
     says = f"is {text!r}, which is neither ON nor OFF: the server takes it for {otherwise}"
-    return Reading(value=otherwise, kind="wrong-type", text=says)
+    return ReadValue(value=otherwise, kind="wrong-type", text=says)
 
 
-def _empty(here: SettingHere) -> Reading:
+def _empty(here: SettingHere) -> ReadValue:
     """A value without a letter: MySQL takes none, MariaDB reads 0."""
     if here.flavor == "mysql":
         return _refused("is empty")
     becomes = _bounded(here, 0, "0").value
-    return Reading(value=becomes, kind="wrong-type", text=f"is empty: the server takes it for {becomes}")
+    return ReadValue(value=becomes, kind="wrong-type", text=f"is empty: the server takes it for {becomes}")
 
 
-def _enumeration(here: SettingHere, text: str) -> Reading:
+def _enumeration(here: SettingHere, text: str) -> ReadValue:
     if not text:
         if here.flavor == "mysql":
             return _refused("is empty")
         says = f"is empty: the server takes it for {here.values[0]}"
-        return Reading(value=here.values[0], kind="wrong-type", text=says)
+        return ReadValue(value=here.values[0], kind="wrong-type", text=says)
     spelled = {value.upper(): value for value in here.values}
     spelled |= {spelling.upper(): value for spelling, value in here.spellings.items()}
     shape = _shape(here)
@@ -242,39 +242,39 @@ def _enumeration(here: SettingHere, text: str) -> Reading:
     return _member(text, spelled, here.values)
 
 
-def _named(here: SettingHere, text: str) -> Reading:
+def _named(here: SettingHere, text: str) -> ReadValue:
     """One of an enumeration that only InnoDB reads, by its whole name (MySQL 5.7, `ha_innodb.cc`)."""
     exactly = here.name == "innodb_flush_method"
     named = {value if exactly else value.upper(): value for value in here.values}
     value = named.get(text if exactly else text.upper())
-    return _no_member(text, named, here.values) if value is None else Reading(value=value)
+    return _no_member(text, named, here.values) if value is None else ReadValue(value=value)
 
 
-def _member(text: str, spelled: Mapping[str, str], values: Sequence[str]) -> Reading:
+def _member(text: str, spelled: Mapping[str, str], values: Sequence[str]) -> ReadValue:
     """One of an enumeration: its name, the beginning of it, or its place."""
     if text.upper() in spelled:
-        return Reading(value=spelled[text.upper()])
+        return ReadValue(value=spelled[text.upper()])
     if _PLACE.fullmatch(text) and int(text) < len(values):
-        return Reading(value=values[int(text)])
+        return ReadValue(value=values[int(text)])
     begin = [value for name, value in spelled.items() if text and name.startswith(text.upper())]
     if len(set(begin)) == 1:
-        return Reading(value=begin[0])
+        return ReadValue(value=begin[0])
     return _no_member(text, spelled, values)
 
 
-def _no_member(text: str, spelled: Mapping[str, str], values: Sequence[str]) -> Reading:
+def _no_member(text: str, spelled: Mapping[str, str], values: Sequence[str]) -> ReadValue:
     near = difflib.get_close_matches(text.upper(), spelled, n=1)
     hint = f"did you mean {spelled[near[0]]}?" if near else f"write one of {', '.join(values)}"
     return _refused(f"is {text!r}, which is not one of its values", hint=hint)
 
 
-def _members(values: Sequence[str], text: str, nameless: int) -> Reading:
+def _members(values: Sequence[str], text: str, nameless: int) -> ReadValue:
     """A list without blanks of members, each by the beginning of its name; or their bits as a number.
 
     Behind an equals sign the servers read nothing of a member (`typelib.c`, FIND_TYPE_COMMA_TERM).
     """
     if not text or (_PLACE.fullmatch(text) and int(text) < 1 << len(values) + nameless):
-        return Reading(value=text)
+        return ReadValue(value=text)
     named = [value.upper() for value in values]
     for part in text.split(","):
         member = part.strip().upper().partition("=")[0]
@@ -285,10 +285,10 @@ def _members(values: Sequence[str], text: str, nameless: int) -> Reading:
             near = difflib.get_close_matches(member, named, n=1, cutoff=_NEAR)
             meant = f"did you mean {near[0]}?" if near else f"remove {part or 'the comma'} from the list"
             return _refused(f"contains {part!r}, which is not one of its values", hint=meant)
-    return Reading(value=text)
+    return ReadValue(value=text)
 
 
-def _switches(values: Sequence[str], text: str) -> Reading:
+def _switches(values: Sequence[str], text: str) -> ReadValue:
     """`NAME=on,NAME=off,NAME=default`, or `default` for all; names by their beginnings."""
     named = [value.upper() for value in values]
     for part in text.split(",") if text else ():
@@ -300,16 +300,16 @@ def _switches(values: Sequence[str], text: str) -> Reading:
             return _refused(f"contains {part!r}, which is not one of its switches", hint=hint)
         if part.upper() != "DEFAULT" and state not in ("ON", "OFF", "DEFAULT"):
             return _refused(f"contains {part!r}, which sets its switch neither on, off nor default")
-    return Reading(value=text)
+    return ReadValue(value=text)
 
 
-def _float(here: SettingHere, text: str) -> Reading:
+def _float(here: SettingHere, text: str) -> ReadValue:
     if not _REAL.fullmatch(text):
         return _refused(f"is {text!r}, which is not a number")
     return _bounded(here, float(text), text)
 
 
-def _integer(here: SettingHere, text: str) -> Reading:
+def _integer(here: SettingHere, text: str) -> ReadValue:
     shape = _shape(here)
     signed = shape is not None and shape.kind == "signed"
     number = _number(text, here.flavor, here.version, signed=signed)
@@ -317,11 +317,11 @@ def _integer(here: SettingHere, text: str) -> Reading:
         return _bounded(here, number, text)
     if number.value == 0 and (adjusted := _bounded(here, 0, "0").value):
         says = f"is {text!r}: the server reads no digit and changes it to {adjusted}"
-        return Reading(value=adjusted, kind=number.kind, text=says)
+        return ReadValue(value=adjusted, kind=number.kind, text=says)
     return number
 
 
-def _number(text: str, flavor: Flavor, version: tuple[int, ...], *, signed: bool = False) -> int | Reading:
+def _number(text: str, flavor: Flavor, version: tuple[int, ...], *, signed: bool = False) -> int | ReadValue:
     """A whole number with its suffix, or why it is none."""
     match = _NUMBER.fullmatch(text)
     suffixes = "KMGTPE" if flavor == "mariadb" or version >= LARGE_SUFFIXES_SINCE else "KMG"
@@ -332,14 +332,14 @@ def _number(text: str, flavor: Flavor, version: tuple[int, ...], *, signed: bool
         )
     if not match[2]:
         says = f"is {text!r}: the server reads no digit and takes it for 0"
-        return Reading(value=0, kind="wrong-type", text=says)
+        return ReadValue(value=0, kind="wrong-type", text=says)
     number = int(match[2]) << _POWER[letter.upper()]
     if match[1] == "-" and number and flavor == "mariadb" and not signed:
         return _refused(f"is {text!r}; MariaDB takes no negative numbers", "out-of-range")
     return -number if match[1] == "-" else number
 
 
-def _bounded(here: SettingHere, number: int | float, text: str) -> Reading:
+def _bounded(here: SettingHere, number: int | float, text: str) -> ReadValue:
     low, high = here.minimum, here.maximum
     value = number
     if low is not None and number < low:
@@ -350,16 +350,16 @@ def _bounded(here: SettingHere, number: int | float, text: str) -> Reading:
         value = value // here.multiple * here.multiple
     if number != value and (number < (low or 0) or (high is not None and number > high)):
         rule = f"{here.name} takes {here.describe_range()}"
-        return Reading(
+        return ReadValue(
             value=value, kind="out-of-range", text=f"is {text}; {rule}, and the server changes it to {value}"
         )
     if here.name in _POWERS_OF_TWO and isinstance(value, int) and value & (value - 1):
         if here.name == "innodb_page_size":
             return _refused(f"is {text}, which is not a power of 2", "out-of-range")
         down = 1 << (value.bit_length() - 1)
-        return Reading(
+        return ReadValue(
             value=down, kind="rounded", text=f"is {text}; the server changes it to {down}, a power of 2"
         )
     if number != value:
-        return Reading(value=value, kind="rounded", text=f"is {text}; the server changes it to {value}")
-    return Reading(value=value)
+        return ReadValue(value=value, kind="rounded", text=f"is {text}; the server changes it to {value}")
+    return ReadValue(value=value)

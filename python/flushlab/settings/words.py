@@ -16,7 +16,7 @@ from typing import Literal
 
 import msgspec
 
-from flushlab.record.server import Flavor
+from flushlab.record.machine import Flavor
 from flushlab.settings.catalog import version_of
 
 _UNREAD = re.compile(
@@ -29,7 +29,7 @@ _UNREAD = re.compile(
 Text = Literal["sql", "source", "message"]
 
 
-class Word(msgspec.Struct, frozen=True, kw_only=True):
+class SqlWord(msgspec.Struct, frozen=True, kw_only=True):
     """Something that a server takes from a version on.
 
     Attributes:
@@ -56,7 +56,7 @@ class Word(msgspec.Struct, frozen=True, kw_only=True):
         return flavor in self.since and version >= self.since[flavor]
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SqlWordEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A `[[word]]` of the file, whose head says what the fields mean."""
 
     says: str = ""
@@ -74,14 +74,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     undo: str = ""
     source: str
 
-    def words(self) -> Iterator[Word]:
+    def words(self) -> Iterator[SqlWord]:
         """One word, or one for each function."""
         since: dict[Flavor, tuple[int, ...]] = {}
         since |= {"mysql": version_of(self.mysql)} if self.mysql else {}
         since |= {"mariadb": version_of(self.mariadb)} if self.mariadb else {}
         calls = [(name, rf"\b{name}\b`?(?=\s*\(| does not exist)", name) for name in self.names]
         for says, pattern, key in calls or [(self.says, self.pattern, self.key or self.says)]:
-            yield Word(
+            yield SqlWord(
                 says=says,
                 pattern=re.compile(pattern, re.IGNORECASE | re.MULTILINE),
                 key=key.lower(),
@@ -94,19 +94,19 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 @functools.cache
-def load_entries() -> tuple[Entry, ...]:
+def load_entries() -> tuple[SqlWordEntry, ...]:
     """The packaged list; read once."""
     text = (resources.files("flushlab.settings") / "words.toml").read_text(encoding="utf-8")
-    return tuple(msgspec.convert(tomllib.loads(text)["word"], list[Entry]))
+    return tuple(msgspec.convert(tomllib.loads(text)["word"], list[SqlWordEntry]))
 
 
 @functools.cache
-def load_words() -> tuple[Word, ...]:
+def load_words() -> tuple[SqlWord, ...]:
     """The words of the packaged list."""
     return tuple(word for entry in load_entries() for word in entry.words())
 
 
-def find_words(text: str, kind: Text = "sql") -> list[Word]:
+def find_words(text: str, kind: Text = "sql") -> list[SqlWord]:
     """The words in a text.
 
     Args:
@@ -121,7 +121,7 @@ def find_words(text: str, kind: Text = "sql") -> list[Word]:
     return [one for one in near if one.pattern.search(text if one.raw else read)]
 
 
-def _in_message(word: Word, text: str, lower: str) -> bool:
+def _in_message(word: SqlWord, text: str, lower: str) -> bool:
     if word.message is not None and word.message.search(text):
         return True
     return word.anywhere and word.key in lower and word.pattern.search(text) is not None

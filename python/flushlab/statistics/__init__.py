@@ -5,10 +5,8 @@ numpy and scipy load here, so only the commands that compare import this folder.
 
 from flushlab.statistics import one_thread as one_thread  # loads numpy, hence before the others
 from flushlab.statistics.comparison import RESOLUTION, Contrasts, Scores, compare, contrasts
-from flushlab.statistics.crossed import factor_effects
-from flushlab.statistics.dunnett import critical_value, exceedance, shift_for_power
-from flushlab.statistics.factorial import Effects, estimate_effects
-from flushlab.statistics.interim import InterimAnalyses, held
+from flushlab.statistics.factors import Effects, estimate_effects, factor_effects
+from flushlab.statistics.limits import InterimAnalyses, critical_value, exceedance, held, shift_for_power
 from flushlab.statistics.machines import Table
 
 __all__ = [

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flushlab.record import Comparison, Ratio
-from flushlab.statistics.dunnett import POWER, critical_value, shift_for_power
+from flushlab.statistics.limits import POWER, critical_value, shift_for_power
 
 Cells = Mapping[int, float]
 Scores = Mapping[str, Cells]

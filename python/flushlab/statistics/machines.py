@@ -39,8 +39,8 @@ from flushlab.statistics.comparison import (
     of_estimate,
     ratio_within,
 )
-from flushlab.statistics.crossed import Combination, effect_of, factor_effects, weights_of
-from flushlab.statistics.dunnett import critical_value, shift_for_power
+from flushlab.statistics.factors import Combination, effect_of, factor_effects, weights_of
+from flushlab.statistics.limits import critical_value, shift_for_power
 
 LEAST = 3
 """Machines from which on intervals are about all such machines. Two have one degree of freedom between them:

@@ -51,7 +51,7 @@ _END = b"\0flushlab: the end of the command\0"
 """Written behind the command's own output."""
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True):
+class CommandEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How a command ended.
 
     Attributes:
@@ -69,31 +69,31 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     tail: str = ""
 
 
-def find_problem(words: Sequence[str], environment: Mapping[str, str]) -> Ended | None:
+def find_problem(words: Sequence[str], environment: Mapping[str, str]) -> CommandEnd | None:
     """Reason why a command cannot be executed, found before a server is started; None: it can be."""
     if shutil.which(words[0], path=environment.get("PATH", os.defpath)) is not None:
         return None
     path = words[0] if os.sep in words[0] else shutil.which(words[0], os.F_OK, environment.get("PATH"))
     if path is not None and os.path.exists(path):  # noqa: PTH110
-        return Ended(exit_code=NOT_EXECUTABLE, problem=f"{words[0]}: cannot be executed")
-    return Ended(exit_code=NOT_FOUND, problem=f"{words[0]}: command not found")
+        return CommandEnd(exit_code=NOT_EXECUTABLE, problem=f"{words[0]}: cannot be executed")
+    return CommandEnd(exit_code=NOT_FOUND, problem=f"{words[0]}: command not found")
 
 
-def run(words: Sequence[str], environment: Mapping[str, str], output: int | None = None) -> Ended:
+def run(words: Sequence[str], environment: Mapping[str, str], output: int | None = None) -> CommandEnd:
     """Runs a command to its end; `output`: descriptor to use instead of flushlab's stdout and stderr."""
     seen: list[int] = []
     with _noting(seen) as watched:
         try:
             child = subprocess.Popen(words, env=environment, stdout=output, stderr=output)
         except FileNotFoundError:
-            return Ended(exit_code=NOT_FOUND, problem=f"{words[0]}: command not found")
+            return CommandEnd(exit_code=NOT_FOUND, problem=f"{words[0]}: command not found")
         except OSError as error:
-            return Ended(exit_code=NOT_EXECUTABLE, problem=f"{words[0]}: {error.strerror}")
+            return CommandEnd(exit_code=NOT_EXECUTABLE, problem=f"{words[0]}: {error.strerror}")
         code = _wait(child, seen, {*watched, signal.SIGCHLD})
-    return Ended(exit_code=code if code >= 0 else 128 - code, interrupted=bool(seen))
+    return CommandEnd(exit_code=code if code >= 0 else 128 - code, interrupted=bool(seen))
 
 
-def run_listening(words: Sequence[str], environment: Mapping[str, str]) -> Ended:
+def run_listening(words: Sequence[str], environment: Mapping[str, str]) -> CommandEnd:
     """Runs a command to its end with its output on stderr, and listens to it.
 
     On a terminal, the command has one, too.

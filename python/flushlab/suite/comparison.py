@@ -18,9 +18,8 @@ from flushlab.datadir import Volume
 from flushlab.record import Performance, Ratio, Value
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.suite.command import run_listening
-from flushlab.suite.environment import create_database, fields_of, variables
 from flushlab.suite.profile import undoable
-from flushlab.suite.request import SuiteRequest
+from flushlab.suite.request import SuiteRequest, create_database, fields_of, variables
 from flushlab.suite.session import Say, Session, SuiteResult, observed, require_prepared, settings_of
 from flushlab.telemetry import Observation, performance
 

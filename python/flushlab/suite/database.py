@@ -1,23 +1,29 @@
-"""Database: a throwaway database for tests, in this process.
-
-Suite layer. Template, memory and resets work as in `flushlab test`.
-"""
+"""Database: a throwaway database for Python; a suite's servers by their names, from other processes."""
 
 from __future__ import annotations
 
+import json
+import shutil
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from flushlab import atomic
 from flushlab.build import Progress, silent
-from flushlab.spec.build import build
+from flushlab.datadir import Snapshots
+from flushlab.errors import ServerError, UsageError
+from flushlab.process import run_folder
+from flushlab.server import Sandbox
+from flushlab.server.sandbox.contents import fresh_copy, initialised
+from flushlab.spec.build import build, taking
 from flushlab.spec.commands import DatabaseSpec
-from flushlab.spec.sugar import taking
-from flushlab.suite.environment import fields_of
-from flushlab.suite.request import read_request
+from flushlab.suite.request import check_database, create_database, fields_of, read_request, variables
 from flushlab.suite.servers import SuiteServer
-from flushlab.suite.session import Session
+from flushlab.suite.session import RESET_FILE, Session
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,3 +76,77 @@ def database(*, progress: Progress = silent, **given: Any) -> Iterator[Database]
         first = servers[0]
         fields = fields_of(asked.build, first.endpoint, asked.database)
         yield Database(port=int(fields.pop("port")), **fields, _server=first)
+
+
+_ANSWER_S = 900.0
+_DATABASES = "databases"
+"""File in a sandbox's folder: the databases that `environment` created, a name per line."""
+
+
+def environment(name: str, database: str) -> dict[str, str]:
+    """Environment variables of a kept sandbox, including its password.
+
+    Raises:
+        UsageError: there is no such sandbox, or the name of the database, created if missing, is invalid.
+        ServerError: it does not run.
+    """
+    check_database(database)
+    with Sandbox.attach(name) as sandbox:
+        sandbox.query(create_database(database, ""))
+        if database not in (known := _databases(name)):
+            atomic.write(run_folder() / name / _DATABASES, "".join(f"{one}\n" for one in (*known, database)))
+        fields = fields_of(sandbox.build, sandbox.endpoint, database)
+    return variables([{**fields, "name": name}], ())
+
+
+def _databases(name: str) -> list[str]:
+    try:
+        return (run_folder() / name / _DATABASES).read_text().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def reset(name: str) -> float:
+    """Resets a server and returns the seconds.
+
+    Raises:
+        UsageError: there is none of that name.
+        ServerError, StorageError: it could not be reset.
+    """
+    file = run_folder() / name / RESET_FILE
+    try:
+        address = file.read_text()
+    except (FileNotFoundError, NotADirectoryError):
+        return _reset_kept(name)
+    try:
+        # No proxy of the environment: it is this machine.
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(urllib.request.Request(address, method="POST"), timeout=_ANSWER_S) as answer:
+            return float(json.load(answer)["seconds"])
+    except urllib.error.HTTPError as error:
+        reason = str(error.reason)
+        with suppress(ValueError, KeyError, TypeError):
+            reason = json.load(error)["error"]
+        raise ServerError(f"the server {name} could not be reset: {reason}") from error
+    except OSError as error:
+        raise ServerError(f"the flushlab test that owns {name} does not answer: {error}") from error
+
+
+def _reset_kept(name: str) -> float:
+    with Sandbox.attach(name) as sandbox:
+        if (node := sandbox.membership) is not None:
+            raise UsageError(
+                f"{name} is a node of the cluster {node.cluster}: a single node cannot be reset",
+                hint=f"run: flushlab server stop {node.cluster}, and start a new one",
+            )
+        began = time.monotonic()
+        pristine = initialised(sandbox.build, sandbox.settings)
+        fresh = fresh_copy(pristine, Snapshots(), sandbox.datadir)
+        sandbox.kill()
+        old = sandbox.replace_datadir(fresh)
+        sandbox.start_again()
+        for database in _databases(name):
+            sandbox.query(create_database(database, ""))
+        took = time.monotonic() - began
+        shutil.rmtree(old, ignore_errors=True)
+    return took

@@ -22,10 +22,10 @@ import msgspec
 from flushlab.errors import FlushlabError
 from flushlab.machine import available_memory_bytes
 from flushlab.record import Value
-from flushlab.server.databases import SYSTEM_LIST
+from flushlab.server.sql import SYSTEM_LIST
 from flushlab.suite.command import shield_thread
 from flushlab.suite.pool import Pool
-from flushlab.suite.root import reserve_bytes
+from flushlab.suite.profile import reserve_bytes
 from flushlab.suite.servers import SuiteServer
 from flushlab.units import format_size
 

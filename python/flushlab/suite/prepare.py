@@ -13,8 +13,7 @@ import zlib
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-from flushlab.server.databases import is_system
-from flushlab.server.identifier import quoted
+from flushlab.server.sql import is_system, quoted
 from flushlab.suite.templates import Facts, History
 
 Query = Callable[..., list[tuple[Any, ...]]]

@@ -24,25 +24,21 @@ from flushlab.process.running import publish_status
 from flushlab.record import ServerIdentity, Value
 from flushlab.server import DataDirectory, Sandbox
 from flushlab.server.control import StatementFailed
+from flushlab.server.remote.server import watched
 from flushlab.server.sandbox.account import new_password
 from flushlab.server.sandbox.contents import initialised
 from flushlab.server.variables import changed_values
-from flushlab.server.watched import watched
 from flushlab.settings.admission import require_admitted
 from flushlab.settings.words import find_words
 from flushlab.suite import command, prepare
-from flushlab.suite.command import Ended
+from flushlab.suite.command import CommandEnd
 from flushlab.suite.endpoint import SuiteEndpoint
-from flushlab.suite.environment import create_database, fields_of, variables
-from flushlab.suite.inputs import changes
 from flushlab.suite.monitor import Objects, SuiteMonitor
 from flushlab.suite.pool import LEAST, Pool, PoolUse
-from flushlab.suite.profile import content_settings, throwaway
-from flushlab.suite.request import SuiteRequest
-from flushlab.suite.root import ChosenRoot, choose, reserve_bytes
-from flushlab.suite.servers import Reset, Servers, SuiteServer, ending
-from flushlab.suite.starting import Starter
-from flushlab.suite.templates import Facts, Recipe, Templates, read_facts
+from flushlab.suite.profile import ChosenRoot, choose_root, content_settings, reserve_bytes, throwaway
+from flushlab.suite.request import SuiteRequest, create_database, fields_of, variables
+from flushlab.suite.servers import Reset, Servers, Starter, SuiteServer, ending
+from flushlab.suite.templates import Facts, Recipe, Templates, changes, read_facts
 from flushlab.units import counted, format_size
 
 if TYPE_CHECKING:
@@ -109,7 +105,7 @@ class _Ready(NamedTuple):
     template: str
 
 
-def require_prepared(ended: Ended, request: SuiteRequest) -> None:
+def require_prepared(ended: CommandEnd, request: SuiteRequest) -> None:
     """Refuses what a prepare command left behind if it did not succeed.
 
     Tools that shut down in order exit with 0 when they are interrupted, with half of the work done. So does a
@@ -143,7 +139,7 @@ def require_prepared(ended: Ended, request: SuiteRequest) -> None:
         )
 
 
-def _ways(ended: Ended, request: SuiteRequest) -> Iterator[str]:
+def _ways(ended: CommandEnd, request: SuiteRequest) -> Iterator[str]:
     """What of the output another server takes, and its name."""
     build = request.build
     words = [
@@ -314,7 +310,7 @@ class Session:
             self._note(caveat.text)
         return got
 
-    def _run_command(self, sandbox: Sandbox, environment: Mapping[str, str]) -> tuple[Ended, float, Any]:
+    def _run_command(self, sandbox: Sandbox, environment: Mapping[str, str]) -> tuple[CommandEnd, float, Any]:
         if not self._observe:
             began = time.monotonic()
             ended = command.run(self._request.words, environment)
@@ -451,7 +447,7 @@ class Session:
 
             return self._templates.capture(self._recipe, sandbox.datadir, facts)
 
-    def _prepare_once(self, environment: Mapping[str, str]) -> Ended:
+    def _prepare_once(self, environment: Mapping[str, str]) -> CommandEnd:
         """Its stdout goes to stderr: stdout is the suite's."""
         began = time.monotonic()
         sys.stderr.flush()
@@ -509,7 +505,9 @@ class Session:
         return Pool(lambda check: starter.start(0, check=check), most, starter.has_room, self._say)
 
     def _choose_root(self, template_bytes: int, count: int) -> ChosenRoot:
-        chosen = choose(template_bytes, count, self._request.data_root, memory=self._request.spec.in_memory)
+        chosen = choose_root(
+            template_bytes, count, self._request.data_root, memory=self._request.spec.in_memory
+        )
         if not chosen.in_memory and self._request.spec.in_memory:
             self._note(f"the data directory is on disk: {chosen.reason}")
         return chosen
@@ -545,8 +543,8 @@ def observed(
     sandbox: Sandbox,
     words: Sequence[str],
     environment: Mapping[str, str],
-    run: Callable[[Sequence[str], Mapping[str, str]], Ended] = command.run,
-) -> tuple[Ended, float, Observation]:
+    run: Callable[[Sequence[str], Mapping[str, str]], CommandEnd] = command.run,
+) -> tuple[CommandEnd, float, Observation]:
     """Runs a command and watches a server meanwhile: how it ended, its seconds, and the findings."""
     from flushlab.telemetry import Observation, observe  # for comparisons only: they take long to import
 

@@ -9,9 +9,10 @@ that neither source reports is None, never a guess. docs/explanation/effects.md 
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import Literal
 
@@ -20,8 +21,8 @@ import msgspec
 from flushlab.errors import ServerError
 from flushlab.record import FILE_CLASSES, FileActivity
 from flushlab.server.protocol import Server
-from flushlab.telemetry.file_io import BinlogIo
-from flushlab.telemetry.files import REMOVED, OpenFile, classify, inside, names, open_files
+from flushlab.telemetry.files import REMOVED, OpenFile, classify, inside, names, names_in, open_files
+from flushlab.telemetry.performance import BinlogIo
 from flushlab.telemetry.tracepoint import EVENTS, SyncCounter, SyncKey
 
 Inode = tuple[tuple[int, int], int]
@@ -244,3 +245,51 @@ def _growth(before: Mapping[str, int] | None, after: Mapping[str, int] | None) -
         return None, begun
     kept = sum(size for name, size in before.items() if name in after)
     return sum(after.values()) - kept, begun
+
+
+SAMPLE_S = 5.0
+"""Between two samples of the open files."""
+
+
+class KernelSyncs:
+    """Counts from when it is made until it is closed.
+
+    Args:
+        pid: of the server.
+        variables: system variables of the server.
+    """
+
+    def __init__(self, pid: int, variables: Mapping[str, str]) -> None:
+        self._pid, self._called = pid, names_in(variables)
+        self._kinds: dict[Inode, str] = {}
+        self._uncounted: set[str] = set()
+        self._sampled_s = 0.0
+        self._stack = ExitStack()
+        found = open_files(pid, self._called)
+        self._counter = self._stack.enter_context(counting(pid, found)) if found else None
+
+    def read(self) -> dict[str, int] | None:
+        """Syncs so far by class; None where they cannot be counted."""
+        counts = self._counter.read() if self._counter is not None else None
+        if counts is None:
+            return None
+        if time.monotonic() - self._sampled_s >= SAMPLE_S:
+            self._sample()
+        total = Counter(dict.fromkeys(self._kinds.values(), 0))
+        for key, count in counts.items():
+            kind = self._kinds.get((key.device, key.inode))
+            if kind is not None:
+                total[kind] += count
+        return {kind: count for kind, count in total.items() if kind not in self._uncounted}
+
+    def close(self) -> None:
+        """Counts no more."""
+        self._stack.close()
+        self._counter = None
+
+    def _sample(self) -> None:
+        self._sampled_s = time.monotonic()
+        for file in open_files(self._pid, self._called) or ():
+            self._kinds[file.device, file.inode] = file.kind
+            if escapes(file.flags):
+                self._uncounted.add(file.kind)

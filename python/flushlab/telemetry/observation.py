@@ -6,15 +6,166 @@ The samples lie outside the window: the first is taken before it opens, the last
 from __future__ import annotations
 
 import os
+import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
 
 from flushlab import machine
+from flushlab.machine import proc_stat
+from flushlab.machine.pressure import parse_cpu_line
 from flushlab.record import FileActivity, NodeActivity, Performance, ServerSample
 from flushlab.server.protocol import Server
-from flushlab.telemetry import activity, cpu, file_io, galera, performance, status
+from flushlab.telemetry import activity, performance, status
+
+
+class CpuTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """CPU seconds so far.
+
+    Attributes:
+        busy_s: of the whole machine, idle and I/O wait left out, steal left out.
+        own_s: of flushlab and its ended children.
+        server_s: of the server's process, or those of several, or None if it cannot be seen.
+    """
+
+    busy_s: float
+    own_s: float
+    server_s: float | None
+
+
+def cpu_times(*server_pids: int | None) -> CpuTimes:
+    """Of one server, or of several together. Reads /proc/stat, /proc/PID/stat and getrusage."""
+    own = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    servers = [None if pid is None else _process_s(pid) for pid in server_pids]
+    return CpuTimes(
+        busy_s=busy_s(),
+        own_s=sum(usage.ru_utime + usage.ru_stime for usage in own),
+        server_s=None if None in servers else sum(one for one in servers if one is not None),
+    )
+
+
+def foreign_share(before: CpuTimes, after: CpuTimes, seconds: float, cpu_count: int) -> float | None:
+    """Share of the machine's CPU time that neither the server nor flushlab used; None if unknown."""
+    if before.server_s is None or after.server_s is None or seconds <= 0:
+        return None
+    ours = (after.own_s - before.own_s) + (after.server_s - before.server_s)
+    return max(0.0, after.busy_s - before.busy_s - ours) / (seconds * cpu_count)
+
+
+def wanted_by_others(server_pids: Collection[int | None], seconds: float) -> float | None:
+    """Share of the machine's CPU time that others take now, while no load runs; None if it cannot be seen.
+
+    On a machine without idle time, what others take beside a load is what the server does not get, and
+    tells more of the server than of them. This does not.
+
+    Args:
+        server_pids: of the server, which may be busy with itself; of all nodes of a cluster.
+        seconds: how long to watch.
+    """
+    before, began = cpu_times(*server_pids), time.monotonic()
+    time.sleep(seconds)
+    return foreign_share(before, cpu_times(*server_pids), time.monotonic() - began, os.cpu_count() or 1)
+
+
+def busy_s() -> float:
+    """CPU seconds of the whole machine so far, idle, I/O wait and steal left out."""
+    return parse_cpu_line(Path("/proc/stat").read_text())[0] / os.sysconf("SC_CLK_TCK")
+
+
+def processes_s(pids: Iterable[int]) -> dict[int, float]:
+    """CPU seconds so far of each process that can be seen."""
+    return {pid: seconds for pid in pids if (seconds := _process_s(pid)) is not None}
+
+
+def _process_s(pid: int) -> float | None:
+    fields = proc_stat.fields(pid)
+    if fields is None:
+        return None
+    ticks = int(fields[proc_stat.USER_TICKS]) + int(fields[proc_stat.SYSTEM_TICKS])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+ANSWER_S = 10.0
+"""Longest wait for an answer of a node: the node, or its disk, may be frozen."""
+
+Status = Mapping[str, float]
+"""The numbers of a node's wsrep status, by their names in lower case, and `wsrep_slave_threads`."""
+
+
+def cluster_snapshot(server: Server) -> tuple[Status, ...]:
+    """The status of every node, empty for one that is dead; none where the server is no cluster.
+
+    Raises:
+        ServerError: a node does not answer.
+    """
+    if len(server.nodes) == 1:
+        return ()
+    return tuple(_status(node) if node.alive() else {} for node in server.nodes)
+
+
+def nodes_between(
+    before: Sequence[Status], after: Sequence[Status], seconds: float
+) -> tuple[NodeActivity, ...]:
+    """What the nodes did between two snapshots, of which they are in both.
+
+    Args:
+        before, after: as `snapshot` gives them.
+        seconds: between them.
+    """
+    pairs = zip(before, after, strict=True)
+    return tuple(_activity(number, *pair, seconds) for number, pair in enumerate(pairs, 1) if all(pair))
+
+
+def _status(node: Server) -> dict[str, float]:
+    rows = node.query("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'", answer_s=ANSWER_S)
+    rows += node.query("SHOW GLOBAL VARIABLES LIKE 'wsrep\\_slave\\_threads'", answer_s=ANSWER_S)
+    return numbers(rows)
+
+
+def numbers(rows: Sequence[tuple[object, ...]]) -> dict[str, float]:
+    """The rows whose value is a number, by their names in lower case."""
+    found: dict[str, float] = {}
+    for name, value in rows:
+        try:
+            found[str(name).lower()] = float(str(value))
+        except ValueError:
+            continue
+    return found
+
+
+def _activity(number: int, before: Status, after: Status, seconds: float) -> NodeActivity:
+    def counted(name: str) -> int:
+        return max(0, round(after.get(name, 0.0) - before.get(name, 0.0)))
+
+    paused_s = counted("wsrep_flow_control_paused_ns") / 1e9
+    return NodeActivity(
+        node=number,
+        commits=counted("wsrep_local_commits"),
+        received=counted("wsrep_received"),
+        cert_failures=counted("wsrep_local_cert_failures"),
+        bf_aborts=counted("wsrep_local_bf_aborts"),
+        paused_share=min(1.0, paused_s / seconds) if seconds > 0 else 0.0,
+        pauses_asked=counted("wsrep_flow_control_sent"),
+        recv_queue_avg=_mean_queue(before, after),
+        recv_queue_end=round(after.get("wsrep_local_recv_queue", 0.0)),
+        deps_distance=after.get("wsrep_cert_deps_distance"),
+        apply_window=after.get("wsrep_apply_window"),
+        commit_window=after.get("wsrep_commit_window"),
+        appliers=round(after["wsrep_slave_threads"]) if "wsrep_slave_threads" in after else None,
+    )
+
+
+def _mean_queue(before: Status, after: Status) -> float | None:
+    """The receive queue's mean over the window; the server's own is over all that it ever received."""
+    average, received = "wsrep_local_recv_queue_avg", "wsrep_received"
+    if not {average, received} <= before.keys() & after.keys() or after[received] <= before[received]:
+        return None
+    waited = after[average] * after[received] - before[average] * before[received]
+    return max(0.0, waited / (after[received] - before[received]))
 
 
 @dataclass
@@ -46,7 +197,7 @@ class Observation:
         binlog = None
         if self.told is not None:
             before, after = self.told
-            binlog = file_io.binlog(before.files, after.files, commits)
+            binlog = performance.binlog_between(before.files, after.files, commits)
         return activity.file_activity(self.watched, self.deltas, self.redo_bytes, binlog)
 
     @property
@@ -93,15 +244,15 @@ def _speaker(server: Server) -> int | None:
 
 
 def _window(server: Server, into: Observation) -> Iterator[None]:
-    nodes, told = galera.snapshot(server), performance.snapshot(server)
+    nodes, told = cluster_snapshot(server), performance.snapshot(server)
     counters = status.counters(server)
     into.before = status.innodb(server)
     pids, speaker = [node.pid for node in server.nodes], _speaker(server)
-    machine_before, cpu_before, started = machine.sample(), cpu.cpu_times(*pids), time.monotonic()
+    machine_before, cpu_before, started = machine.sample(), cpu_times(*pids), time.monotonic()
     yield
     into.seconds = time.monotonic() - started
-    machine_after, cpu_after = machine.sample(), cpu.cpu_times(*pids)
-    into.nodes = galera.between(nodes, galera.snapshot(server), into.seconds)
+    machine_after, cpu_after = machine.sample(), cpu_times(*pids)
+    into.nodes = nodes_between(nodes, cluster_snapshot(server), into.seconds)
     if _speaker(server) == speaker:
         into.after = status.innodb(server)
         into.deltas = status.deltas(counters, status.counters(server))
@@ -111,4 +262,4 @@ def _window(server: Server, into: Observation) -> Iterator[None]:
     shares = machine.between(machine_before, machine_after)
     into.steal_share = shares.steal_share
     into.cpu_pressure_share, into.io_pressure_share = shares.cpu_pressure_share, shares.io_pressure_share
-    into.foreign_cpu_share = cpu.foreign_share(cpu_before, cpu_after, into.seconds, os.cpu_count() or 1)
+    into.foreign_cpu_share = foreign_share(cpu_before, cpu_after, into.seconds, os.cpu_count() or 1)

@@ -5,21 +5,335 @@ Telemetry layer. On a server that starts with `SETTINGS`, `switch_on` makes all 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from flushlab.record import Performance, StageTime, StatementKind
+from flushlab.errors import ServerError
+from flushlab.record import FileIo, Performance, StageTime, StatementKind, Value
+from flushlab.server.control import StatementFailed
 from flushlab.server.protocol import Server
-from flushlab.telemetry import file_io, performance_schema
-from flushlab.telemetry.files import Names, names
-from flushlab.telemetry.performance_schema import PICOSECONDS, SETTINGS, Counters, Reading
+from flushlab.server.sql import account_of
+from flushlab.telemetry.files import REMOVED, Names, classify, inside, names
+
+SETTINGS: Mapping[str, Value] = {"performance_schema": "ON"}
+"""With which a server must start for the collectors to see anything."""
+
+OFF = "performance_schema is OFF: start the server with performance_schema=ON"
+
+_LACKS = "the account lacks SELECT on performance_schema"
+
+_DENIED = {1044, 1142, 1143}
+"""ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR."""
+
+PICOSECONDS = 1e-12
+"""Unit of its timers (manual: "Timers in the Performance Schema tables use picoseconds")."""
+
+Key = tuple[str, ...]
+Counters = Mapping[Key, tuple[int, ...]]
+"""What is counted since the server's start, by what it belongs to."""
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What one collector read at one moment.
+
+    Attributes:
+        counters: empty where the server reports nothing.
+        note: the missing counters and the reason; empty if none is missing.
+    """
+
+    counters: Counters = {}
+    note: str = ""
+
+
+def is_on(server: Server) -> bool:
+    """True if the server started with it; older and stripped-down servers do not have it."""
+    rows = server.query("SHOW GLOBAL VARIABLES LIKE 'performance_schema'")
+    return bool(rows) and str(rows[0][1]).upper() in ("ON", "1")
+
+
+def read(server: Server, summary: str, *, key_columns: int, instruments: str) -> Reading:
+    """The counters since the server's start, or why there are none.
+
+    Args:
+        server: to ask.
+        summary: statement that yields `key_columns` names, then integers.
+        key_columns: of the names.
+        instruments: pattern of those that must count for it.
+
+    Raises:
+        ServerDied: the server is gone.
+    """
+    try:
+        if not is_on(server):
+            return Reading(note=OFF)
+        counters = {
+            tuple(str(name) for name in row[:key_columns]): tuple(int(count) for count in row[key_columns:])
+            for row in server.query(summary)
+        }
+        return Reading(counters, partly_off(server, instruments))
+    except ServerError as error:
+        return refused(server, error)
+
+
+def refused(server: Server, error: ServerError) -> Reading:
+    """What a collector read where the server said no, for want of a right or of a table.
+
+    Raises:
+        ServerError: the server is gone.
+    """
+    if not server.alive():
+        raise error
+    if not isinstance(error, StatementFailed):
+        return Reading(note=error.message)
+    if error.errno not in _DENIED:
+        return Reading(note=f"{error.text} (error {error.errno})")
+    account = account_of(str(server.query("SELECT CURRENT_USER()")[0][0]))
+    return Reading(note=f"{_LACKS} (GRANT SELECT ON performance_schema.* TO {account})")
+
+
+def partly_off(server: Server, instruments: str) -> str:
+    """Says so if not all instruments of that pattern count and time; else empty."""
+    ((count, on),) = server.query(
+        "SELECT COUNT(*), SUM(ENABLED = 'YES' AND TIMED = 'YES') FROM performance_schema.setup_instruments"
+        f" WHERE NAME LIKE '{instruments}'"
+    )
+    return "" if int(on or 0) == int(count) else f"{int(on or 0)} of {count} instruments {instruments} are on"
+
+
+def switch_on_instruments(server: Server, instruments: str) -> None:
+    """Makes the instruments of that pattern count and time, in every connection."""
+    server.query(
+        "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES', TIMED = 'YES'"
+        f" WHERE NAME LIKE '{instruments}'"
+    )
+    server.query(
+        "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES'"
+        " WHERE NAME IN ('global_instrumentation', 'thread_instrumentation')"
+    )
+
+
+def leave_out_this_connection(server: Server) -> None:
+    """Lets flushlab's own statements not count."""
+    server.query(
+        "UPDATE performance_schema.threads SET INSTRUMENTED = 'NO' WHERE PROCESSLIST_ID = CONNECTION_ID()"
+    )
+
+
+def deltas(before: Counters, after: Counters) -> dict[Key, tuple[int, ...]]:
+    """What was counted in between; a counter that went back was begun anew (another file of that name)."""
+    found = {}
+    for key, counts in after.items():
+        start = before.get(key, (0,) * len(counts))
+        fresh = any(now < then for now, then in zip(counts, start, strict=True))
+        found[key] = counts if fresh else tuple(n - t for n, t in zip(counts, start, strict=True))
+    return found
+
+
+FILE_INSTRUMENTS = "wait/io/file/%"
+MOST_FILES = 20
+"""Number of files with a row of their own."""
+
+_COUNTED = (
+    "COUNT_READ, COUNT_WRITE, COUNT_MISC, SUM_NUMBER_OF_BYTES_READ, SUM_NUMBER_OF_BYTES_WRITE,"
+    " SUM_TIMER_WAIT, SUM_TIMER_MISC"
+)
+_COMMITS = "commits"
+_SUMMARY = f"""
+SELECT EVENT_NAME, '', {_COUNTED} FROM performance_schema.file_summary_by_event_name
+WHERE EVENT_NAME IN (SELECT NAME FROM performance_schema.setup_instruments WHERE ENABLED = 'YES')
+AND EXISTS (SELECT 1 FROM performance_schema.setup_consumers
+    WHERE NAME = 'global_instrumentation' AND ENABLED = 'YES')
+UNION ALL SELECT '{_COMMITS}', '', COALESCE(SUM(VARIABLE_VALUE), 0), 0, 0, 0, 0, 0, 0 FROM %s.global_status
+WHERE VARIABLE_NAME IN ('Binlog_cache_use', 'Binlog_stmt_cache_use')
+UNION ALL SELECT EVENT_NAME, FILE_NAME, {_COUNTED} FROM performance_schema.file_summary_by_instance
+"""
+"""The binary log's transactions are counted in the same statement, at the moment of its calls."""
+_STATUS_SCHEMA = {"mariadb": "information_schema", "mysql": "performance_schema"}
+"""Of GLOBAL_STATUS, in all versions (MySQL since 5.7)."""
+_PLACE = "SELECT @@datadir, @@performance_schema_max_file_instances"
+"""Room for so many files; -1 if it grows. (…_instances_lost also counts names without a folder.)"""
+
+_BINLOG = "wait/io/file/sql/binlog"
+
+_KINDS = {
+    "wait/io/file/innodb/innodb_log_file": "redo",
+    "wait/io/file/innodb/innodb_data_file": "data",
+    "wait/io/file/innodb/innodb_dblwr_file": "doublewrite",
+    _BINLOG: "binlog",
+    "wait/io/file/sql/binlog_index": "binlog",
+}
+"""Class of files that are gone, by the only name that is left of them."""
+
+
+def read_files(server: Server) -> Reading:
+    """The I/O since the server's start, by kind of file and by file.
+
+    Raises:
+        ServerDied: the server is gone.
+    """
+    found = read(
+        server, _SUMMARY % _STATUS_SCHEMA[server.identity.flavor], key_columns=2, instruments=FILE_INSTRUMENTS
+    )
+    if not found.counters:
+        return found
+    datadir, room = server.query(_PLACE)[0]
+    note = found.note
+    if 0 < room <= sum(1 for _event, file in found.counters if file):
+        note = f"files beyond {room} were not seen: raise performance_schema_max_file_instances"
+    counters: Counters = {
+        (event, inside(str(datadir), file) if file else ""): counts
+        for (event, file), counts in found.counters.items()
+    }
+    return Reading(counters, note)
+
+
+def files_between(
+    before: Reading, after: Reading, called: Names | None = None, fsyncs: Mapping[str, int] | None = None
+) -> tuple[FileIo, ...]:
+    """The I/O in between, most time first.
+
+    Args:
+        before, after: both ends.
+        called: names that are the user's choice.
+        fsyncs: counted in the kernel, by file as `FileIo.file` names it and for `REMOVED`; None where it
+            could not count.
+    """
+    found = deltas(before.counters, after.counters)
+    found.pop((_COMMITS, ""), None)
+    counted = _by_file(found)
+    synced = fsyncs if fsyncs is not None else {}
+    rows = [
+        _Row(
+            file,
+            classify(file, called or Names()),
+            counted.get(file),
+            None if fsyncs is None else fsyncs.get(file, 0),
+        )
+        for file in (counted.keys() | synced.keys()) - {REMOVED}
+        if any(counted.get(file, ())) or synced.get(file)
+    ]
+    rows.sort(key=lambda row: _most_time_first(row.told(row.file)))
+    told = [row.told(row.file) for row in rows[:MOST_FILES]]
+    told += [*_together(rows[MOST_FILES:]), *_removed(found, synced.get(REMOVED, 0))]
+    return tuple(sorted(told, key=_most_time_first))
+
+
+class BinlogIo(NamedTuple):
+    """Calls on the files of the binary log in a window.
+
+    Attributes:
+        fsyncs: with the opens and closes of a file, two for each that is begun.
+        written_bytes: to them.
+    """
+
+    fsyncs: int
+    written_bytes: int
+
+
+def binlog_between(before: Reading, after: Reading, commits: int | None = None) -> BinlogIo | None:
+    """The I/O of the binary log in between; None where performance_schema does not count it.
+
+    A load goes on while the counters are read. With the number of commits in the measured window, the I/O is
+    that of so many transactions: the I/O in between, by the share of its transactions.
+
+    Args:
+        before, after: both ends.
+        commits: in the measured window, which lies in between; None: all I/O counts.
+    """
+    found = deltas(before.counters, after.counters)
+    if (counts := found.get((_BINLOG, ""))) is None:
+        return None
+    transactions = found.get((_COMMITS, ""), (0,))[0]
+    share = 1.0 if commits is None else commits / max(transactions, commits, 1)
+    return BinlogIo(fsyncs=round(counts[2] * share), written_bytes=round(counts[4] * share))
+
+
+class _Row(NamedTuple):
+    """A file, or several as one; what is None was not told."""
+
+    file: str
+    kind: str
+    counts: Sequence[int] | None
+    fsyncs: int | None
+
+    def told(self, name: str, files: int = 1) -> FileIo:
+        if self.counts is None:
+            return FileIo(file=name, kind=self.kind, files=files, fsyncs=self.fsyncs)
+        reads, writes, misc, read_bytes, written_bytes, picoseconds, misc_picoseconds = self.counts
+        return FileIo(
+            file=name,
+            kind=self.kind,
+            files=files,
+            reads=reads,
+            writes=writes,
+            misc=misc,
+            read_bytes=read_bytes,
+            written_bytes=written_bytes,
+            seconds=picoseconds * PICOSECONDS,
+            misc_seconds=misc_picoseconds * PICOSECONDS,
+            fsyncs=self.fsyncs,
+        )
+
+
+def _most_time_first(one: FileIo) -> tuple[float, int, str]:
+    return (-(one.seconds or 0.0), -(one.fsyncs or 0), one.file)
+
+
+def _by_file(found: Mapping[Key, Sequence[int]]) -> dict[str, list[int]]:
+    """Sums of a file's rows: it has one for each kind of file as which it was opened."""
+    sums: dict[str, list[int]] = {}
+    for (_event, file), counts in found.items():
+        if file:
+            sums[file] = _plus(sums.get(file), counts)
+    return sums
+
+
+def _plus(sums: Sequence[int] | None, counts: Sequence[int], sign: int = 1) -> list[int]:
+    return [total + sign * count for total, count in zip(sums or [0] * len(counts), counts, strict=True)]
+
+
+def _together(rows: Iterable[_Row]) -> list[FileIo]:
+    """One row per class."""
+    by_kind: dict[str, list[_Row]] = defaultdict(list)
+    for row in rows:
+        by_kind[row.kind].append(row)
+    told = []
+    for kind, many in by_kind.items():
+        counts: list[int] | None = None
+        for row in many:
+            counts = _plus(counts, row.counts) if row.counts is not None else counts
+        fsyncs = None if many[0].fsyncs is None else sum(row.fsyncs or 0 for row in many)
+        told.append(_Row("", kind, counts, fsyncs).told(f"{len(many)} more of class {kind}", len(many)))
+    return told
+
+
+def _removed(found: Mapping[Key, Sequence[int]], fsyncs: int) -> list[FileIo]:
+    """What each kind of file counted beyond its files that are still there, by class.
+
+    The kernel does not tell of what class a removed file was, so that its syncs have their own row.
+    """
+    by_kind: dict[str, list[int]] = {}
+    for (event, file), counts in found.items():
+        kind = _KINDS.get(event, "other")
+        by_kind[kind] = _plus(by_kind.get(kind), counts, -1 if file else 1)
+    told = [
+        _Row("", kind, [max(0, count) for count in counts], None).told(f"removed files of class {kind}", 0)
+        for kind, counts in by_kind.items()
+        if any(count > 0 for count in counts)
+    ]
+    if fsyncs:
+        told.append(FileIo(file="syncs of removed files", kind="other", files=0, fsyncs=fsyncs))
+    return told
+
 
 __all__ = ["SETTINGS", "Snapshot", "between", "snapshot", "switch_on"]
 
 
 _STATEMENTS, _STAGES = "statement/%", "stage/%"
-INSTRUMENTS = (file_io.INSTRUMENTS, _STATEMENTS, _STAGES)
+INSTRUMENTS = (FILE_INSTRUMENTS, _STATEMENTS, _STAGES)
 """Patterns of the instruments that must count."""
 
 _STATEMENT_SUMMARY = """
@@ -57,11 +371,11 @@ def switch_on(server: Server) -> bool:
     Raises:
         ServerError: the account may not do that.
     """
-    if not performance_schema.is_on(server):
+    if not is_on(server):
         return False
     for instruments in INSTRUMENTS:
-        performance_schema.switch_on(server, instruments)
-    performance_schema.leave_out_this_connection(server)
+        switch_on_instruments(server, instruments)
+    leave_out_this_connection(server)
     return True
 
 
@@ -72,30 +386,30 @@ def snapshot(server: Server) -> Snapshot:
     Raises:
         ServerDied: the server is gone.
     """
-    return Snapshot(file_io.read(server), read_statements(server), read_stages(server), names(server))
+    return Snapshot(read_files(server), read_statements(server), read_stages(server), names(server))
 
 
 def read_statements(server: Server) -> Reading:
     """Statements that have ended, by kind; without performance_schema from the Com_… counters, which only
     count."""
-    found = performance_schema.read(server, _STATEMENT_SUMMARY, key_columns=1, instruments=_STATEMENTS)
-    if found.note != performance_schema.OFF:
+    found = read(server, _STATEMENT_SUMMARY, key_columns=1, instruments=_STATEMENTS)
+    if found.note != OFF:
         return found
     rows = server.query(_STATEMENT_COUNTERS)
     counts: Counters = {(f"statement/sql/{name[4:]}",): (int(count),) for name, count in rows}
-    return Reading(counts, f"counts without times: {performance_schema.OFF}")
+    return Reading(counts, f"counts without times: {OFF}")
 
 
 def read_stages(server: Server) -> Reading:
     """Stages: where statements spend their time inside the server."""
-    return performance_schema.read(server, _STAGE_SUMMARY, key_columns=1, instruments=_STAGES)
+    return read(server, _STAGE_SUMMARY, key_columns=1, instruments=_STAGES)
 
 
 def statements_between(before: Reading, after: Reading) -> tuple[StatementKind, ...]:
     """The kinds that occurred in between, most time first."""
     found = [
         _kind(event, *counts)
-        for (event,), counts in performance_schema.deltas(before.counters, after.counters).items()
+        for (event,), counts in deltas(before.counters, after.counters).items()
         if counts[0]
     ]
     return tuple(sorted(found, key=lambda one: (-(one.seconds or 0.0), -one.count, one.kind)))
@@ -114,10 +428,10 @@ def _kind(event: str, count: int, picoseconds: int | None = None, *more: int) ->
 
 def stages_between(before: Reading, after: Reading) -> tuple[StageTime, ...]:
     """The stages that were gone through in between, most time first."""
-    deltas = performance_schema.deltas(before.counters, after.counters)
+    changes = deltas(before.counters, after.counters)
     found = [
         StageTime(stage=event.removeprefix("stage/"), count=count, seconds=picoseconds * PICOSECONDS)
-        for (event,), (count, picoseconds) in deltas.items()
+        for (event,), (count, picoseconds) in changes.items()
         if count
     ]
     return tuple(sorted(found, key=lambda one: (-one.seconds, one.stage)))
@@ -136,7 +450,7 @@ def between(before: Snapshot, after: Snapshot, fsyncs: Mapping[str, int] | None 
         "stages": after.stages,
     }
     return Performance(
-        io_by_file=file_io.between(before.files, after.files, after.called, fsyncs),
+        io_by_file=files_between(before.files, after.files, after.called, fsyncs),
         statements_by_kind=statements_between(before.statements, after.statements),
         stages=stages_between(before.stages, after.stages),
         untold={name: reading.note for name, reading in readings.items() if reading.note},

@@ -7,8 +7,7 @@ from flushlab.trial.measurement import (
     Draft,
     measure,
 )
-from flushlab.trial.preparation import Preparation
-from flushlab.trial.runner import AlternatingRunner, ArmRunner, RemoteRunner, TrialRunner
+from flushlab.trial.runner import AlternatingRunner, ArmRunner, Preparation, RemoteRunner, TrialRunner
 from flushlab.trial.sliced import SlicedRunner
 
 __all__ = [

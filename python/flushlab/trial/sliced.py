@@ -38,12 +38,11 @@ from flushlab.experiment.protocol import Request
 from flushlab.process.running import live_status
 from flushlab.record import Arm, Slice, Trial, Value
 from flushlab.server import Server
-from flushlab.server.remote.group import RemoteGroup
-from flushlab.server.watched import watched
-from flushlab.telemetry import Observation, cpu, observe
+from flushlab.server.remote.server import RemoteGroup, watched
+from flushlab.telemetry import Observation, observation, observe
 from flushlab.trial.measurement import NOT_STARTED, Draft, require_whole
 from flushlab.trial.runner import ArmRunner, Running, recovered_s
-from flushlab.trial.switching import Refused, Switching
+from flushlab.trial.switching import NotSwitched, Switching
 from flushlab.units import format_seconds
 from flushlab.workload.sliced import LEAD_S, Sliceable, SliceResult
 
@@ -59,7 +58,7 @@ DRAIN_LIMIT_S = 30.0
 """Longest wait for the nodes of a cluster to apply what a slice has left them."""
 CLUSTER_SLICE_S = 1.0
 """On a cluster, where a switch takes longer."""
-_DIED_BEFORE = Refused("discarded", "the server that it shares with other arms died before its slice")
+_DIED_BEFORE = NotSwitched("discarded", "the server that it shares with other arms died before its slice")
 STARTS = 2
 """Servers that start at a time: they wait for the disk as long as for a processor."""
 LONGER = 1.25
@@ -174,7 +173,7 @@ class SlicedRunner:
                         raise  # no arm's fault: the campaign is resumed once it is back
                     trials[draft.arm.name] = draft.not_started(error)
                     return
-                if isinstance(found, Refused):
+                if isinstance(found, NotSwitched):
                     trials[draft.arm.name] = draft.ended(*found)
                 else:
                     parts.append(_Part(draft, *found))
@@ -260,7 +259,7 @@ class SlicedRunner:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def _warmed_up(self, draft: Draft) -> tuple[_KeptServer, Sliceable] | Refused:
+    def _warmed_up(self, draft: Draft) -> tuple[_KeptServer, Sliceable] | NotSwitched:
         """The arm's server and its load, warmed up where it was not; or why it has none."""
         arm, runner, place = draft.arm, self.runner_of(draft.arm), self._place(draft.arm)
         if place not in self._kept:
@@ -351,7 +350,7 @@ class _KeptServer:
         """Whether settings include all that the server was started with."""
         return self.switching.started.items() <= settings.items()
 
-    def become(self, arm: Arm) -> Refused | None:
+    def become(self, arm: Arm) -> NotSwitched | None:
         """Gives a shared server the arm's settings; why not, if it cannot have them."""
         return self.switching.become(arm) if self.shared else None
 
@@ -464,7 +463,7 @@ class _Part:
                 start_s=first.machine.at_s - began,
                 seconds=result.seconds,
                 events=round(result.throughput * result.seconds),
-                foreign_share=cpu.foreign_share(
+                foreign_share=observation.foreign_share(
                     first.cpu, last.cpu, last.machine.at_s - first.machine.at_s, os.cpu_count() or 1
                 ),
                 steal_share=shares.steal_share,
@@ -505,11 +504,11 @@ class _Part:
 class _Moment:
     at_s: float
     machine: machine.MachineSample
-    cpu: cpu.CpuTimes
+    cpu: observation.CpuTimes
 
     @classmethod
     def now(cls, pids: Iterable[int | None]) -> Self:
-        return cls(time.clock_gettime(time.CLOCK_BOOTTIME), machine.sample(), cpu.cpu_times(*pids))
+        return cls(time.clock_gettime(time.CLOCK_BOOTTIME), machine.sample(), observation.cpu_times(*pids))
 
 
 def _written_bytes(server: Server) -> int:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from flushlab.record import Arm, Outcome, ServerIdentity, Value
 from flushlab.server import Server
 from flushlab.server.protocol import Refusal
-from flushlab.server.remote.group import RemoteGroup
 from flushlab.server.remote.put_back import require_kept
+from flushlab.server.remote.server import RemoteGroup
 from flushlab.server.sandbox.reconfigure import switch
 from flushlab.settings.configuration import Configuration
 from flushlab.trial.measurement import compare_settings, on_node
@@ -39,7 +39,7 @@ class _Switched(NamedTuple):
     settings: dict[str, Value]
 
 
-class Refused(NamedTuple):
+class NotSwitched(NamedTuple):
     """Why a server cannot have an arm's settings while it runs, as a trial's outcome and reason."""
 
     outcome: Outcome
@@ -62,7 +62,7 @@ class Switching:
     initial: dict[str, Value] = field(default_factory=dict)
     now: dict[str, Value | None] = field(default_factory=dict)
 
-    def become(self, arm: Arm) -> Refused | None:
+    def become(self, arm: Arm) -> NotSwitched | None:
         """Sets what the arm sets and puts back what earlier ones had set; why not, if the server refuses it
         or a node reads back something else.
 
@@ -85,10 +85,10 @@ class Switching:
             refused, got = self._switched(node, changed)
             if refused:
                 words = "; ".join(f"{one.name}={one.value}: {one.reason}" for one in refused)
-                return Refused("refused", on_node(self.server, number, words))
+                return NotSwitched("refused", on_node(self.server, number, words))
             _, broken = compare_settings(changed, got, node.identity)
             if broken:
-                return Refused("invalid", on_node(self.server, number, broken))
+                return NotSwitched("invalid", on_node(self.server, number, broken))
         return None
 
     def require_kept(self) -> None:

@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric, Sample
 from prometheus_client.exposition import choose_encoder
 
+from flushlab import atomic
+from flushlab.errors import NotWritable, UsageError
 from flushlab.record.running import Running
 from flushlab.telemetry.live.questions import VARIABLES
 from flushlab.telemetry.live.status import ServerStatus
-from flushlab.watch import mysqld, own
+from flushlab.watch import metrics
 from flushlab.watch.poller import PollResult
 
 _END = b"# EOF\n"
@@ -43,7 +46,7 @@ class Exporter:
         with self._one_at_a_time:
             told_known, told_running, *told, text = self._last
             if told_known is not known or told_running is not running or told != [failures, kind] or not text:
-                families = (*own.own_metrics(own_cpu_s, failures), *_families(known, running))
+                families = (*metrics.own_metrics(own_cpu_s, failures), *_families(known, running))
                 text = self._text(known, families, encode, kind)
                 self._last = known, running, failures, kind, text
             return kind, text
@@ -71,7 +74,7 @@ class Exporter:
         """They are half of all: looked at once for each time that they were asked for."""
         told, told_kind, text = self._variables
         if told is not seen.variables or told_kind != kind:
-            text = self._changed(mysqld.variables(seen), encode, kind)
+            text = self._changed(metrics.variables(seen), encode, kind)
             self._variables = seen.variables, kind, text
         return text
 
@@ -80,14 +83,14 @@ def _families(known: PollResult, running: Running | None) -> Iterator[Metric]:
     """All but the variables."""
     seen = known.seen if known.up else None
     if known.up or known.since is not None or known.failed:  # without a server to watch, none is down
-        yield from mysqld.collectors(seen, up=known.up)
+        yield from metrics.collectors(seen, up=known.up)
     if running is not None:
-        yield from own.running(running)
+        yield from metrics.running(running)
     if seen is not None:
-        yield from own.server(seen)
+        yield from metrics.server(seen)
         if known.judged is not None:
-            yield from own.diagnosed(known.judged)
-        for name, part in mysqld.PARTS.items():
+            yield from metrics.diagnosed(known.judged)
+        for name, part in metrics.PARTS.items():
             if name != VARIABLES:
                 yield from part(seen)
 
@@ -105,3 +108,32 @@ class _Registry(CollectorRegistry):
 
 def _encoded(families: Sequence[Metric], encode: Encode) -> bytes:
     return encode(_Registry(families)).removesuffix(_END)
+
+
+_FILES = Path(__file__).parent / "files"
+GRAFANA, PROMETHEUS = _FILES / "grafana", _FILES / "prometheus"
+
+
+def copy(files: Path, folder: Path) -> list[Path]:
+    """Copies `GRAFANA` or `PROMETHEUS` into a folder, over no file that differs: it may have been edited.
+
+    Raises:
+        UsageError: another file has one of the names; nothing is written then.
+        NotWritable: the folder cannot be written.
+    """
+    texts = {folder / path.relative_to(files): path.read_bytes() for path in sorted(files.rglob("*.*"))}
+    try:
+        for path, text in texts.items():
+            if path.is_symlink() or (path.exists() and path.read_bytes() != text):
+                raise UsageError(
+                    f"{path} exists and is not what would be written",
+                    hint="name another folder, or move it away",
+                )
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            atomic.write(path, text)
+    except OSError as error:
+        raise NotWritable(
+            f"{folder} cannot be written: {error.strerror}", hint="name another folder"
+        ) from error
+    return list(texts)

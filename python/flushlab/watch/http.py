@@ -30,8 +30,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from flushlab.errors import UsageError
-from flushlab.watch.ring import Ring
-from flushlab.watch.threads import Meter
+from flushlab.watch.threads import Meter, Ring
 
 LOOPBACK = "127.0.0.1"
 WRITE_S = 20.0

@@ -7,23 +7,62 @@ not diagnosed: a trial must not be asked more, and is over sooner.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 
 import msgspec
 
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
+from flushlab.diagnosis.host import Host, HostWatch
 from flushlab.diagnosis.shares import WriteTime
 from flushlab.diagnosis.window import Window
 from flushlab.telemetry.live.status import ServerStatus
-from flushlab.watch.live_host import LiveHost
+
+STRETCH_S = 15.0
+_MOST_SHARE = 0.004
+"""Part of the time that looking may take."""
+
+
+class LiveHost:
+    """The machine in the last whole stretch.
+
+    Attributes:
+        latest: what was seen; None before the first stretch ends, or if the server is elsewhere.
+    """
+
+    def __init__(self) -> None:
+        self.latest: Host | None = None
+        self._watch: HostWatch | None = None
+        self._pid: int | None = None
+        self._due_s = 0.0
+
+    def note(self, pid: int | None, variables: Mapping[str, str], at_s: float) -> None:
+        """Ends a stretch that is over, and begins the next.
+
+        Args:
+            pid: of the server, if it runs on this machine.
+            variables: of the server.
+            at_s: monotonic clock.
+        """
+        if pid != self._pid:
+            self._pid, self._watch, self.latest, self._due_s = pid, None, None, at_s
+        if pid is None or at_s < self._due_s:
+            return
+        began = time.thread_time()
+        with contextlib.suppress(OSError):  # the process has ended
+            if self._watch is not None:
+                self.latest = self._watch.finish()
+            self._watch = HostWatch(pid, variables)
+        self._due_s = at_s + max(STRETCH_S, (time.thread_time() - began) / _MOST_SHARE)
+
 
 WINDOW_S = 30.0
 FIRST_S = 10.0
 """A shorter window is not judged."""
 _STEP_S = 1.0
 _EVERY_S = 2.0
-_MOST_SHARE = 0.02
+_LIVE_DIAGNOSIS_MOST_SHARE = 0.02
 """Part of the time that judging may take: with thousands of writers it takes 0.1 s."""
 
 
@@ -86,7 +125,7 @@ class LiveDiagnosis:
         now = self._count(own, at_s - self._began_s)
         self.latest = Judged(diagnosis=found, now=now, wait_s=self._wait_s)
         took_s = time.thread_time() - began
-        self._due_s = at_s + max(_EVERY_S * 0.9, took_s / _MOST_SHARE)
+        self._due_s = at_s + max(_EVERY_S * 0.9, took_s / _LIVE_DIAGNOSIS_MOST_SHARE)
 
     def _count(self, own: WriteTime, at_s: float) -> dict[str, float]:
         """Adds the whole steps that were not added before; the mean of these.

@@ -30,21 +30,18 @@ from flushlab.record.running import Running, WatchedServer
 from flushlab.server import Sandbox
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.remote.login import addresses_of
+from flushlab.server.remote.server import watched_at
 from flushlab.server.start import sandbox
-from flushlab.server.watched import watched_at
-from flushlab.spec.build import build
+from flushlab.spec.build import build, taking
 from flushlab.spec.commands import WatchSpec
-from flushlab.spec.sugar import taking
 from flushlab.store import existing_store
 from flushlab.telemetry.live.status import Redo
 from flushlab.watch.exporter import Exporter
 from flushlab.watch.http import LOOPBACK, Server, Site, serve
 from flushlab.watch.live_diagnosis import LiveDiagnosis
 from flushlab.watch.poller import Poller, PollResult
-from flushlab.watch.ring import HOUR, Ring
-from flushlab.watch.sample import Mark, RunningNow, Sample, ServerNow
-from flushlab.watch.sampler import Sampler
-from flushlab.watch.threads import Meter
+from flushlab.watch.sampler import Mark, RunningNow, Sample, Sampler, ServerNow
+from flushlab.watch.threads import HOUR, Meter, Ring
 
 PORT = 9194
 """Unless it is taken."""

@@ -11,13 +11,11 @@ One workload, one file:
 `parse` makes a workload from a name and options; `options` declares the options.
 """
 
-from flushlab.workload.command import CommandWorkload
-from flushlab.workload.command_files import files_named
+from flushlab.workload.command import CommandWorkload, files_named
 from flushlab.workload.data import DataWorkload
-from flushlab.workload.event import Event, event_of
+from flushlab.workload.describe import Event, event_of, source_text, sources_of
 from flushlab.workload.oltp import OltpWorkload
 from flushlab.workload.options import OptionInfo
-from flushlab.workload.own_load import OwnLoad
 from flushlab.workload.parse import (
     ON_DATA,
     all_options,
@@ -34,9 +32,8 @@ from flushlab.workload.parse import (
     workload_names,
     workload_options,
 )
-from flushlab.workload.protocol import Driving, Measured, Timing, Window, Workload
+from flushlab.workload.protocol import Driving, Measured, OwnLoad, Timing, Window, Workload
 from flushlab.workload.sliced import SlicedLoad
-from flushlab.workload.sources import source_text, sources_of
 from flushlab.workload.sql import SqlWorkload
 from flushlab.workload.txn import TxnWorkload
 from flushlab.workload.upsert import UpsertWorkload

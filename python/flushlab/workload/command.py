@@ -2,24 +2,199 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import select
+import shlex
 import signal
+import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
 from flushlab.errors import CommandFailed, UsageError
 from flushlab.record import Endpoint, Value, Warning
-from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
-from flushlab.workload import program
+from flushlab.server.sql import quoted
 from flushlab.workload.options import integer_option, number_option, word_option
 from flushlab.workload.protocol import Measured, Reset, Timing, Window
+
+
+class CommandWord(NamedTuple):
+    """Of a command line; `is_whole`: not a part of one, behind `--option=` or a redirection."""
+
+    text: str
+    is_whole: bool = True
+
+
+class NamedFile(NamedTuple):
+    """A file, as the command line names it, and its absolute path."""
+
+    word: CommandWord
+    path: Path
+
+
+def files_named(command: str, folder: Path) -> Iterator[NamedFile]:
+    """The files that are there, once for each way to name them.
+
+    Args:
+        command: a line for a shell.
+        folder: in which it runs.
+    """
+    for word in dict.fromkeys(words_of(command)):
+        try:
+            path = Path(os.path.normpath(folder / Path(word.text).expanduser()))
+            is_file = path.is_file()
+        except (OSError, RuntimeError):  # a word that is too long for a name, or begins with ~ and no user
+            continue
+        if is_file:
+            yield NamedFile(word, path)
+
+
+def words_of(command: str) -> Iterator[CommandWord]:
+    """The words of a command line that may be files, also behind `--option=` and redirections, and in quotes
+    that a shell takes apart again (`sh -c '…'`)."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a quote that does not end: the shell will say so
+        words = command.split()
+    for word in words:
+        bare = word.lstrip("0123456789<>&|;(").rstrip(";&|)")
+        yield CommandWord(word)
+        parts = dict.fromkeys((bare, bare.partition("=")[2]))
+        yield from (CommandWord(part, is_whole=False) for part in parts if part not in ("", word))
+        if len(word.split()) > 1:
+            yield from words_of(word)
+
+
+HEAD_BYTES, TAIL_BYTES = 4 << 10, 12 << 10
+"""Of a longer output, its beginning and its end are kept."""
+
+_CHUNK_BYTES = 64 << 10
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
+
+
+class ProgramEnd(NamedTuple):
+    """How a program ended.
+
+    Attributes:
+        code: exit code; negative: killed by that signal; None: killed at the limit.
+        seconds: wall time.
+        output: of both streams, within `HEAD_BYTES` and `TAIL_BYTES`.
+    """
+
+    code: int | None
+    seconds: float
+    output: str
+
+
+def run_program(
+    command: str, env: Mapping[str, str], folder: str | None, limit_s: float, stop: int | None = None
+) -> ProgramEnd:
+    """Runs a shell command.
+
+    Args:
+        command: given to `/bin/sh -c`.
+        env: all of its environment.
+        folder: working directory; None: the present one.
+        limit_s: after which it is killed.
+        stop: descriptor that becomes readable when it is to be killed before that; None: there is none.
+
+    Raises:
+        OSError: it cannot be started: the folder is gone, say.
+    """
+    ours, theirs = os.pipe()
+    try:
+        started = time.monotonic()
+        child = subprocess.Popen(
+            ["/bin/sh", "-c", command],
+            env=env,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_die_with_parent,
+        )
+    except OSError:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    kept = _Kept()
+    try:
+        in_time = _follow(child.pid, ours, kept, started + limit_s, stop)
+        seconds = time.monotonic() - started
+    finally:
+        with suppress(ProcessLookupError):  # the whole group may have ended by itself
+            os.killpg(child.pid, signal.SIGKILL)
+        code = child.wait()
+        _drain(ours, kept)
+        os.close(ours)
+    return ProgramEnd(code if in_time else None, seconds, kept.text())
+
+
+def _follow(pid: int, output: int, kept: _Kept, deadline: float, stop: int | None) -> bool:
+    """Reads what the program prints until it ends; False if the deadline came first, or it was stopped."""
+    ended = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(ended, select.POLLIN)
+        poll.register(output, select.POLLIN)
+        if stop is not None:
+            poll.register(stop, select.POLLIN)
+        while (left_s := deadline - time.monotonic()) > 0:
+            ready = dict(poll.poll(left_s * 1000))
+            if ended in ready:
+                return True
+            if stop in ready:
+                return False
+            if output in ready and not kept.take(os.read(output, _CHUNK_BYTES)):
+                poll.unregister(output)  # closed by everybody; it goes on in silence
+        return False
+    finally:
+        os.close(ended)
+
+
+def _drain(output: int, kept: _Kept) -> None:
+    """Takes what is left in the pipe, even if somebody who left the group still holds it open."""
+    os.set_blocking(output, False)
+    with suppress(BlockingIOError):
+        while kept.take(os.read(output, _CHUNK_BYTES)):
+            pass
+
+
+class _Kept:
+    """The beginning and the end of an output."""
+
+    def __init__(self) -> None:
+        self._head, self._tail, self._bytes = b"", b"", 0
+
+    def take(self, chunk: bytes) -> bool:
+        """Takes what was read; False if it was the end."""
+        self._bytes += len(chunk)
+        room = HEAD_BYTES - len(self._head)
+        self._head += chunk[:room]
+        self._tail = (self._tail + chunk[room:])[-TAIL_BYTES:]
+        return bool(chunk)
+
+    def text(self) -> str:
+        """With a line in place of what was left out."""
+        left_out = self._bytes - len(self._head) - len(self._tail)
+        gap = f"\n[… {left_out:,} bytes left out …]\n".encode() if left_out else b""
+        return (self._head + gap + self._tail).decode(errors="replace")
+
+
+def _die_with_parent() -> None:
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
 
 PREFIX = "command:"
 DATABASE = "flushlab"
@@ -141,15 +316,15 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         if not select.select([stop], [], [], 0)[0]:
             self._check(ended, server)
 
-    def _run(self, server: Server, which: str, stop: int | None = None) -> program.Ended:
+    def _run(self, server: Server, which: str, stop: int | None = None) -> ProgramEnd:
         env = {**environment(server.endpoint, self.database), "FLUSHLAB_RUN": which}
         try:
-            ended = program.run(self.command, env, self.folder or None, self.timeout, stop)
+            ended = run_program(self.command, env, self.folder or None, self.timeout, stop)
         except OSError as error:
             raise CommandFailed(f"{self._short} cannot be started: {error}") from error
         return ended._replace(output=_without(ended.output, server.endpoint.password))
 
-    def _check(self, ended: program.Ended, server: Server, when: str = "") -> None:
+    def _check(self, ended: ProgramEnd, server: Server, when: str = "") -> None:
         if ended.code == 0:
             return
         if not server.alive():
@@ -220,7 +395,7 @@ def _require_program(command: str, folder: Path) -> None:
         raise UsageError(f"{file.absolute()} may not be executed", hint=f"chmod +x {file.absolute()}")
 
 
-def _caveats(ended: program.Ended) -> list[Warning]:
+def _caveats(ended: ProgramEnd) -> list[Warning]:
     caveats = []
     if error := _CLIENT_ERROR.search(ended.output):
         text = f"the command ended with exit code 0, but printed: {error[0]}"

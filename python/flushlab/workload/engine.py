@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Literal, TypeVar
 
 import msgspec
@@ -18,21 +19,96 @@ from flushlab.errors import (
     ServerError,
     UsageError,
 )
+from flushlab.process.running import live_status
 from flushlab.record import (
     LoadProgress,
     LoadResult,
+    LoadSeen,
     LoadSpec,
     LostNode,
     ScriptSpec,
     SslMode,
     Warning,
 )
+from flushlab.record.running import LoadTotals
 from flushlab.server.clients import USER, Load, clients_of
-from flushlab.server.node_group import quorum_problem
-from flushlab.server.protocol import Server
+from flushlab.server.protocol import Server, quorum_problem
 from flushlab.units import counted
-from flushlab.workload.load_status import LoadStatus
 from flushlab.workload.protocol import Driving, Measured, Timing, Window
+
+_numbers = count(1)
+
+
+class LoadStatus:
+    """Publishes the totals of one load.
+
+    Args:
+        load: the running load.
+        unit: of its throughput.
+    """
+
+    def __init__(self, load: Load, unit: str) -> None:
+        self._load = load
+        self._unit = unit
+        self._board = live_status()
+        self._number = next(_numbers)
+        self._second = 0
+        self._counts: dict[int, int] = {}
+
+    def glance(self, progress: LoadProgress) -> None:
+        """The load runs; another second may be over."""
+        second = int(progress.elapsed_s)
+        if second <= self._second or not progress.per_second or not self._board.is_seen:
+            return
+        self._second = second
+        before, self._counts = self._counts, dict(self._totals().latencies_us)
+        news = [(us, events - before.get(us, 0)) for us, events in self._counts.items()]
+        self._board.second(
+            float(progress.per_second[-1]),
+            self._unit,
+            p50_ms=quantile_ms(news, 0.5),
+            p99_ms=quantile_ms(news, 0.99),
+        )
+
+    def slice(self, result: LoadResult) -> None:
+        """A slice is over, and the load not paused yet."""
+        if not self._board.is_seen:
+            return
+        self._totals()
+        latency = result.latency_us
+        self._board.second(
+            result.throughput,
+            self._unit,
+            p50_ms=latency.p50 / 1000 if latency else None,
+            p99_ms=latency.p99 / 1000 if latency else None,
+        )
+
+    def _totals(self) -> LoadSeen:
+        seen = msgspec.json.decode(self._load.seen(), type=LoadSeen)
+        self._board.load(
+            self._number,
+            LoadTotals(
+                events=seen.events,
+                errors=dict(seen.errors),
+                latencies_us=seen.latencies_us,
+                latency_sum_s=seen.latency_sum_s,
+                backlog=seen.backlog,
+                lag_s=None if seen.lag_p99_us is None else seen.lag_p99_us / 1e6,
+            ),
+        )
+        return seen
+
+
+def quantile_ms(counts_us: list[tuple[int, int]], quantile: float) -> float | None:
+    """The latency in milliseconds that this share of the events stayed within; None without events."""
+    due = quantile * sum(events for _, events in counts_us)
+    passed = 0
+    for us, events in counts_us:
+        passed += events
+        if events and passed >= due:
+            return us / 1000
+    return None
+
 
 _POLL_S = 0.05
 _LEVEL_SPREAD = 0.15  # the last seconds of a warm-up may differ by this share of their mean
@@ -142,7 +218,7 @@ def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True)
         MeasurementError: the tables that are there are others.
         ServerError: the server did not take them.
     """
-    from flushlab.server.remote.group import RemoteGroup  # loads most of the servers; --help needs none
+    from flushlab.server.remote.server import RemoteGroup  # loads most of the servers; --help needs none
 
     database, rows = spec.database, spec.table_size if filled else 0
     if not isinstance(server, RemoteGroup):  # which has it: made_tables

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from flushlab.record import Endpoint, LoadSpec, OltpSpec, RandSpec
 from flushlab.server.protocol import Server
 from flushlab.workload import engine
-from flushlab.workload.engine_options import ON_TABLES, TableOptions
-from flushlab.workload.options import integer_option, switch_option
+from flushlab.workload.options import ON_TABLES, TableOptions, integer_option, switch_option
 from flushlab.workload.protocol import Driving
 
 WRITES = {

@@ -11,21 +11,61 @@ import msgspec
 
 from flushlab.errors import UsageError
 from flushlab.record import Value
-from flushlab.server.databases import require_not_system
+from flushlab.server.sql import require_not_system
 from flushlab.spec.option import flag
 from flushlab.spec.parts import WorkloadSpec
-from flushlab.workload import command, data, oltp, own_load, sql, sysbench, txn, upsert
+from flushlab.workload import command, data, oltp, protocol, sql, txn, upsert
 from flushlab.workload.command import CommandWorkload
 from flushlab.workload.data import DataWorkload
 from flushlab.workload.data.workload import require_shares
-from flushlab.workload.engine_options import check_schedule
 from flushlab.workload.oltp import OltpWorkload
-from flushlab.workload.options import OptionInfo, Spelling, check_tls, settle
-from flushlab.workload.own_load import OwnLoad
-from flushlab.workload.protocol import Timing, Workload
+from flushlab.workload.options import OptionInfo, Spelling, check_schedule, check_tls, settle
+from flushlab.workload.protocol import OwnLoad, Timing, Workload
 from flushlab.workload.sql import SqlWorkload
 from flushlab.workload.txn import TxnWorkload
 from flushlab.workload.upsert import UpsertWorkload
+
+_CONNECTION = "flushlab starts the server itself: choose it with --server"
+
+NOT_TAKEN: Mapping[str, str] = {
+    "time": "the length of the measurement is --duration; of a window, in tune, series and plans: window",
+    "events": "a measurement has a length in seconds: --duration or --window",
+    "warmup_time": "flushlab warms up until throughput is level",
+    "percentile": "p50, p95, p99, p99.9 and the maximum are always reported",
+    "histogram": "p50, p95, p99, p99.9 and the maximum are always reported; --json has them",
+    "report_interval": "the throughput of each second is in --json under per_second",
+    "report_checkpoints": "the throughput of each second is in --json under per_second",
+    "rand_seed": "the generators have a fixed seed: the same rows and draws every time",
+    "validate": "every response is checked; errors are counted by number",
+    "forced_shutdown": "a load ends at the end of its window",
+    "thread_init_timeout": "connections that cannot be made are reported at once",
+    "thread_stack_size": "there is no stack per connection to size",
+    "debug": "errors are reported with their numbers and messages",
+    "verbosity": "data goes to stdout, progress to stderr",
+    "luajit_cmd": "Lua is not supported; use --workload txn:FILE, or 'command: sysbench …'",
+    "db_driver": "flushlab supports only MySQL and MariaDB",
+    "db_ps_mode": "statements are prepared, as sysbench does by default",
+    "db_debug": "errors are reported with their numbers and messages",
+    "mysql_host": _CONNECTION,
+    "mysql_port": _CONNECTION,
+    "mysql_socket": _CONNECTION,
+    "mysql_user": _CONNECTION,
+    "mysql_password": _CONNECTION,
+    "mysql_db": "OLTP tables are in the database sbtest",
+    "mysql_ssl": _CONNECTION,
+    "mysql_ssl_cipher": _CONNECTION,
+    "mysql_ssl_key": _CONNECTION,
+    "mysql_ssl_cert": _CONNECTION,
+    "mysql_ssl_ca": _CONNECTION,
+    "mysql_compression": "the protocol is not compressed",
+    "mysql_debug": "errors are reported with their numbers and messages",
+    "mysql_dry_run": "flushlab always asks a real server",
+    "mysql_ignore_errors": "1213, 1020 and 1205 are ignored and counted; txn:FILE can name others",
+    "mysql_storage_engine": "flushlab measures InnoDB tables",
+    "pgsql_variant": "flushlab supports only MySQL and MariaDB",
+}
+"""Options of sysbench that no workload takes, as a plan would spell them, and the way out."""
+
 
 MIN_SECONDS, MAX_SECONDS = 0.1, 86_400.0
 _OPTIONS: Mapping[str, tuple[OptionInfo, ...]] = {
@@ -35,7 +75,7 @@ _OPTIONS: Mapping[str, tuple[OptionInfo, ...]] = {
     txn.PREFIX: txn.OPTIONS,
     sql.PREFIX: sql.OPTIONS,
     command.PREFIX: command.OPTIONS,
-    own_load.NAME: (),
+    protocol.OWN_LOAD: (),
 }
 """Every workload, or the prefix of its name, with the options that it takes."""
 
@@ -100,7 +140,7 @@ def workload_options(name: str) -> Mapping[str, OptionInfo]:
 
 def workload_names() -> tuple[str, ...]:
     """The names of workloads that take no file and no command, of those that flushlab drives."""
-    return tuple(name for name in _OPTIONS if not name.endswith(":") and name != own_load.NAME)
+    return tuple(name for name in _OPTIONS if not name.endswith(":") and name != protocol.OWN_LOAD)
 
 
 def all_options() -> Mapping[str, OptionInfo]:
@@ -130,12 +170,10 @@ def build_workload(
     """
     kind = _kind(name)
     for option in options:
-        if option in sysbench.NOT_TAKEN:
-            raise UsageError(
-                f"sysbench's option {spelling(option)} is not supported", hint=sysbench.NOT_TAKEN[option]
-            )
+        if option in NOT_TAKEN:
+            raise UsageError(f"sysbench's option {spelling(option)} is not supported", hint=NOT_TAKEN[option])
     settled = settle(kind.removesuffix(":"), _OPTIONS[kind], options, spelling)
-    if kind == own_load.NAME:
+    if kind == protocol.OWN_LOAD:
         return OwnLoad()
     if kind == command.PREFIX:
         return CommandWorkload.read(name, folder, settled)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
 
+from flushlab.errors import UsageError
 from flushlab.record import LoadResult, LoadSpec, LostNode, ObservedLoad, StandIn, Warning
 from flushlab.server.protocol import Server
 
@@ -152,3 +153,52 @@ class Workload(Protocol):
             ServerDied: the server is gone.
         """
         ...
+
+
+OWN_LOAD = "own load"
+OWN_LOAD_UNIT = "commits/s"
+OWN_LOAD_SLICE_S = 4.0
+"""Length of a slice, so that it has many commits of a slow load."""
+OWN_LOAD_LEAD_S = 1.0
+"""Seconds after each switch that do not count: commits that the last arm's settings still delay."""
+
+
+class OwnLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """The load that is there."""
+
+    reset: ClassVar[Reset] = "none"
+
+    name: str = OWN_LOAD
+
+    @property
+    def data_key(self) -> Mapping[str, str]:
+        """None: the data are the application's."""
+        return {}
+
+    @property
+    def slice_s(self) -> float | None:
+        """It needs no pause: only the settings change."""
+        return OWN_LOAD_SLICE_S
+
+    def prepare(self, server: Server) -> None:
+        """Nothing: the data are there."""
+
+    def driving(self, server: Server) -> Driving | None:
+        """Nobody drives it."""
+        return None
+
+    def run(self, server: Server, timing: Timing, window: Window) -> Measured:
+        """Never: it is observed in slices.
+
+        Raises:
+            UsageError: always.
+        """
+        raise only_compared()
+
+
+def only_compared() -> UsageError:
+    """The error of a command that would drive it."""
+    return UsageError(
+        f"{OWN_LOAD} is the load that a running server has, and this command would have to make it",
+        hint="measure it by `flushlab compare --own-load`",
+    )

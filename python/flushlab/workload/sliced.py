@@ -26,8 +26,7 @@ from flushlab.record import (
     Warning,
 )
 from flushlab.server.protocol import Server
-from flushlab.workload.engine import closed, connected, measured, native, raise_if_failed, warm_up
-from flushlab.workload.load_status import LoadStatus
+from flushlab.workload.engine import LoadStatus, closed, connected, measured, native, raise_if_failed, warm_up
 from flushlab.workload.protocol import COMMITS, MOST_SLICE_S, Driving, Measured, Timing
 
 LEAD_S = 0.01

@@ -18,10 +18,11 @@ from flushlab.errors import UsageError
 from flushlab.record import Endpoint, LoadSpec, UpsertSpec, Warning
 from flushlab.server.protocol import Server
 from flushlab.workload import engine
-from flushlab.workload.engine_options import ON_TABLES, TableOptions
 from flushlab.workload.options import (
+    ON_TABLES,
     RAND_TYPE,
     Spelling,
+    TableOptions,
     integer_option,
     number_option,
     text_option,

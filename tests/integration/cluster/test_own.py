@@ -20,11 +20,10 @@ from flushlab.campaign.pool.remote import RemotePool
 from flushlab.errors import MeasurementError, ServerError, UsageError
 from flushlab.record import Arm, Value
 from flushlab.server.remote import made_tables
-from flushlab.server.remote.address import from_nodes
-from flushlab.server.remote.members import member, members, require_whole
-from flushlab.server.remote.server import RemoteServer
+from flushlab.server.remote.login import from_nodes
+from flushlab.server.remote.server import RemoteServer, member, members, require_whole
 from flushlab.trial import sliced
-from flushlab.trial.switching import Refused
+from flushlab.trial.switching import NotSwitched
 from flushlab.workload import Timing
 from tests.integration.cluster.conftest import ALLOWED, UPSERT, left
 from tests.integration.cluster.own import FLUSH, Own
@@ -188,7 +187,7 @@ def test_a_comparison_switches_every_node_and_puts_all_back_after_ctrl_c_too(
     before, seen = own.databases, list[tuple[Value, ...]]()
     become = sliced._KeptServer.become
 
-    def became(kept: sliced._KeptServer, arm: Arm) -> Refused | None:
+    def became(kept: sliced._KeptServer, arm: Arm) -> NotSwitched | None:
         refused = become(kept, arm)
         seen.append(tuple(own.flushes))
         if own.flushes == [2, 2] and not resumed:

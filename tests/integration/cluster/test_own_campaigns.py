@@ -16,10 +16,10 @@ from flushlab.campaign.pool.remote_use import free_connections
 from flushlab.errors import BelowFloor, UsageError
 from flushlab.record import Arm, Value
 from flushlab.server.remote import put_back
-from flushlab.server.remote.address import from_nodes
-from flushlab.server.remote.group import open_group
+from flushlab.server.remote.login import from_nodes
+from flushlab.server.remote.server import open_group
 from flushlab.trial import sliced
-from flushlab.trial.switching import Refused
+from flushlab.trial.switching import NotSwitched
 from flushlab.workload import Timing, engine
 from tests.integration.cluster.conftest import ALLOWED, UPSERT, left
 from tests.integration.cluster.own import FLUSH, Own
@@ -61,7 +61,7 @@ def slices(own: Own, monkeypatch: pytest.MonkeyPatch) -> set[tuple[Value, ...]]:
     monkeypatch.setattr(tune, "SIDE_BY_SIDE", replace(QUICK, seconds=0.2))
     seen, become = set[tuple[Value, ...]](), sliced._KeptServer.become
 
-    def became(kept: sliced._KeptServer, arm: Arm) -> Refused | None:
+    def became(kept: sliced._KeptServer, arm: Arm) -> NotSwitched | None:
         refused = become(kept, arm)
         seen.add(tuple(own.flushes))
         return refused

@@ -25,7 +25,7 @@ from flushlab.errors import FlushlabError, ServerDied, ServerError, UsageError
 from flushlab.record.running import FillProgress
 from flushlab.server import DataDirectory, Instance, Sandbox
 from flushlab.server.control import connect
-from flushlab.server.identifier import quoted
+from flushlab.server.sql import quoted
 from tests.conftest import StartSandbox, flavors
 from tests.integration.fill.target import Target
 from tests.waiting import PATIENCE_S, wait_until

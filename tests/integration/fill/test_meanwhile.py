@@ -24,7 +24,7 @@ from flushlab.record import Value
 from flushlab.record.running import FillProgress
 from flushlab.server import Instance, Sandbox
 from flushlab.server.control import connect
-from flushlab.server.remote.address import from_dsn
+from flushlab.server.remote.login import from_dsn
 from flushlab.server.remote.put_back import FOLDER, Changes, put_back_left
 from flushlab.server.remote.server import RemoteServer
 from tests.command import flushlab
@@ -220,7 +220,7 @@ fill("users", rows=10, dsn="{tuned.dsn}", create=True, allow_set_global=True, pr
 def test_what_a_killed_flushlab_changed_in_slices_is_put_back_whichever_slice_it_was(tuned: Tuned) -> None:
     program = f"""
 import os
-from flushlab.server.remote.address import from_dsn
+from flushlab.server.remote.login import from_dsn
 from flushlab.server.remote.server import RemoteServer
 from flushlab.server.remote.put_back import Changes
 from flushlab.server.sandbox.reconfigure import switch

@@ -12,7 +12,7 @@ from flushlab.bulk.fill import fill
 from flushlab.generate.plan import parse_plan
 from flushlab.generate.schema import plan_from_schema
 from flushlab.server import Sandbox
-from flushlab.server.identifier import quoted
+from flushlab.server.sql import quoted
 
 SERVERS = ["mariadb@10.11", "mysql@8.0"]
 RELAXED = {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}

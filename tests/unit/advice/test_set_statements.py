@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.advice.statements import lost_at_restart, set_statements, statements_file
-from flushlab.advice.verification import verification
+from flushlab.advice.statements import lost_at_restart, set_statements, statements_file, verification
 from flushlab.errors import UnknownSetting
 from flushlab.record import Value
 from tests.unit.settings.servers import MARIADB118, MARIADB1011, MYSQL57, MYSQL80

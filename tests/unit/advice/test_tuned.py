@@ -6,7 +6,7 @@ import pytest
 from flushlab.advice.option_file import tuned_option_file
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.request import TuneRequest
-from flushlab.experiment.frontier import Dropped, FrontierPoint
+from flushlab.experiment.tune_plan import Dropped, FrontierPoint
 from flushlab.record import CrashArm, Launch, Ratio, Storage, Value
 from flushlab.settings.fit import Scaled
 from flushlab.settings.floor import Floor

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.build.basedir import build_in
 from flushlab.build.inspect import inspect, inspect_once
+from flushlab.build.tarball import build_in
 from flushlab.errors import BuildNotFound, LibraryMissing, ServerError
 
 MARIADB = "mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)"

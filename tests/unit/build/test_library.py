@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.build.library import debian_packages, library_in, library_missing, missing_libraries
+from flushlab.build.inspect import debian_packages, library_in, library_missing, missing_libraries
 
 # Pasted from mysqld 5.7.22 on a system without libaio1.
 COMPLAINT = (

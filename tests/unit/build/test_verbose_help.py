@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from flushlab.build.verbose_help import refused, verbose_help
+from flushlab.build.inspect import refused, verbose_help
 from flushlab.machine.confinement import available
 from tests.unit.builds import MARIADB
 
@@ -13,7 +13,7 @@ from tests.unit.builds import MARIADB
 def test_a_build_is_asked_about_the_same_options_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flushlab.build.verbose_help.confine", lambda _: None)
+    monkeypatch.setattr("flushlab.build.inspect.confine", lambda _: None)
     program, asked = tmp_path / "mariadbd", tmp_path / "asked"
     program.write_text(
         f'#!/bin/sh\nshift 5\necho "$*" >> {asked}\ncase "$*" in *bad*) echo no >&2; exit 1;; esac\n'

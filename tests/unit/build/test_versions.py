@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flushlab.build import versions
-from flushlab.record.server import Flavor
+from flushlab.record.machine import Flavor
 from tests.unit.builds import build
 
 

@@ -14,7 +14,7 @@ from flushlab.bulk import unfinished
 from flushlab.bulk.destinations import relaxed_cluster, settings_of_others
 from flushlab.errors import NotWritable, ServerError
 from flushlab.record import Launch, ServerIdentity, Storage, Value
-from flushlab.record.server import Flavor
+from flushlab.record.machine import Flavor
 from flushlab.settings.floor import Floor
 
 MIB = 1 << 20

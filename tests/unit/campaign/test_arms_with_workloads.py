@@ -10,9 +10,9 @@ import pytest
 import flushlab
 from flushlab.campaign import series
 from flushlab.campaign.objective import objective_of_plan
+from flushlab.campaign.pool.room import Volumes
 from flushlab.campaign.request import SeriesRequest
 from flushlab.campaign.series import ArmRunners, _require_same_tables
-from flushlab.campaign.volumes import Volumes
 from flushlab.datadir import Volume
 from flushlab.errors import UsageError
 from flushlab.plan.parse import parse_plan

@@ -10,8 +10,8 @@ import pytest
 
 import flushlab
 from flushlab.campaign.binding import Bound, ServerHere, base_settings, bind
+from flushlab.campaign.pool.room import Volumes
 from flushlab.campaign.request import BoundArm
-from flushlab.campaign.volumes import Volumes
 from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import UsageError
 from flushlab.plan.plan import ArmPlan, Plan, Requirement

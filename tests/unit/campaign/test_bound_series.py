@@ -16,9 +16,9 @@ from flushlab.campaign.binding import ServerHere, bind
 from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.facts import CampaignFacts, CampaignRun, PlanFacts
 from flushlab.campaign.loop import Ending
+from flushlab.campaign.pool.room import Volumes
 from flushlab.campaign.recommended import recommended
 from flushlab.campaign.request import ArmGroup, SeriesRequest
-from flushlab.campaign.volumes import Volumes
 from flushlab.datadir import DataRoot, Volume
 from flushlab.experiment.simulated import Noise, SimulatedTrials
 from flushlab.plan.plan import ArmPlan, Claim, Plan

@@ -21,7 +21,7 @@ from flushlab.campaign.crash.check import (
     require_crashable,
 )
 from flushlab.errors import HarnessError, StartFailed, UsageError
-from flushlab.experiment.frontier import FrontierPoint
+from flushlab.experiment.tune_plan import FrontierPoint
 from flushlab.record import CrashArm, CrashFacts, CrashKind, Storage, Value
 from flushlab.settings.floor import Floor
 from flushlab.workload import parse_workload

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from flushlab.campaign.crash.experiment import CrashExperiment
-from flushlab.campaign.crash.facts import arms_of
+from flushlab.campaign.crash.experiment import CrashExperiment, arms_of
 from flushlab.experiment.protocol import Request
 from flushlab.record import CrashArm, CrashOutcome, CrashRow
 from tests.unit.crashes import judged

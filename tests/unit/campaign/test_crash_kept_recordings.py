@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.campaign.crash import kept_recordings
-from flushlab.campaign.crash.kept_recordings import record_of, remove_stumps
-from flushlab.crashed.acks import Note, packed, read_notes
-from flushlab.crashed.run import RecordedNode, Run
+from flushlab.campaign.crash import runner
+from flushlab.campaign.crash.runner import record_of, remove_stumps
+from flushlab.crashed.judge import Note, packed_note, read_notes
+from flushlab.crashed.recording import RecordedNode, RecordedRun
 from flushlab.machine import ownership
 from tests.unit.campaign.test_crash_replay import record
 from tests.unit.crashed.test_cluster_recorded import disk
@@ -27,7 +27,7 @@ def test_a_record_that_was_cut_short_too_soon_is_removed_before_the_next(
     record(marked(tmp_path / "newer.record", "mine"), 7, whole=False)
     (tmp_path / "newer.record/record.json").write_text('{"version": 2, "size": 4096}')
     removed: list[str] = []
-    monkeypatch.setattr(kept_recordings, "remove_record", lambda folder: removed.append(folder.name))
+    monkeypatch.setattr(runner, "remove_record", lambda folder: removed.append(folder.name))
     remove_stumps(tmp_path, "mine")
     assert removed == ["stump.record", "without a load yet.record"]
     assert record_of(tmp_path, "mine") == tmp_path / "whole.record"
@@ -37,7 +37,7 @@ def test_a_record_that_was_cut_short_too_soon_is_removed_before_the_next(
 def test_the_records_of_a_cluster_are_found_again_even_if_they_were_cut_short(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, found: bool
 ) -> None:
-    run = Run(
+    run = RecordedRun(
         build="b",
         settings={},
         arguments=(),
@@ -52,9 +52,9 @@ def test_the_records_of_a_cluster_are_found_again_even_if_they_were_cut_short(
     run.write(cut)
     for number, node in enumerate(run.nodes):
         disk(cut / node.disk, [(100 + number + second) * 1_000 for second in range(seconds)])
-    (cut / "notes").write_bytes(packed(Note(1, 1, 0, 101_000)))
+    (cut / "notes").write_bytes(packed_note(Note(1, 1, 0, 101_000)))
     removed: list[str] = []
-    monkeypatch.setattr(kept_recordings, "remove_record", lambda folder: removed.append(folder.name))
+    monkeypatch.setattr(runner, "remove_record", lambda folder: removed.append(folder.name))
     remove_stumps(tmp_path, "mine")
     assert removed == ["begun.record", *([] if found else ["cut short.record"])]
     assert record_of(tmp_path, "mine") == (cut if found else None)

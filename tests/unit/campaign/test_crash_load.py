@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flushlab.campaign.crash.experiment import positive_control_of, warnings_of
-from flushlab.campaign.crash.load import CrashLoad, read_load, require_acked_inserts_alone, require_replicable
+from flushlab.campaign.crash.plan import CrashLoad, read_load, require_acked_inserts_alone, require_replicable
 from flushlab.errors import UsageError
 from flushlab.record import CrashArm
 from flushlab.spec.build import build

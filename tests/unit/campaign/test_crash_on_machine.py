@@ -12,7 +12,7 @@ import pytest
 
 from flushlab.campaign.crash import runner as runners
 from flushlab.campaign.crash.experiment import CrashExperiment
-from flushlab.campaign.crash.on_machine import Configurations
+from flushlab.campaign.crash.runner import CrashedConfigurations
 from flushlab.campaign.fleet.machines import CrashTask
 from flushlab.campaign.fleet.worker import rows_of
 from flushlab.campaign.watcher import Watcher
@@ -53,7 +53,7 @@ class Victims:
         return Crash(point=point, outcome="kept", acknowledged=1)
 
 
-def on_machine(victims: Victims, monkeypatch: pytest.MonkeyPatch) -> Configurations:
+def on_machine(victims: Victims, monkeypatch: pytest.MonkeyPatch) -> CrashedConfigurations:
     monkeypatch.setattr(runners, "_victim", victims)
     plan: Any = SimpleNamespace(
         spec=CrashSpec(failure="process"),
@@ -62,7 +62,7 @@ def on_machine(victims: Victims, monkeypatch: pytest.MonkeyPatch) -> Configurati
         judged=lambda arm, _: arm,
         experiment=lambda _: CrashExperiment(ARMS, 6, None),
     )
-    return Configurations(REQUEST, plan)
+    return CrashedConfigurations(REQUEST, plan)
 
 
 def test_a_server_lives_through_the_tasks_of_its_configuration(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from flushlab.campaign.crash.load import CrashLoad
-from flushlab.campaign.crash.plan import CrashPlan
+from flushlab.campaign.crash.plan import CrashLoad, CrashPlan
 from flushlab.record import CrashArm, ServerIdentity, Storage
 from flushlab.spec.build import build
 from flushlab.spec.kinds import CrashSpec

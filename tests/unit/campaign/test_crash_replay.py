@@ -9,10 +9,9 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from flushlab.campaign.crash.crash import crash
-from flushlab.campaign.crash.replay import as_recorded, read_line, replay, under_its_load
+from flushlab.campaign.crash.crash import as_recorded, crash, read_line, replayed_arm, under_its_load
 from flushlab.crashed.recorded import CrashImages
-from flushlab.crashed.run import RecordedNode, Run
+from flushlab.crashed.recording import RecordedNode, RecordedRun
 from flushlab.datadir.recording import ENTRY
 from flushlab.errors import StorageError, UsageError
 from flushlab.record import CrashFacts, CrashPoint, Failure, PointKind
@@ -61,7 +60,7 @@ def record(folder: Path, entries: int, **other: Any) -> None:
     (folder / "record.json").write_text('{"version": 1, "size": 4096}')
     (folder / "position").write_bytes(entries.to_bytes(8, "little"))
     (folder / "entries").write_bytes(ENTRY.pack(1, 0, 0, 0, 0, 0) * entries)
-    run = Run(
+    run = RecordedRun(
         build=MARIADB.id,
         settings={},
         arguments=(),
@@ -105,17 +104,17 @@ def test_what_lies_beyond_the_end_of_a_record_is_refused(at: int, tmp_path: Path
         which="", target=SimpleNamespace(build=MARIADB), crash_images_in=lambda _: crashes
     )
     with pytest.raises(UsageError) as refused:
-        replay(plan, f"{tmp_path}:at={at}:seed=1")
+        replayed_arm(plan, f"{tmp_path}:at={at}:seed=1")
     assert refused.value.message == f"the record has 7 entries: at={at} is beyond its end"
 
 
 def test_a_folder_that_there_is_not_is_named_in_words(tmp_path: Path) -> None:
     plan: Any = SimpleNamespace(which="")
     with pytest.raises(StorageError) as refused:
-        replay(plan, f"{tmp_path}/nofolder:at=1:seed=1")
+        replayed_arm(plan, f"{tmp_path}/nofolder:at=1:seed=1")
     assert refused.value.message == f"there is no folder {tmp_path}/nofolder"
     with pytest.raises(StorageError) as refused:
-        replay(plan, f"{tmp_path}:at=1:seed=1")
+        replayed_arm(plan, f"{tmp_path}:at=1:seed=1")
     assert refused.value.message == f"{tmp_path} is no recorded run: run.json is missing"
     assert refused.value.hint
 

@@ -16,8 +16,7 @@ from flushlab.campaign.crash.experiment import CrashExperiment
 from flushlab.campaign.crash.request import MOST_CRASHES
 from flushlab.campaign.crash.runner import CrashRunner, crashes_of
 from flushlab.campaign.watcher import Watcher
-from flushlab.crashed.points import kills
-from flushlab.crashed.recorded import CrashImages
+from flushlab.crashed.recorded import CrashImages, kill_points
 from flushlab.errors import NoMemory, NoSpace, UsageError
 from flushlab.experiment.protocol import Request
 from flushlab.record import Crash, CrashArm, CrashKind, CrashPoint, Failure, Storage
@@ -87,7 +86,7 @@ def killing(victim: Victim, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_kills_that_are_asked_for_have_the_points_of_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     victim = Victim()
     rows = list(crashes_of(killing(victim, monkeypatch), BASE, 4, [1, 3], ""))
-    points = kills(4, MOST_CRASHES, recovery=True)
+    points = kill_points(4, MOST_CRASHES, recovery=True)
     assert victim.points == [points[1], points[3]]
     assert [(row.number, row.crash.point) for row in rows] == [(1, points[1]), (3, points[3])]
     assert {(row.arm.commits_per_s, row.arm.guarantee) for row in rows} == {(10.0, "of its settings")}

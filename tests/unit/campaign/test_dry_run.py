@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import flushlab
-from flushlab.build.verbose_help import Answer
+from flushlab.build.inspect import Answer
 from flushlab.campaign.facts import CampaignFacts, Forecast
 from flushlab.campaign.pool import target
 from flushlab.campaign.scheduling import START_S

@@ -17,7 +17,7 @@ from flushlab.campaign.observed import demand_of, of_observed, require_permitted
 from flushlab.campaign.request import BoundArm
 from flushlab.campaign.series import series
 from flushlab.errors import BelowFloor, UsageError
-from flushlab.experiment.objective import scores
+from flushlab.experiment.protocol import scores
 from flushlab.record import (
     Comparison,
     ObservedLoad,
@@ -32,7 +32,7 @@ from flushlab.record import (
 )
 from flushlab.settings.floor import Floor
 from flushlab.spec.parts import WorkloadSpec
-from flushlab.workload import own_load
+from flushlab.workload import protocol
 from tests.unit.records import trial
 from tests.unit.report.campaigns import series_request
 
@@ -191,7 +191,7 @@ OF_FLOOR = {"strict": 1, "second": 2, "relaxed": 0}
 
 
 def bound(name: str, settings: Mapping[str, Value]) -> BoundArm:
-    return BoundArm(name=name, settings=settings, workload=WorkloadSpec(name=own_load.NAME))
+    return BoundArm(name=name, settings=settings, workload=WorkloadSpec(name=protocol.OWN_LOAD))
 
 
 def permitted(

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from flushlab.campaign import other_load
-from flushlab.campaign.other_load import blame, check_other_load, reasons
+from flushlab.campaign import loop
+from flushlab.campaign.loop import blame, check_other_load, reasons
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import MeasurementError
 from flushlab.record import OtherLoad
@@ -26,8 +26,8 @@ def seeing(*seen: OtherLoad) -> Callable[[float, Path], OtherLoad]:
 
 @pytest.fixture(autouse=True)
 def checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(other_load.SWITCH, raising=False)
-    monkeypatch.setattr(other_load, "PAUSE_S", 0.0)
+    monkeypatch.delenv(loop.SWITCH, raising=False)
+    monkeypatch.setattr(loop, "PAUSE_S", 0.0)
 
 
 def test_a_quiet_machine_is_said_in_one_line() -> None:
@@ -57,7 +57,7 @@ def test_each_kind_of_load_alone_makes_it_busy(field: str, share: float) -> None
 
 
 def test_waiting_checks_again_until_it_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(other_load, "TELL_S", 0.0)
+    monkeypatch.setattr(loop, "TELL_S", 0.0)
     lines: list[str] = []
     seen = check_other_load(NOWHERE, Watcher(lines.append), wait=True, watch=seeing(BUSY, BUSY, QUIET))
     assert seen is not None
@@ -68,7 +68,7 @@ def test_waiting_checks_again_until_it_is_quiet(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_waiting_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(other_load, "MOST_WAIT_S", 0.0)
+    monkeypatch.setattr(loop, "MOST_WAIT_S", 0.0)
     with pytest.raises(MeasurementError, match="not quiet within") as raised:
         check_other_load(NOWHERE, Watcher(), wait=True, watch=seeing(BUSY))
     assert raised.value.exit_code == 4
@@ -89,7 +89,7 @@ def test_ctrl_c_ends_the_waiting() -> None:
 
 
 def test_the_check_can_be_switched_off_but_waiting_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(other_load.SWITCH, "off")
+    monkeypatch.setenv(loop.SWITCH, "off")
     lines: list[str] = []
     assert check_other_load(NOWHERE, Watcher(lines.append), wait=False, watch=seeing(BUSY)) is None
     assert lines == []

@@ -12,7 +12,7 @@ from flushlab.campaign.facts import ArmFacts, CampaignFacts
 from flushlab.campaign.recommended import at_floor, best_arms, costs, offered
 from flushlab.campaign.recommended import recommended as of_campaign
 from flushlab.errors import UsageError
-from flushlab.experiment.frontier import FrontierPoint
+from flushlab.experiment.tune_plan import FrontierPoint
 from flushlab.record import Launch, ServerIdentity, Storage, Warning
 from flushlab.report import campaign
 from flushlab.report.answer import answer

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import flushlab
-from flushlab.build.verbose_help import Answer
+from flushlab.build.inspect import Answer
 from flushlab.campaign import tune
 from flushlab.campaign.facts import CampaignFacts, PlanFacts
 from flushlab.campaign.pool import room, target

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from flushlab.campaign.binding import Bound, ServerHere, base_settings, bind
-from flushlab.campaign.volumes import Volumes
+from flushlab.campaign.pool.room import Volumes
 from flushlab.datadir import DataRoot, Volume
-from flushlab.plan.parse import parse_plan
-from flushlab.plan.shipped import example, find_plan, read_plan, shipped_names
+from flushlab.plan.parse import example, find_plan, parse_plan, read_plan, shipped_names
 from flushlab.record import Launch, ServerIdentity, Storage
 from flushlab.settings.catalog import load_catalog
 

@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from flushlab.build import Progress
-from flushlab.campaign.volumes import Volumes, expanded, mismatch
+from flushlab.campaign.pool.room import Volumes, expanded, mismatch
 from flushlab.datadir import DataRoot, SlowDisk, Volume, parse_disk
 from flushlab.errors import HarnessError, StorageError
 from flushlab.record import DiskEmulation, DiskProfile, Storage
@@ -48,7 +48,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Slow]:
     def opened(path: Path) -> DataRoot:
         return DataRoot(path=path, storage=Storage(in_memory=path.name == "memory"))
 
-    monkeypatch.setattr("flushlab.datadir.volume.SlowDisk", slow)
+    monkeypatch.setattr("flushlab.datadir.slow_disk.SlowDisk", slow)
     monkeypatch.setattr(DataRoot, "open", staticmethod(opened))
     return disks
 
@@ -125,7 +125,7 @@ def test_a_disk_that_cannot_be_made_is_an_error(tmp_path: Path, monkeypatch: pyt
     def refuse(_root: DataRoot, _profile: DiskProfile) -> Slow:
         raise HarnessError("no FUSE")
 
-    monkeypatch.setattr("flushlab.datadir.volume.SlowDisk", refuse)
+    monkeypatch.setattr("flushlab.datadir.slow_disk.SlowDisk", refuse)
     with Volumes(Volume(root(tmp_path, "base"))) as volumes, pytest.raises(HarnessError):
         volumes.open(None, "iops=120")
 

@@ -6,8 +6,7 @@ import pytest
 
 from flushlab.campaign.watcher import Spent
 from flushlab.cli.progress import LiveTable
-from flushlab.experiment.objective import Objective
-from flushlab.experiment.protocol import Progress, Request
+from flushlab.experiment.protocol import Objective, Progress, Request
 from flushlab.record import Arm, Comparison
 from tests.golden.test_reports import text_of
 from tests.unit.records import trial

@@ -4,8 +4,7 @@ import pytest
 
 from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.cli.progress import CampaignProgress
-from flushlab.experiment.objective import Objective
-from flushlab.experiment.protocol import Progress, Request
+from flushlab.experiment.protocol import Objective, Progress, Request
 from flushlab.record import Arm, Ratio, Slice
 from tests.unit.records import trial
 

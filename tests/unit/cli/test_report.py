@@ -13,7 +13,7 @@ import pytest
 
 from flushlab.record import Launch, Trial
 from flushlab.store import CampaignRow, Store
-from flushlab.store.records import records
+from flushlab.store.store import records
 from tests.unit.cli.inside import Done, flushlab
 from tests.unit.report import campaigns as made
 

@@ -14,7 +14,15 @@ from flushlab.cli.watch import line, table
 from flushlab.record.running import ShownRatio
 from flushlab.telemetry.live.status import Connections, LockWaits, Redo, RowRates, Syncs
 from flushlab.watch import Watch
-from flushlab.watch.sample import DiagnosisNow, FillNow, FindingNow, MachineNow, RunningNow, Sample, ServerNow
+from flushlab.watch.sampler import (
+    DiagnosisNow,
+    FillNow,
+    FindingNow,
+    MachineNow,
+    RunningNow,
+    Sample,
+    ServerNow,
+)
 
 SAMPLE = Sample(
     t=1.0,

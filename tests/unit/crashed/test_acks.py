@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from flushlab.crashed.acks import Note, before, begun_after, counted, read_notes
+from flushlab.crashed.judge import Note, acknowledged_before, begun_after, commits_by_connection, read_notes
 
 NOTES = [Note(1, 1, 10, 100), Note(2, 1, 12, 110), Note(1, 2, 20, 120)]
 
@@ -21,9 +21,9 @@ def test_no_file_has_no_notes(tmp_path: Path) -> None:
 
 
 def test_what_was_acknowledged_at_a_record_or_before_is_promised() -> None:
-    assert counted(before(NOTES, 20)) == {1: 2, 2: 1}
-    assert counted(before(NOTES, 19)) == {1: 1, 2: 1}
-    assert counted(before(NOTES, 9)) == {}
+    assert commits_by_connection(acknowledged_before(NOTES, 20)) == {1: 2, 2: 1}
+    assert commits_by_connection(acknowledged_before(NOTES, 19)) == {1: 1, 2: 1}
+    assert commits_by_connection(acknowledged_before(NOTES, 9)) == {}
 
 
 def test_the_first_acknowledgement_of_a_connection_may_be_of_what_was_synced_before() -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.crashed.acks import TABLE
-from flushlab.crashed.binlog import Unreadable, commits, transaction_ends
-from flushlab.crashed.judge import Commits
+from flushlab.crashed.judge import ACKS_TABLE, Commits
+from flushlab.crashed.recovered_server import Unreadable, commits_in, ends_in
 
 QUERY, FORMAT, XID, TABLE_MAP, WRITE_V1, WRITE_V2, ANONYMOUS, MARIADB_GTID = 2, 15, 16, 19, 23, 30, 34, 162
 
@@ -26,14 +25,14 @@ def query(text: str) -> bytes:
     return event(QUERY, struct.pack("<IIBHH", 1, 0, 1, 0, 3) + b"abc" + b"d\0" + text.encode())
 
 
-def table_map(table: str = TABLE) -> bytes:
+def table_map(table: str = ACKS_TABLE) -> bytes:
     """Three BIGINTs and a CHAR(60) in utf8mb4."""
     name = table.encode()
     columns = b"\4" + b"\x08\x08\x08\xfe" + b"\2\xfe\xf0" + b"\0"
     return b"\7" + bytes(5) + b"\1\0" + b"\1d\0" + bytes([len(name)]) + name + b"\0" + columns
 
 
-def row(connection: int, counter: int, kind: int = WRITE_V2, table: str = TABLE) -> bytes:
+def row(connection: int, counter: int, kind: int = WRITE_V2, table: str = ACKS_TABLE) -> bytes:
     mapped = table_map(table)
     head = b"\7" + bytes(5) + b"\1\0" + (b"\2\0" if kind == WRITE_V2 else b"")
     values = b"\4\xff\xf0" + struct.pack("<qqq", connection, counter, 1) + b"\2pa"
@@ -58,7 +57,7 @@ HEAD = b"\xfebin" + event(FORMAT, description(checksums=True))
 
 def read(tmp_path: Path, *events: bytes) -> dict[int, Commits]:
     (tmp_path / "binlog.000001").write_bytes(HEAD + b"".join(events))
-    return commits([tmp_path / "binlog.000001"])
+    return commits_in([tmp_path / "binlog.000001"])
 
 
 def test_whole_transactions_are_counted_by_connection(tmp_path: Path) -> None:
@@ -67,7 +66,7 @@ def test_whole_transactions_are_counted_by_connection(tmp_path: Path) -> None:
 
 
 def test_rows_of_mariadb_and_statements_count_too(tmp_path: Path) -> None:
-    statement = query(f"INSERT INTO {TABLE} (c, n, part, pad) VALUES (3, 2, 1, 'x')")
+    statement = query(f"INSERT INTO {ACKS_TABLE} (c, n, part, pad) VALUES (3, 2, 1, 'x')")
     begun = event(MARIADB_GTID, bytes(19))
     mixed = begun + statement + event(XID, bytes(8))
     rows = begun + row(3, 1, WRITE_V1) + query("COMMIT")
@@ -98,7 +97,7 @@ def test_without_checksums_an_event_that_cannot_be_read_ends_its_file(tmp_path: 
         head + bare(TABLE_MAP, table_map()) + bare(WRITE_V2, short)
     )
     (last := tmp_path / "binlog.000002").write_bytes(HEAD + transaction(1, 1))
-    assert commits([file, last]) == {1: Commits(1, 1)}
+    assert commits_in([file, last]) == {1: Commits(1, 1)}
 
 
 def test_rows_of_other_tables_do_not_count(tmp_path: Path) -> None:
@@ -145,37 +144,37 @@ def test_a_transaction_that_is_compressed_in_an_unknown_way_is_not_read(tmp_path
 def test_what_is_encrypted_or_in_another_format_is_not_read(tmp_path: Path, content: bytes, why: str) -> None:
     (file := tmp_path / "binlog.000001").write_bytes(content)
     with pytest.raises(Unreadable, match=why):
-        commits([file])
+        commits_in([file])
     with pytest.raises(Unreadable, match=why):
-        transaction_ends(file)
+        ends_in(file)
 
 
 def test_a_binary_log_in_innodb_is_not_read_even_where_nothing_of_it_was_written(tmp_path: Path) -> None:
     (file := tmp_path / "binlog-000000.ibb").write_bytes(bytes(4096))
     with pytest.raises(Unreadable, match=r"in InnoDB \(binlog-000000.ibb\)"):
-        commits([file])
+        commits_in([file])
 
 
 def test_a_file_that_the_index_names_and_that_is_not_there_has_nothing(tmp_path: Path) -> None:
     (first := tmp_path / "binlog.000001").write_bytes(HEAD + transaction(1, 1))
-    assert commits([first, tmp_path / "binlog.000002"]) == {1: Commits(1, 1)}
+    assert commits_in([first, tmp_path / "binlog.000002"]) == {1: Commits(1, 1)}
 
 
 @pytest.mark.parametrize("length", [0, 2, 4])
 def test_a_file_that_ends_within_its_first_bytes_has_nothing(tmp_path: Path, length: int) -> None:
     (file := tmp_path / "binlog.000001").write_bytes(HEAD[:length])
-    assert commits([file]) == {}
+    assert commits_in([file]) == {}
 
 
 def test_a_file_that_was_cut_to_nothing_has_nothing(tmp_path: Path) -> None:
     (tmp_path / "binlog.000001").write_bytes(bytes(100))
-    assert commits([tmp_path / "binlog.000001"]) == {}
+    assert commits_in([tmp_path / "binlog.000001"]) == {}
 
 
 def test_whole_transactions_end_with_their_commit(tmp_path: Path) -> None:
     def ends(content: bytes) -> list[int]:
         (file := tmp_path / "binlog.000001").write_bytes(content)
-        return transaction_ends(file)
+        return ends_in(file)
 
     first, second = HEAD + transaction(1, 1), HEAD + transaction(1, 1) + transaction(2, 1)
     assert ends(second) == [len(first), len(second)]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from flushlab.crashed.killed import KilledCluster, bring_back
-from flushlab.crashed.nodes import NotBack
-from flushlab.crashed.run import CrashedServer
+from flushlab.crashed.recording import CrashedServer
+from flushlab.crashed.recovered_server import NotBack
 from flushlab.datadir import DataRoot
 from flushlab.errors import (
     FlushlabError,

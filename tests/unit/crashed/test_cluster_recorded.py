@@ -11,7 +11,7 @@ import pytest
 
 from flushlab.crashed import recorded
 from flushlab.crashed.recorded import CrashImages
-from flushlab.crashed.run import RecordedNode, Run
+from flushlab.crashed.recording import RecordedNode, RecordedRun
 from flushlab.errors import StartFailed, StorageError
 from flushlab.record import CrashPoint, Failure
 from tests.unit.builds import MARIADB
@@ -38,7 +38,7 @@ def crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CrashImages:
     disk(tmp_path / "two", [130, 140])
     notes = [struct.pack("<QQQQ", 1, counter, 0, at) for counter, at in ((1, 100), (2, 125), (3, 160))]
     (tmp_path / "notes").write_bytes(b"".join(notes))
-    run = Run(
+    run = RecordedRun(
         build=MARIADB.id,
         settings={},
         arguments=(),

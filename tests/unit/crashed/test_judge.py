@@ -7,8 +7,15 @@ from collections.abc import Mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flushlab.crashed.acks import Note, before
-from flushlab.crashed.judge import Commits, RecoveredServer, judge, not_started, unknown
+from flushlab.crashed.judge import (
+    Commits,
+    Note,
+    RecoveredServer,
+    acknowledged_before,
+    judge,
+    not_started,
+    unknown,
+)
 from flushlab.record import BinlogState, Crash, CrashPoint, GtidState
 
 POINT = CrashPoint(at=100, kind="random", seed=1)
@@ -142,7 +149,7 @@ def test_any_prefix_is_kept_or_lost_and_never_inconsistent(counts: list[int], da
 def test_what_is_acknowledged_later_is_not_asked_for(counts: list[int], at: int) -> None:
     """A server that syncs each commit before it answers keeps those at positions up to the crash."""
     there: Mapping[int, Commits] = rows(*(min(count, at) for count in counts))
-    assert judged(before(notes(*counts), at), RecoveredServer(there)).outcome == "kept"
+    assert judged(acknowledged_before(notes(*counts), at), RecoveredServer(there)).outcome == "kept"
 
 
 def test_without_acks_sound_tables_are_all_that_is_known() -> None:

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from flushlab.crashed import killed
-from flushlab.crashed.acks import Note
-from flushlab.crashed.judge import RecoveredServer
+from flushlab.crashed.judge import Note, RecoveredServer
 from flushlab.crashed.killed import KilledServer
-from flushlab.crashed.live import Load, LoadOutcome
-from flushlab.crashed.run import CrashedServer
+from flushlab.crashed.live import CrashingLoad, LoadOutcome
+from flushlab.crashed.recording import CrashedServer
 from flushlab.datadir import DataRoot
 from flushlab.errors import PortTaken, ServerError, StartFailed
 from flushlab.record import Crash, CrashPoint, Storage
@@ -71,7 +70,7 @@ def kill(
         data_root=DataRoot(path=folder, storage=Storage()),
         seconds=1.0,
     )
-    killing = KilledServer(spec, lambda _: Load(None, None), folder)
+    killing = KilledServer(spec, lambda _: CrashingLoad(None, None), folder)
     crash = killing.kill(CrashPoint(at=0, kind="random", seed=1))
     servers[0] = Server(None)
     return crash, killing

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from flushlab.crashed import nodes as looked_at
-from flushlab.crashed.acks import Note
-from flushlab.crashed.judge import Commits, RecoveredServer, judge
+from flushlab.crashed import recovered_server as looked_at
+from flushlab.crashed.judge import Commits, Note, RecoveredServer, judge
 from flushlab.crashed.measured import counts
-from flushlab.crashed.nodes import Seen, as_one, see, way_back
-from flushlab.crashed.recovered_server import AcksTable
+from flushlab.crashed.recovered_server import AcksTable, Seen, as_one, see, way_back
 from flushlab.errors import NoSpace, ServerDied, ServerError
 from flushlab.record import Crash, CrashNode, CrashPoint
 from flushlab.server.control import StatementFailed

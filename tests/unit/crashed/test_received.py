@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.crashed.received import Received, all_received, there_is
 from flushlab.crashed.replica import LogPosition
+from flushlab.crashed.replicated import Received, all_received, there_is
 from flushlab.errors import StorageError
 from tests.unit.crashed.test_binlog import HEAD, transaction
 

@@ -14,9 +14,9 @@ import pytest
 
 from flushlab.crashed import judge as judging
 from flushlab.crashed import recorded, replicated
-from flushlab.crashed.acks import Note, packed
+from flushlab.crashed.judge import Note, packed_note
 from flushlab.crashed.recorded import CrashImages
-from flushlab.crashed.run import Fault, RecordedNode, Run
+from flushlab.crashed.recording import Fault, RecordedNode, RecordedRun
 from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import NotMounted
 from flushlab.datadir.recording import ENTRY
@@ -35,12 +35,12 @@ def recording(folder: Path, *kinds: int) -> Path:
     (folder / "position").write_bytes(len(kinds).to_bytes(8, "little"))
     entries = (ENTRY.pack(kind, 0, 1000 * number, 0, 0, 0) for number, kind in enumerate(kinds, 1))
     (folder / "entries").write_bytes(b"".join(entries))
-    (folder / "notes").write_bytes(b"".join(map(packed, NOTES)))
+    (folder / "notes").write_bytes(b"".join(map(packed_note, NOTES)))
     return folder
 
 
-def cut_short(faulty: Fault | None = None, first: int = 0) -> Run:
-    return Run(
+def cut_short(faulty: Fault | None = None, first: int = 0) -> RecordedRun:
+    return RecordedRun(
         build=MARIADB.id,
         settings={},
         arguments=(),
@@ -172,7 +172,7 @@ def test_a_crash_is_no_earlier_than_the_next_record_by_which_commits_count(
 def test_a_random_crash_is_at_any_moment_while_the_disk_stays_as_it_is(tmp_path: Path) -> None:
     recording(tmp_path, WRITE, WRITE)
     acknowledged = [Note(1, 1, 1, 1000), *(Note(1, number, 1, 1000 + number) for number in range(2, 1001))]
-    (tmp_path / "notes").write_bytes(b"".join(map(packed, acknowledged)))
+    (tmp_path / "notes").write_bytes(b"".join(map(packed_note, acknowledged)))
     msgspec.structs.replace(cut_short(), first=1, last=2, whole=True, ended_ns=9000).write(tmp_path)
 
     def counted(fail: Failure, *kinds: PointKind) -> list[int]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flushlab.crashed.measured import Spread, counts, measured, replica_in_words
-from flushlab.crashed.replicated import judge
+from flushlab.crashed.replicated import judge_replica
 from flushlab.record import Crash, CrashArm, CrashPoint, ReplicaState
 
 ROWS = {(1, 1): (1, 5), (1, 2): (1, 6)}
@@ -27,7 +27,7 @@ ROWS = {(1, 1): (1, 5), (1, 2): (1, 6)}
 def test_it_follows_if_nothing_stops_it_and_all_rows_are_equal(
     replica: Any, error: int, outcome: str, lacks: int
 ) -> None:
-    found = judge(ROWS, replica, error, "Got fatal error" if error else "")
+    found = judge_replica(ROWS, replica, error, "Got fatal error" if error else "")
     assert (found.outcome, found.lacks, found.error) == (outcome, lacks, error)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from flushlab.datadir import Snapshot, SnapshotKey, Snapshots, kept
 from flushlab.datadir import snapshots as snapshots_module
-from flushlab.datadir.manifest import checksum
+from flushlab.datadir.restore import checksum
 from flushlab.errors import NoSpace, NotWritable, SnapshotDamaged, StorageError
 from flushlab.machine import ownership
 from tests.trees import tree

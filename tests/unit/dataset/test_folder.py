@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.dataset import choose_database, open_dataset
-from flushlab.dataset.folder import SqlFolder
+from flushlab.dataset.dump import SqlFolder
 from flushlab.errors import DumpRefused, StorageError, UsageError
 
 pytestmark = pytest.mark.usefixtures("private_home")

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.dataset import choose_database, open_dataset
-from flushlab.dataset.mydumper import MydumperDump
-from flushlab.dataset.shell import ShellDump
+from flushlab.dataset.tool_folders import MydumperDump, ShellDump
 from flushlab.errors import StorageError
 
 pytestmark = pytest.mark.usefixtures("private_home")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from flushlab.diagnosis.commits import COUNTED
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
-from flushlab.diagnosis.evidence import CommitCount
+from flushlab.diagnosis.evidence import COUNTED, CommitCount
 from flushlab.diagnosis.shares import Tally, step_of
 from flushlab.telemetry.live.questions import ThreadState
 from tests.unit.diagnosis.watched import COMMITTING, MYSQL97, client, evidence, writer

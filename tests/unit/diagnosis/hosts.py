@@ -6,7 +6,7 @@ from typing import Any
 
 from flushlab.diagnosis.host import Host, OtherWriter, Place
 from flushlab.machine import Pressure
-from flushlab.machine.disk_use import DiskUse, Requests
+from flushlab.machine.describe import DiskUse, Requests
 
 QUIET = Pressure(steal_share=0.0, cpu_pressure_share=0.1, io_pressure_share=0.0, memory_pressure_share=0.0)
 NEIGHBOR = OtherWriter(name="rsync", pids=(77, 78), bytes_per_s=3e6, on_data=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flushlab.diagnosis.circumstances import circumstances, service_of
-from flushlab.diagnosis.diagnose import diagnose
+from flushlab.diagnosis.diagnose import circumstances, diagnose, service_of
 from tests.unit.diagnosis.hosts import host
 from tests.unit.diagnosis.watched import evidence
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.diagnosis.commits import commits_counter, committed
+from flushlab.diagnosis.evidence import commits_counter, committed
 from flushlab.telemetry.live.status import ServerStatus
 from tests.unit.diagnosis.watched import evidence
 from tests.unit.telemetry.live.told import MARIADB, seen

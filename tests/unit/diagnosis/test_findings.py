@@ -7,12 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.diagnosis.changes import changes
 from flushlab.diagnosis.diagnose import diagnose
-from flushlab.diagnosis.evidence import Evidence
-from flushlab.diagnosis.finding import Finding
-from flushlab.diagnosis.findings import FINDINGS, buffer_pool, commit_sync, full_scans, redo_capacity
-from flushlab.diagnosis.monitor import Latch, Monitor
+from flushlab.diagnosis.evidence import Evidence, Latch, Monitor
+from flushlab.diagnosis.finding import Finding, changes
+from flushlab.diagnosis.findings import FINDINGS, commits, innodb, statements
 from flushlab.diagnosis.shares import Share
 from flushlab.machine import Pressure
 from flushlab.record import ServerIdentity
@@ -162,7 +160,7 @@ def test_locks_last_as_long_as_commits_do() -> None:
     seen = evidence(
         write_time=time_of([writer(1), writer(2), writer(3, COMMITTING), client(4)], row_locks=1.0)
     )
-    found = commit_sync.find(seen)
+    found = commits.find_commit_sync(seen)
     assert found is not None and found.share is not None
     assert found.share.mid == pytest.approx(2 / 3)  # commit and row lock of commit, row lock, statement
 
@@ -173,14 +171,14 @@ def test_syncs_have_a_rate_and_a_time() -> None:
         msgspec.structs.replace(one, files={"redo": FileEvents(syncs=syncs, bytes_written=0, sync_s=seconds)})
         for one, syncs, seconds in ((seen.before, 100, 1.0), (seen.after, 600, 3.5))
     )
-    found = commit_sync.find(msgspec.structs.replace(seen, before=before, after=after))
+    found = commits.find_commit_sync(msgspec.structs.replace(seen, before=before, after=after))
     assert found is not None
     assert "redo log: 50 syncs/s, 5.00 ms each" in [one.text for one in found.seen]
 
 
 def test_syncs_have_a_rate_per_commit() -> None:
     counted = {"innodb_os_log_fsyncs": 500, "binlog_commits": 2000}
-    found = commit_sync.find(evidence(counted, write_time=time_of([writer(1, COMMITTING)])))
+    found = commits.find_commit_sync(evidence(counted, write_time=time_of([writer(1, COMMITTING)])))
     assert found is not None
     assert "redo log: 50 syncs/s, 0.25 per commit" in [one.text for one in found.seen]
 
@@ -201,21 +199,21 @@ def test_small_transactions_are_told(ended: int | None, says: str) -> None:
         identity=MARIADB,
         write_time=time_of([writer(1, "Commit")], identity=MARIADB),
     )
-    found = commit_sync.find(seen)
+    found = commits.find_commit_sync(seen)
     assert found is not None and says in [one.text for one in found.seen]
 
 
 def test_rows_are_innodbs_own_where_it_counts_them() -> None:
     """SHOW GLOBAL STATUS raises Handler_write on MySQL."""
     counted = {"binlog_cache_use": 100, "innodb_rows_inserted": 100, "handler_write": 40_000}
-    found = commit_sync.find(evidence(counted, write_time=time_of([writer(1, COMMITTING)])))
+    found = commits.find_commit_sync(evidence(counted, write_time=time_of([writer(1, COMMITTING)])))
     assert found is not None and "1.0 rows changed per commit" in [one.text for one in found.seen]
 
 
 @pytest.mark.parametrize("counter", ["handler_commit", "com_insert"])
 def test_commits_that_are_not_counted_apart_from_reads_have_no_size(counter: str) -> None:
     counted = {counter: 100, "innodb_rows_inserted": 100, "innodb_os_log_fsyncs": 100}
-    found = commit_sync.find(evidence(counted, write_time=time_of([writer(1, COMMITTING)])))
+    found = commits.find_commit_sync(evidence(counted, write_time=time_of([writer(1, COMMITTING)])))
     assert found is not None and not any("per commit" in one.text for one in found.seen)
 
 
@@ -250,7 +248,7 @@ def test_syncs_that_only_the_kernel_counts_are_shown() -> None:
         msgspec.structs.replace(one, syncs={"redo": count, "data": 7})
         for one, count in ((seen.before, 100), (seen.after, 1100))
     )
-    found = commit_sync.find(msgspec.structs.replace(seen, before=before, after=after))
+    found = commits.find_commit_sync(msgspec.structs.replace(seen, before=before, after=after))
     assert found is not None
     texts = [one.text for one in found.seen]
     assert "redo log: 100 syncs/s, as the kernel counts them" in texts
@@ -291,7 +289,7 @@ def test_a_configured_delay_is_no_sync(
         settings={"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 1, "log_bin": "ON", **settings},
         write_time=time_of([writer(1, COMMITTING)]),
     )
-    found = commit_sync.find(seen)
+    found = commits.find_commit_sync(seen)
     assert found is not None and found.title.endswith(says)
     if change is not None:
         assert found.changes[0].settings == change
@@ -301,7 +299,7 @@ def test_a_configured_delay_is_no_sync(
 def test_a_delay_alone_is_waited_for() -> None:
     relaxed = {"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "0"}
     delayed = relaxed | {"binlog_group_commit_sync_delay": "20000"}
-    found = commit_sync.find(evidence(variables=delayed, write_time=time_of([writer(1, COMMITTING)])))
+    found = commits.find_commit_sync(evidence(variables=delayed, write_time=time_of([writer(1, COMMITTING)])))
     assert found is not None and found.names_cause
     assert found.title == "commits wait for binlog_group_commit_sync_delay (20.0 ms)"
 
@@ -311,13 +309,13 @@ def test_a_binary_log_in_innodb_has_no_sync_of_its_own() -> None:
     seen = evidence(
         variables={"binlog_storage_engine": "innodb"}, write_time=time_of([writer(1, COMMITTING)])
     )
-    found = commit_sync.find(seen)
+    found = commits.find_commit_sync(seen)
     assert found is not None and found.title == "commits wait for the sync of redo log"
     assert not any("sync_binlog" in one.settings for one in found.changes)
 
 
 def test_a_change_says_what_it_costs() -> None:
-    found = commit_sync.find(evidence(write_time=time_of([writer(1, COMMITTING)])))
+    found = commits.find_commit_sync(evidence(write_time=time_of([writer(1, COMMITTING)])))
     assert found is not None
     by_setting = {tuple(one.settings): one for one in found.changes}
     flush = by_setting["innodb_flush_log_at_trx_commit",]
@@ -337,7 +335,7 @@ def test_only_a_log_that_is_synced_at_commit_has_a_change_to_try(
     settings = {"innodb_flush_log_at_trx_commit": flush, "sync_binlog": sync, "log_bin": "ON"}
     texts = {name: str(value) for name, value in settings.items()}
     connections = time_of([writer(1, COMMITTING)])
-    found = commit_sync.find(evidence(variables=texts, settings=settings, write_time=connections))
+    found = commits.find_commit_sync(evidence(variables=texts, settings=settings, write_time=connections))
     assert found is not None and [one.settings for one in found.changes] == [changed]
 
 
@@ -362,7 +360,7 @@ def test_a_larger_pool_fits_the_memory_of_the_machine(
         variables={"innodb_buffer_pool_size": str(pool)},
         host=None if memory is None else host(memory_bytes=memory),
     )
-    found = buffer_pool.find(seen)
+    found = innodb.find_buffer_pool(seen)
     assert found is not None
     assert [one.settings["innodb_buffer_pool_size"] for one in found.changes] == larger
 
@@ -374,7 +372,7 @@ def test_commits_without_syncs_have_no_change_to_try() -> None:
         settings=settings,
         write_time=time_of([writer(1, COMMITTING)]),
     )
-    found = commit_sync.find(seen)
+    found = commits.find_commit_sync(seen)
     assert found is not None and found.changes == ()
 
 
@@ -385,7 +383,7 @@ def test_row_locks_last_as_long_as_commits_that_do_not_sync() -> None:
             variables={"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "1000"},
             write_time=time_of(moment, row_locks=row_locks),
         )
-        found = commit_sync.find(seen)
+        found = commits.find_commit_sync(seen)
         assert found is not None and found.share is not None
         return found.share.at_most
 
@@ -421,7 +419,7 @@ def test_log_files_stay_below_what_a_server_starts_with() -> None:
         settings={"innodb_log_file_size": 80 << 30},
         checkpoint_ages=(120 << 30,) * 5,
     )
-    found = redo_capacity.find(seen)
+    found = innodb.find_redo_capacity(seen)
     assert found is not None
     assert found.changes[0].settings == {"innodb_log_file_size": (256 << 30) - (1 << 20)}
 
@@ -439,7 +437,7 @@ def test_a_pause_of_the_client_that_is_not_counted_leaves_no_bound() -> None:
 
 def test_the_redo_log_grows_by_the_setting_of_its_version() -> None:
     ages = (90_000_000,) * 5
-    new = redo_capacity.find(evidence(checkpoint_ages=ages))
+    new = innodb.find_redo_capacity(evidence(checkpoint_ages=ages))
     assert new is not None
     assert new.changes[0].settings == {"innodb_redo_log_capacity": 8 * 104857600}
     assert new.changes[0].costs == ()
@@ -449,10 +447,10 @@ def test_the_redo_log_grows_by_the_setting_of_its_version() -> None:
         variables={"innodb_log_file_size": "100663296", "innodb_redo_log_capacity": ""},
         checkpoint_ages=(70_000_000,) * 5,
     )
-    found = redo_capacity.find(old)
+    found = innodb.find_redo_capacity(old)
     assert found is not None
     assert found.changes[0].settings == {"innodb_log_file_size": 8 * 100663296}
-    assert redo_capacity.find(msgspec.structs.replace(old, checkpoint_ages=(30_000_000,) * 5)) is None
+    assert innodb.find_redo_capacity(msgspec.structs.replace(old, checkpoint_ages=(30_000_000,) * 5)) is None
 
 
 def test_a_few_waits_in_many_commits_weigh_little() -> None:
@@ -509,12 +507,12 @@ def test_waits_for_the_log_buffer_last_no_longer_than_its_writes() -> None:
 
 def test_reads_from_disk_are_in_nobodys_way_where_nothing_writes() -> None:
     seen = {"innodb_buffer_pool_reads": 900, "com_insert": 0}
-    assert buffer_pool.find(evidence(seen)) is None
-    assert buffer_pool.find(evidence({**seen, "com_insert": 5})) is not None
+    assert innodb.find_buffer_pool(evidence(seen)) is None
+    assert innodb.find_buffer_pool(evidence({**seen, "com_insert": 5})) is not None
 
 
 def test_a_single_age_of_the_checkpoint_has_no_share_of_samples() -> None:
-    one = redo_capacity.find(evidence(checkpoint_ages=(90_000_000,), write_time=time_of([writer(1)])))
+    one = innodb.find_redo_capacity(evidence(checkpoint_ages=(90_000_000,), write_time=time_of([writer(1)])))
     assert one is not None and one.share is None
     assert one.seen[0].text == "checkpoint age up to 85.8 MiB, 97% of the 88.3 MiB at which writers wait"
     assert one.title.endswith("pages are flushed in a hurry")
@@ -894,26 +892,33 @@ def test_the_table_that_is_scanned_is_named() -> None:
     after = msgspec.structs.replace(
         seen.after, scans={"shop.stock": (9_000_000, 455), "shop.log": (50_000, 900)}
     )
-    found = full_scans.find(msgspec.structs.replace(seen, before=before, after=after))
+    found = statements.find_full_scans(msgspec.structs.replace(seen, before=before, after=after))
     assert found is not None and "of table shop.stock find no index" in found.title
     assert found.seen[0].text == "shop.stock: 8,995,000 rows read without an index, 450 changed"
     unknown = msgspec.structs.replace(seen, after=after)
-    assert full_scans.find(unknown) is None, "totals since the server's start are no rate"
+    assert statements.find_full_scans(unknown) is None, "totals since the server's start are no rate"
 
 
 def test_reports_that_scan_beside_writers_with_an_index_are_no_missing_index() -> None:
     seen = evidence(SCANNING, transactions={7: transaction(7, modified=1)}, write_time=time_of([writer(1)]))
-    assert full_scans.find(seen) is None
+    assert statements.find_full_scans(seen) is None
     scans = {"handler_read_rnd_next": 10_000_000, "handler_update": 5_000_000}
-    assert full_scans.find(evidence(scans, transactions={7: LOCKED}, write_time=time_of([writer(1)]))) is None
+    assert (
+        statements.find_full_scans(evidence(scans, transactions={7: LOCKED}, write_time=time_of([writer(1)])))
+        is None
+    )
 
 
 def test_a_redo_log_below_the_mark_holds_nobody_up() -> None:
     """MariaDB 10.11 at 81 % of the mark: how far it was, and no share."""
-    below = redo_capacity.find(evidence(checkpoint_ages=(75_000_000,) * 5, write_time=time_of([writer(1)])))
+    below = innodb.find_redo_capacity(
+        evidence(checkpoint_ages=(75_000_000,) * 5, write_time=time_of([writer(1)]))
+    )
     assert below is not None and below.share is None and below.strength == "hint"
     assert below.title.startswith("the redo log was filled to 81% of the mark at which writers wait")
-    at_it = redo_capacity.find(evidence(checkpoint_ages=(92_000_000,) * 5, write_time=time_of([writer(1)])))
+    at_it = innodb.find_redo_capacity(
+        evidence(checkpoint_ages=(92_000_000,) * 5, write_time=time_of([writer(1)]))
+    )
     assert at_it is not None and at_it.share is not None and at_it.share.mid == 1.0
     assert at_it.title.endswith("they wait for page flushing")
 
@@ -970,7 +975,7 @@ def test_a_delay_longer_than_the_sync_comes_first() -> None:
             )
             for one, count in ((seen.before, 0), (seen.after, 100))
         )
-        found = commit_sync.find(msgspec.structs.replace(seen, before=before, after=after))
+        found = commits.find_commit_sync(msgspec.structs.replace(seen, before=before, after=after))
         assert found is not None and found.title.startswith(says)
 
 
@@ -988,8 +993,8 @@ def test_an_alter_that_copies_a_table_is_no_missing_index() -> None:
     alter = msgspec.structs.replace(transaction(7, modified=0), rows_locked=1_216_180)
     copying = ThreadState(7, "Query", 6, "copy to tmp table", "alter")
     seen = evidence(SCANNING, transactions={7: alter}, write_time=time_of([writer(1)]))
-    assert full_scans.find(seen) is not None
-    assert full_scans.find(msgspec.structs.replace(seen, longest={7: copying})) is None
+    assert statements.find_full_scans(seen) is not None
+    assert statements.find_full_scans(msgspec.structs.replace(seen, longest={7: copying})) is None
 
 
 @pytest.mark.parametrize(
@@ -1008,6 +1013,6 @@ def test_a_commit_has_no_larger_part_of_the_waits_than_of_the_turns(
         [writer(at % 6, other if at % 10 == 9 else state), *(writer((at + one) % 6) for one in range(1, 6))]
         for at in range(30)
     ]
-    found = commit_sync.find(evidence(write_time=time_of(*turns, row_locks=5.0)))
+    found = commits.find_commit_sync(evidence(write_time=time_of(*turns, row_locks=5.0)))
     assert found is not None and found.share is not None and words in found.advice
     assert found.share.mid == pytest.approx(share, abs=0.02)

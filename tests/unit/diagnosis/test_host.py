@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from flushlab.diagnosis import host as module
-from flushlab.diagnosis.changes import verdict_now
 from flushlab.diagnosis.diagnose import diagnose
-from flushlab.diagnosis.findings import cpu_quota, other_io
-from flushlab.diagnosis.findings import disk as disk_finding
+from flushlab.diagnosis.finding import verdict_now
+from flushlab.diagnosis.findings import machine
+from flushlab.diagnosis.findings import machine as disk_finding
 from flushlab.diagnosis.host import HeldLimit, HostWatch, OtherWriter
 from flushlab.machine import cgroup
-from flushlab.machine.process_io import ProcessIo
+from flushlab.machine.processes import ProcessIo
 from flushlab.record import Launch, Storage
 from flushlab.report.doctor import document, render
 from tests.unit.diagnosis.hosts import NEIGHBOR, disk, host
@@ -133,11 +133,11 @@ def test_a_reached_limit_comes_before_the_commits_that_wait_for_it() -> None:
     ],
 )
 def test_a_disk_with_room_is_no_finding(seen: object) -> None:
-    assert disk_finding.find(evidence(write_time=COMMITS, host=seen)) is None
+    assert disk_finding.find_disk(evidence(write_time=COMMITS, host=seen)) is None
 
 
 def test_a_queue_is_a_part_of_the_time() -> None:
-    found = disk_finding.find(
+    found = disk_finding.find_disk(
         evidence(write_time=COMMITS, host=host(disks=(disk(utilisation=1.0, queue=5.0),)))
     )
     assert found is not None and found.share is not None
@@ -156,8 +156,8 @@ def test_a_queue_is_a_part_of_the_time() -> None:
 )
 def test_a_neighbor_that_is_far_or_small_is_no_finding(change: dict[str, object]) -> None:
     near = {"disks": (disk(utilisation=0.9),), "writers": (NEIGHBOR,), "bytes_per_s": 1e6}
-    assert other_io.find(evidence(write_time=COMMITS, host=host(**near))) is not None
-    assert other_io.find(evidence(write_time=COMMITS, host=host(**(near | change)))) is None
+    assert machine.find_other_io(evidence(write_time=COMMITS, host=host(**near))) is not None
+    assert machine.find_other_io(evidence(write_time=COMMITS, host=host(**(near | change)))) is None
 
 
 def test_a_server_that_is_stopped_has_its_time_from_the_kernel() -> None:
@@ -166,19 +166,19 @@ def test_a_server_that_is_stopped_has_its_time_from_the_kernel() -> None:
         write_time=time_of([client(1)], [writer(1)]),
         host=host(cpu_quota=0.8, cpu_throttled_share=0.5, cpu_stopped_share=0.3),
     )
-    found = cpu_quota.find(seen)
+    found = machine.find_cpu_quota(seen)
     assert found is not None and found.share is not None
     assert found.at_most is None
     assert found.share.unbounded.startswith("Mending may bring more than in proportion")
     assert [found.share.low, found.share.mid, found.share.high] == pytest.approx([0.3, 0.375, 0.45])
     rarely = host(cpu_quota=0.8, cpu_throttled_share=0.05, cpu_stopped_share=0.04)
-    assert cpu_quota.find(evidence(host=rarely)) is None
+    assert machine.find_cpu_quota(evidence(host=rarely)) is None
 
 
 def test_the_bound_of_a_neighbor_has_the_statements_too() -> None:
     connections = time_of([writer(1, COMMITTING), writer(2)])
     small = OtherWriter(name="cron", pids=(9,), bytes_per_s=1e3, on_data=None)
-    found = other_io.find(
+    found = machine.find_other_io(
         evidence(
             write_time=connections,
             host=host(disks=(disk(utilisation=0.9),), writers=(NEIGHBOR, small), bytes_per_s=1e6),

@@ -9,7 +9,7 @@ import pymysql
 import pytest
 
 from flushlab.diagnosis import load as load_module
-from flushlab.diagnosis.commits import commits_counter
+from flushlab.diagnosis.evidence import commits_counter
 from flushlab.diagnosis.load import LoadObserver, _Looks, between
 from flushlab.errors import CountersReset, ServerDied, ServerError
 from flushlab.record import Endpoint, WrittenStatements

@@ -9,7 +9,7 @@ import pytest
 
 from flushlab.diagnosis.diagnose import diagnose
 from flushlab.diagnosis.evidence import Evidence
-from flushlab.diagnosis.lock_holders import holders, known
+from flushlab.diagnosis.findings.locks import holders, known
 from flushlab.record import ServerIdentity
 from flushlab.telemetry.live.questions import MetadataLock, ThreadState
 from tests.unit.diagnosis.test_findings import transaction

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.diagnosis.option_files import Start, _lines, read_start
+from flushlab.diagnosis.host import Start, _lines, read_start
 from tests.unit.telemetry.live.told import MARIADB, MYSQL97
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from flushlab.diagnosis.diagnose import diagnose
 from flushlab.diagnosis.evidence import Evidence
-from flushlab.diagnosis.option_files import Start
+from flushlab.diagnosis.host import Start
 from flushlab.diagnosis.state import SettingState, state_of
 from flushlab.record import ServerIdentity, Value
 from flushlab.report.doctor import render

@@ -9,7 +9,7 @@ from typing import Any
 
 from flushlab.experiment.blocks import run_block
 from flushlab.experiment.protocol import BlockAhead, Experiment, Request
-from flushlab.experiment.series import Group, Series, SeriesPlan
+from flushlab.experiment.series import RoundGroup, Series, SeriesPlan
 from flushlab.experiment.tune import Tune, TunePlan
 from flushlab.record import Arm, Trial, Value
 from flushlab.settings.candidates import Candidate
@@ -129,7 +129,7 @@ def test_a_series_run_in_blocks_ahead_is_the_series_run_trial_by_trial() -> None
 
 def test_groups_of_a_series_are_known_ahead_one_after_the_other() -> None:
     def grouped() -> Series:
-        return series(groups=(Group(arms=("a", "c"), blocks=4), Group(arms=("b",), blocks=3)))
+        return series(groups=(RoundGroup(arms=("a", "c"), blocks=4), RoundGroup(arms=("b",), blocks=3)))
 
     one = trial_by_trial(grouped(), answer)
     ahead, known = by_blocks_ahead(grouped(), answer, 32)

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from flushlab.experiment.tune.confirmation import Confirmation
-from flushlab.experiment.tune.plan import Guards
+from flushlab.experiment.tune_plan import Guards
 from tests.unit.records import trial
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from flushlab.errors import MeasurementError
-from flushlab.experiment.objective import Objective, gain_words, is_stalled, score, stall_share
+from flushlab.experiment.protocol import Objective, gain_words, is_stalled, score, stall_share
 from flushlab.record import Latency, LoadResult, Ratio, Slice
 from tests.unit.records import load_result, trial
 

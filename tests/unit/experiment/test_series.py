@@ -9,7 +9,7 @@ import pytest
 
 from flushlab.errors import MeasurementError
 from flushlab.experiment.protocol import Request
-from flushlab.experiment.series import Group, Series, SeriesPlan
+from flushlab.experiment.series import RoundGroup, Series, SeriesPlan
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
 from flushlab.record import Arm, Latency, LoadResult, Trial, Value, Verdict
 from flushlab.statistics import compare
@@ -331,8 +331,8 @@ def test_a_comparison_with_interim_analyses_goes_on_where_it_was() -> None:
 # -- groups ----------------------------------------------------------------------------------------------
 
 
-def groups(*names: str, blocks: int = 5) -> tuple[Group, ...]:
-    return tuple(Group(arms=tuple(own), blocks=blocks) for own in names)
+def groups(*names: str, blocks: int = 5) -> tuple[RoundGroup, ...]:
+    return tuple(RoundGroup(arms=tuple(own), blocks=blocks) for own in names)
 
 
 def test_groups_of_arms_run_one_after_the_other_each_with_base_and_control() -> None:
@@ -402,7 +402,10 @@ def test_a_base_that_fails_in_a_later_group_ends_the_series_and_what_was_found_s
 
 def test_groups_have_their_own_numbers_of_blocks_and_their_own_noise() -> None:
     """Many short slices with much noise, a few long windows with little: neither has the other's width."""
-    own = (Group(arms=("A", "B"), blocks=30, trial_s=1.0), Group(arms=("C",), blocks=5, trial_s=20.0))
+    own = (
+        RoundGroup(arms=("A", "B"), blocks=30, trial_s=1.0),
+        RoundGroup(arms=("C",), blocks=5, trial_s=20.0),
+    )
     series, simulated = Series(plan(groups=own)), trials(noise=Noise(trial=0.0))
     asked: list[Request] = []
     while (request := series.ask()) is not None:
@@ -433,7 +436,7 @@ def in_noise_of_their_own(series: Series) -> Series:
 def test_pairs_and_effects_have_the_noise_of_their_own_group() -> None:
     factors = (arm("A", a=1), arm("B", b=1), arm("AB", a=1, b=1))
     asked: dict[str, Any] = {"pairs": (("A", "B"),), "crossed": CROSSED, "compose": None}
-    own = (Group(arms=("A", "B", "AB"), blocks=5), Group(arms=("C",), blocks=30))
+    own = (RoundGroup(arms=("A", "B", "AB"), blocks=5), RoundGroup(arms=("C",), blocks=30))
     both = in_noise_of_their_own(Series(plan(arms=(*factors, arm("C", c=1)), groups=own, **asked))).result()
     alone = in_noise_of_their_own(Series(plan(arms=factors, **asked))).result()
     assert both.pairs["A", "B"].low == pytest.approx(alone.pairs["A", "B"].low)
@@ -442,7 +445,10 @@ def test_pairs_and_effects_have_the_noise_of_their_own_group() -> None:
 
 
 def test_what_is_left_is_told_by_the_length_of_each_groups_trials() -> None:
-    own = (Group(arms=("A", "B"), blocks=30, trial_s=1.0), Group(arms=("C",), blocks=5, trial_s=20.0))
+    own = (
+        RoundGroup(arms=("A", "B"), blocks=30, trial_s=1.0),
+        RoundGroup(arms=("C",), blocks=5, trial_s=20.0),
+    )
     assert Series(plan(groups=own, compose=None)).progress.left_s == 30 * 4 * 1 + 5 * 3 * 20
     assert Series(plan()).progress.left_s is None
 
@@ -524,7 +530,7 @@ def test_a_claim_of_two_bases_is_measured_to_the_end_whatever_the_precision() ->
 
 def test_the_control_has_one_share_however_many_groups_there_are() -> None:
     """Three arms and the control: each has a quarter, though the control runs beside every arm."""
-    own = tuple(Group(arms=(name,), blocks=5) for name in ("A", "B", "C"))
+    own = tuple(RoundGroup(arms=(name,), blocks=5) for name in ("A", "B", "C"))
     series = Series(plan(groups=own, compose=None))
     run_to_end(series, trials())
     (group, *_) = series._groups
@@ -592,7 +598,7 @@ def test_where_throughput_is_compared_p99_latency_has_intervals_of_its_own() -> 
 
 
 def test_interim_analyses_and_groups_give_p99_the_blocks_of_what_is_compared() -> None:
-    groups = (Group(arms=("A", "B"), blocks=8), Group(arms=("C",), blocks=6))
+    groups = (RoundGroup(arms=("A", "B"), blocks=8), RoundGroup(arms=("C",), blocks=6))
     for changes in ({"interim": True, "blocks": 20, "precision": 0.2}, {"groups": groups}):
         result = with_latency(Series(plan(compose=None, **changes)), trials(), {"C": 2.0}).result()
         assert {name: one.blocks for name, one in result.p99.items()} == {

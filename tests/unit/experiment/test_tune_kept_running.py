@@ -7,9 +7,9 @@ import re
 import pytest
 
 from flushlab.errors import BudgetTooSmall
-from flushlab.experiment.frontier import FrontierPoint
 from flushlab.experiment.simulated import run_to_end
 from flushlab.experiment.tune import Tune
+from flushlab.experiment.tune_plan import FrontierPoint
 from flushlab.record import Trial
 from flushlab.settings.floor import Floor
 from tests.unit.experiment.test_tune import effect, plan, simulated

@@ -9,8 +9,7 @@ import pytest
 
 from flushlab import _core
 from flushlab.errors import UsageError
-from flushlab.generate.generators import LOCALES, PERSON
-from flushlab.generate.plan import FillPlan, builtin_names, parse_plan, read_plan
+from flushlab.generate.plan import LOCALES, PERSON, FillPlan, builtin_names, parse_plan, read_plan
 
 SHOP = """
 [table.line]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from flushlab.generate.generators import GENERATORS, LOCALES, SHAPES
-from flushlab.generate.plan import _COLUMN_KEYS, _TABLE_KEYS, parse_plan
+from flushlab.generate.plan import _COLUMN_KEYS, _TABLE_KEYS, GENERATORS, LOCALES, SHAPES, parse_plan
 from flushlab.plan.draws import DISTRIBUTIONS
 
 DOCS = Path(__file__).parents[3] / "docs"

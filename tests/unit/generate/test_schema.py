@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.generate.schema import _generator, _values
-from flushlab.generate.tables import Column
+from flushlab.generate.schema import Column, _generator, _values
 from flushlab.generate.types import parse_type
 
 

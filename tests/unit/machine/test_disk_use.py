@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.machine.disk_use import DiskCounters, disk_use, parse_diskstats
+from flushlab.machine.describe import DiskCounters, disk_use, parse_diskstats
 
 # Linux 6.18; the last two fields of a disk are its flushes.
 BEFORE = """\

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from flushlab.machine import peer
-from flushlab.machine.peer import End, command_line, is_server, peer_end, peer_pid
+from flushlab.machine import processes
+from flushlab.machine.processes import End, command_line, is_server, peer_end, peer_pid
 from tests.waiting import wait_until
 
 # Two ends of one connection on 127.0.0.1, an IPv4 one to a socket of IPv6; cut from a real /proc/net/tcp.
@@ -74,7 +74,7 @@ def test_the_user_of_the_other_end_tells_its_only_server(
     servers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An ordinary user may not see who holds another user's socket."""
-    monkeypatch.setattr(peer, "_holder", lambda _: None)
+    monkeypatch.setattr(processes, "_holder", lambda _: None)
     with ExitStack() as stack, socket.create_server(("127.0.0.1", 0)) as listener:
         here = {
             stack.enter_context(
@@ -83,7 +83,7 @@ def test_the_user_of_the_other_end_tells_its_only_server(
             for _ in range(servers)
         }
         wait_until(lambda: all(map(is_server, here)), "exec(2) is over")
-        monkeypatch.setattr(peer, "is_server", here.__contains__)
+        monkeypatch.setattr(processes, "is_server", here.__contains__)
         connection = stack.enter_context(socket.create_connection(listener.getsockname()))
         with listener.accept()[0]:
             assert peer_pid(connection) == (next(iter(here)) if servers == 1 else None)

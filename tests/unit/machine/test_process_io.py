@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flushlab.machine.process_io import ProcessIo, Writer, has_files_open, parse_io, process_io, writers
+from flushlab.machine.processes import ProcessIo, Writer, has_files_open, parse_io, process_io, writers
 
 IO = """rchar: 323934931
 wchar: 323929600

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from flushlab.machine.run_delay import run_delays, waiting
+from flushlab.machine.processes import run_delays, waiting
 
 
 def test_the_threads_of_a_process_are_seen() -> None:

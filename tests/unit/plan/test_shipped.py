@@ -19,10 +19,15 @@ from flushlab.plan.parse import (
     _PLAN_KEYS,
     _PLAN_TABLES,
     _REQUIREMENT_KEYS,
+    PIPED,
+    example,
+    find_plan,
     parse_plan,
+    read_plan,
+    shipped,
+    shipped_names,
 )
 from flushlab.plan.plan import Plan
-from flushlab.plan.shipped import PIPED, example, find_plan, read_plan, shipped, shipped_names
 from flushlab.plan.toml import positions, read_toml
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import canonical, load_catalog

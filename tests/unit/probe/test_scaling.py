@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flushlab.probe.scaling import PROCESSORS, CommitCost, cost_of, curves, gains
+from flushlab.probe.servers import PROCESSORS, CommitCost, cost_of, curves, gains
 from tests.unit.probes import SERVERS, disk_result, probe_record, server_rate
 
 SERIAL = CommitCost(binlog_strategy="serial", cpu_ns=10_000, single_ns=4_000)

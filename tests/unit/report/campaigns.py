@@ -10,7 +10,7 @@ import msgspec
 from flushlab.campaign.crash.request import CrashRequest
 from flushlab.campaign.facts import ArmFacts, CampaignFacts, ClaimFacts, PlanFacts, TuningFacts
 from flushlab.campaign.request import BoundArm, SeriesRequest, TuneRequest
-from flushlab.experiment.frontier import Dropped, Excluded, FrontierPoint, Rejected
+from flushlab.experiment.tune_plan import Dropped, Excluded, FrontierPoint, Rejected
 from flushlab.record import (
     Arm,
     Comparison,

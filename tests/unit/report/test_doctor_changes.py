@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flushlab.diagnosis.changes import changes
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
+from flushlab.diagnosis.finding import changes
 from flushlab.report import doctor, doctor_markdown, doctor_page
 from flushlab.report.doctor_changes import as_text, change_lines
 from tests.unit.diagnosis.watched import COMMITTING, MARIADB, evidence, time_of, writer

@@ -14,9 +14,9 @@ from flushlab.campaign.facts import ArmFacts, CampaignFacts, TuningFacts
 from flushlab.campaign.recommended import Recommended
 from flushlab.campaign.recommended import recommended as recommended_of
 from flushlab.errors import StorageError
-from flushlab.experiment.frontier import FrontierPoint
+from flushlab.experiment.tune_plan import FrontierPoint
 from flushlab.record import Arm, Latency, LoadClient, Machine, NodeActivity, Slice, SourceText, Trial, Warning
-from flushlab.record.source import SourceKind
+from flushlab.record.arm import SourceKind
 from flushlab.report.page import page
 from flushlab.report.page.page import Advice
 from flushlab.report.stored import facts_of

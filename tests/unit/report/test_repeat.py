@@ -21,11 +21,11 @@ from flushlab.campaign.pool.remote import RemotePool, RemoteTarget
 from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.cli.app import make_app
 from flushlab.datadir import DataRoot, Volume
-from flushlab.plan.shipped import find_plan
+from flushlab.plan.parse import find_plan
 from flushlab.record import Endpoint, Storage
 from flushlab.report.stored import command, request_of
 from flushlab.server.remote import login
-from flushlab.server.remote.address import Address
+from flushlab.server.remote.login import Address
 from flushlab.server.sandbox import base_file
 from flushlab.spec import fields
 from flushlab.spec.kinds import CompareSpec, CrashSpec, SeriesSpec, TuneSpec

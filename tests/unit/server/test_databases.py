@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flushlab.errors import UsageError
-from flushlab.server.databases import is_system, require_not_system
+from flushlab.server.sql import is_system, require_not_system
 
 
 @pytest.mark.parametrize("name", ["mysql", "MySQL", "sys", "SYS", "information_schema", "Performance_Schema"])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.server.identifier import quoted
+from flushlab.server.sql import quoted
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from flushlab.process.identity import ProcessIdentity
 from flushlab.process.run_record import RunRecord, claim
 from flushlab.record import Storage
 from flushlab.server.sandbox import kept
-from flushlab.server.sandbox.membership import Membership, NodeAddress
-from flushlab.server.sandbox.paths import SandboxPaths
+from flushlab.server.sandbox.node import Membership, NodeAddress
+from flushlab.server.sandbox.option_files import SandboxPaths
 from flushlab.server.start import require_unused, sandbox, stop, stopped_names
 from tests.unit.builds import build
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flushlab.server.node_group import quorum_problem
+from flushlab.server.protocol import quorum_problem
 
 
 def node(status: str = "Primary", *, alive: bool = True) -> Any:

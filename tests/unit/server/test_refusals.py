@@ -13,9 +13,8 @@ import pytest
 
 from flushlab.errors import ServerDied
 from flushlab.record import Endpoint
-from flushlab.server.control import ConnectionRefused, Control, connect, explain
-from flushlab.server.refusals import is_final, way_out
-from flushlab.server.remote.address import Address
+from flushlab.server.control import ConnectionRefused, Control, connect, explain, is_final, way_out
+from flushlab.server.remote.login import Address
 from flushlab.server.remote.server import RemoteServer
 
 

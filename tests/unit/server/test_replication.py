@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flushlab.server.replication import replica_statement, sources_of
+from flushlab.server.protocol import replica_statement, sources_of
 from tests.fakes.server import FakeServer
 
 

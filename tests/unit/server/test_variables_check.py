@@ -10,7 +10,7 @@ import pytest
 
 from flushlab.errors import UsageError
 from flushlab.server import settings_check
-from flushlab.server.remote.address import from_dsn
+from flushlab.server.remote.login import from_dsn
 from flushlab.server.settings_check import CheckRequest, Judged, judge_file
 from flushlab.settings.floor import Floor
 from flushlab.settings.in_force import identity_of

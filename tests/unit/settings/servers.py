@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flushlab.record import Launch, ServerIdentity, Storage
-from flushlab.record.server import Flavor
+from flushlab.record.machine import Flavor
 
 
 def server(flavor: Flavor, *version: int) -> ServerIdentity:

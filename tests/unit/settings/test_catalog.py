@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from flushlab.errors import UnknownSetting, ValueOutOfRange
-from flushlab.record.server import Flavor
+from flushlab.record.machine import Flavor
 from flushlab.settings.catalog import SettingHere, load_catalog, read_entries, setting_entry, version_of
 
 

@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from flushlab.record import ServerIdentity, Storage, Value
-from flushlab.settings.check import Checked, adjusted, arguments, check
-from flushlab.settings.consequences import below
+from flushlab.settings.check import CheckedFile, adjusted, arguments, below, check
 from flushlab.settings.durability import level
 from flushlab.settings.floor import Floor
 from flushlab.settings.option_names import HelpText
-from flushlab.settings.optionfile import Finding
+from flushlab.settings.optionfile import Remark
 from tests.unit.settings.servers import ALL, MARIADB118, MARIADB123, MARIADB1011, MYSQL57, MYSQL80, MYSQL97
 
 FILES = Path(__file__).parent / "option_files"
@@ -45,11 +44,11 @@ def absent(target: str, directory: bool) -> Iterable[tuple[str, str]]:
     raise FileNotFoundError(2, "No such file or directory", target)
 
 
-def of(text: str, server: ServerIdentity = MYSQL80, known: HelpText | None = None) -> Checked:
+def of(text: str, server: ServerIdentity = MYSQL80, known: HelpText | None = None) -> CheckedFile:
     return check(text, server, loader=absent, known=known)
 
 
-def only(text: str, server: ServerIdentity = MYSQL80) -> Finding:
+def only(text: str, server: ServerIdentity = MYSQL80) -> Remark:
     """The single finding about lines in [mysqld]."""
     (finding,) = of(f"[mysqld]\n{text}\n", server).findings
     return finding

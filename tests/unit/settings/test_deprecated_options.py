@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flushlab.record import ServerIdentity
-from flushlab.record.server import Flavor
+from flushlab.record.machine import Flavor
 from flushlab.settings.admission import PLUGIN
 from flushlab.settings.check import check
 from flushlab.settings.option_names import load_option_names

@@ -17,7 +17,7 @@ from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import RULES, Guarantees, describe, guarantees, keeps, level, meets
 from flushlab.settings.durability.guarantee import FAILURES
 from flushlab.settings.floor import Floor
-from flushlab.statistics.proportion import upper_bound
+from flushlab.statistics.limits import upper_bound
 from tests.unit.settings.servers import (
     ALL,
     DISK,

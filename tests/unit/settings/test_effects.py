@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flushlab.record import FileActivity, Value
-from flushlab.settings.effects import Evidence, no_effect
+from flushlab.settings.effects import SeenEffects, no_effect
 from tests.unit.records import MARIADB
 
 BINLOG: dict[str, Value] = {"log_bin": "ON", "sync_binlog": 1}
 
 
-def evidence(settings: Mapping[str, Value], **changes: Any) -> Evidence:
+def evidence(settings: Mapping[str, Value], **changes: Any) -> SeenEffects:
     """MariaDB 10.11, 16 connections, flush 1: a healthy window."""
     facts: dict[str, Any] = {
         "identity": MARIADB,
@@ -36,14 +36,14 @@ def evidence(settings: Mapping[str, Value], **changes: Any) -> Evidence:
         "pages_written": 0,
         **changes,
     }
-    return Evidence(**facts)
+    return SeenEffects(**facts)
 
 
-def activity(base: Evidence, **changes: FileActivity) -> Mapping[str, FileActivity]:
+def activity(base: SeenEffects, **changes: FileActivity) -> Mapping[str, FileActivity]:
     return {**base.activity, **changes}
 
 
-def texts(found: Evidence) -> dict[str, str]:
+def texts(found: SeenEffects) -> dict[str, str]:
     return {finding.setting: finding.text for finding in no_effect(found)}
 
 

@@ -5,9 +5,8 @@ import re
 import pytest
 
 from flushlab.errors import UsageError
-from flushlab.record.server import Flavor
-from flushlab.settings.admission import A_PATH, kept_out
-from flushlab.settings.gate import barred, inside, require_admitted_words
+from flushlab.record.machine import Flavor
+from flushlab.settings.admission import A_PATH, barred, inside, kept_out, require_admitted_words
 from flushlab.settings.option_names import load_option_names
 
 PATH = "/srv/theirs/file"

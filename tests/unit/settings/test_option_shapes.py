@@ -3,17 +3,17 @@ from __future__ import annotations
 import pytest
 
 from flushlab.settings.check import check
-from flushlab.settings.option_names import OptionShapes, Release, Shape, load_option_shapes
+from flushlab.settings.option_names import OptionShape, OptionShapes, Release, load_option_shapes
 from tests.unit.settings.servers import MARIADB1011
 
 
 @pytest.mark.parametrize("text", ["enumeration?:OFF,ON", "signed", "text?", "boolean?:OFF"])
 def test_a_shape_is_read_as_it_is_written(text: str) -> None:
-    assert str(Shape.parse(text)) == text
+    assert str(OptionShape.parse(text)) == text
 
 
 def test_between_two_releases_an_option_takes_the_values_of_both() -> None:
-    older, newer = Shape.parse("enumeration:A,B"), Shape.parse("enumeration:B,C")
+    older, newer = OptionShape.parse("enumeration:A,B"), OptionShape.parse("enumeration:B,C")
     shapes = OptionShapes({Release("mysql", (5, 7)): {"x": older}, Release("mysql", (9, 7)): {"x": newer}})
     between = shapes.here("x", "mysql", (8, 0))
     assert between is not None and set(between.values) == {"A", "B", "C"}
@@ -24,8 +24,8 @@ def test_between_two_releases_an_option_takes_the_values_of_both() -> None:
 def test_between_releases_that_differ_in_kind_nothing_is_known() -> None:
     shapes = OptionShapes(
         {
-            Release("mysql", (5, 7)): {"x": Shape.parse("signed")},
-            Release("mysql", (9, 7)): {"x": Shape.parse("text")},
+            Release("mysql", (5, 7)): {"x": OptionShape.parse("signed")},
+            Release("mysql", (9, 7)): {"x": OptionShape.parse("text")},
         }
     )
     assert shapes.here("x", "mysql", (8, 0)) is None

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import load_catalog
-from flushlab.settings.check import Checked, check
+from flushlab.settings.check import CheckedFile, check
 from flushlab.settings.optionfile import render
 from tests.unit.settings.servers import ALL, MARIADB1011, MYSQL57, MYSQL80
 
@@ -17,7 +17,7 @@ ODD = {"foreign_key_checks", "unique_checks", "innodb_buffer_pool_instances"}
 """Variables that are no options of some versions; a default that holds for large pools alone."""
 
 
-def read(text: str, identity: ServerIdentity = MARIADB1011) -> Checked:
+def read(text: str, identity: ServerIdentity = MARIADB1011) -> CheckedFile:
     return check(text, identity, path="my.cnf")
 
 

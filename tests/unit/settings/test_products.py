@@ -8,8 +8,7 @@ import pytest
 
 from flushlab.record import ServerIdentity
 from flushlab.settings.check import check
-from flushlab.settings.option_names import load_option_names
-from flushlab.settings.plugins import product_of
+from flushlab.settings.option_names import load_option_names, product_of
 from tests.unit.settings.servers import MARIADB1011, MYSQL57, MYSQL80, MYSQL84
 
 MYSQLS = [one for one in load_option_names().releases if one.flavor == "mysql"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flushlab.record import Comparison, Ratio
 from flushlab.statistics import InterimAnalyses, held
-from flushlab.statistics.interim import FAMILY
+from flushlab.statistics.limits import FAMILY
 
 
 @settings(deadline=None, max_examples=50)

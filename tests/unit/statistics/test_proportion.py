@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flushlab.statistics.proportion import upper_bound
+from flushlab.statistics.limits import upper_bound
 
 
 def test_nothing_seen_bounds_by_the_rule_of_three() -> None:

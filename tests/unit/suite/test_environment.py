@@ -9,7 +9,7 @@ import pytest
 from flushlab.build import Build
 from flushlab.errors import UsageError
 from flushlab.record import Endpoint
-from flushlab.suite.environment import (
+from flushlab.suite.request import (
     check_database,
     check_password,
     create_database,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flushlab.errors import UsageError
-from flushlab.suite.inputs import Input, chain, changes, natural_order, read_inputs, read_scripts, signs_in
+from flushlab.suite.templates import Input, chain, changes, natural_order, read_inputs, read_scripts, signs_in
 
 
 def files(folder: Path, **contents: str) -> None:

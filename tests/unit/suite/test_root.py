@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from flushlab.datadir import DataRoot, storage_of
-from flushlab.suite import root as module
-from flushlab.suite.root import GROWTH_BYTES, SERVER_BYTES, ChosenRoot, has_room, memory_for
+from flushlab.suite import profile as module
+from flushlab.suite.profile import GROWTH_BYTES, SERVER_BYTES, ChosenRoot, has_room, memory_for
 
 MIB = 1 << 20
 

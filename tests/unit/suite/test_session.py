@@ -7,13 +7,13 @@ import pytest
 from flushlab.build import Build
 from flushlab.errors import UsageError
 from flushlab.spec.commands import DatabaseSpec
-from flushlab.suite.command import Ended
+from flushlab.suite.command import CommandEnd
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.session import require_prepared
 from tests.unit.builds import MARIADB, MYSQL80
 
 ERROR = "ERROR 1305 (42000) at line 2: FUNCTION app.BIN_TO_UUID does not exist"
-FAILED = Ended(exit_code=0, errors=(ERROR,), tail=f"applying V2\n{ERROR}\n")
+FAILED = CommandEnd(exit_code=0, errors=(ERROR,), tail=f"applying V2\n{ERROR}\n")
 
 
 def request(build: Build = MARIADB, chosen: str = "", *, keep_failed: bool = False) -> SuiteRequest:
@@ -24,20 +24,20 @@ def request(build: Build = MARIADB, chosen: str = "", *, keep_failed: bool = Fal
 @pytest.mark.parametrize("exit_code", [0, 130])
 def test_an_interrupted_preparation_is_no_template_whatever_its_exit_code(exit_code: int) -> None:
     with pytest.raises(KeyboardInterrupt):
-        require_prepared(Ended(exit_code=exit_code, interrupted=True), request())
+        require_prepared(CommandEnd(exit_code=exit_code, interrupted=True), request())
 
 
 def test_a_failed_preparation_is_the_users_mistake_and_names_the_server_and_who_chose_it() -> None:
-    require_prepared(Ended(exit_code=0), request())
+    require_prepared(CommandEnd(exit_code=0), request())
     with pytest.raises(UsageError, match=r"exited with code 3 on mysql@8\.0\.15; no template") as error:
-        require_prepared(Ended(exit_code=3, tail="no such table"), request(MYSQL80))
+        require_prepared(CommandEnd(exit_code=3, tail="no such table"), request(MYSQL80))
     assert error.value.hint == "read the output of the prepare command above"
     with pytest.raises(UsageError) as silent:
-        require_prepared(Ended(exit_code=3), request())
+        require_prepared(CommandEnd(exit_code=3), request())
     assert str(silent.value.hint).startswith("the prepare command printed nothing")
     default = r"code 3 on mariadb@10\.11\.19 \(default; --server mysql@8\.0\); no template"
     with pytest.raises(UsageError, match=default):
-        require_prepared(Ended(exit_code=3), request(chosen="default; --server mysql@8.0"))
+        require_prepared(CommandEnd(exit_code=3), request(chosen="default; --server mysql@8.0"))
 
 
 def test_an_error_of_the_client_is_a_failure_though_the_script_exits_with_0() -> None:

@@ -17,11 +17,11 @@ import pytest
 from flushlab.datadir import SnapshotKey
 from flushlab.errors import SnapshotDamaged
 from flushlab.machine import ownership
-from flushlab.suite.inputs import Input
 from flushlab.suite.templates import (
     FACTS,
     Facts,
     History,
+    Input,
     Recipe,
     Templates,
     archive_name,

@@ -9,8 +9,8 @@ import pytest
 from flushlab.errors import ServerDied
 from flushlab.record import FileActivity
 from flushlab.telemetry.activity import Watched, counted_by, file_activity, per_class, per_file, watch
-from flushlab.telemetry.file_io import BinlogIo
 from flushlab.telemetry.files import REMOVED, OpenFile
+from flushlab.telemetry.performance import BinlogIo
 from flushlab.telemetry.tracepoint import SyncKey
 from tests.fakes.server import FakeServer
 

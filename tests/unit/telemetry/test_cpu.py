@@ -1,4 +1,4 @@
-from flushlab.telemetry.cpu import CpuTimes, foreign_share
+from flushlab.telemetry.observation import CpuTimes, foreign_share
 
 
 def test_what_neither_server_nor_client_used_is_foreign() -> None:

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from flushlab.record import FileIo
-from flushlab.telemetry import Observation, file_io, observe
+from flushlab.telemetry import Observation, observe, performance
 from flushlab.telemetry.files import REMOVED, Names
-from flushlab.telemetry.performance_schema import Reading
+from flushlab.telemetry.performance import Reading
 from tests.fakes.server import FakeServer
 
 # Rows of file_summary_by_event_name and, with a name, of file_summary_by_instance, before and after some DDL
@@ -56,13 +56,13 @@ def reading(rows: list[tuple[Any, ...]], *, room: int = -1, on: int = 51) -> Rea
     server = FakeServer(
         answers={
             "SHOW GLOBAL VARIABLES LIKE 'performance_schema'": [("performance_schema", "ON")],
-            file_io._SUMMARY % "information_schema": rows,
-            file_io._PLACE: [(MYSQL_5_7_DATADIR, room)],
+            performance._SUMMARY % "information_schema": rows,
+            performance._PLACE: [(MYSQL_5_7_DATADIR, room)],
             "SELECT COUNT(*), SUM(ENABLED = 'YES' AND TIMED = 'YES') FROM"
             " performance_schema.setup_instruments WHERE NAME LIKE 'wait/io/file/%'": [(51, on)],
         }
     )
-    return file_io.read(server)
+    return performance.read_files(server)
 
 
 def between(
@@ -71,7 +71,7 @@ def between(
     fsyncs: Mapping[str, int] | None = None,
 ) -> tuple[FileIo, ...]:
     before, after = map(reading, rows)
-    return file_io.between(before, after, called, fsyncs)
+    return performance.files_between(before, after, called, fsyncs)
 
 
 def by_name(told: tuple[FileIo, ...]) -> dict[str, FileIo]:
@@ -113,23 +113,23 @@ def test_files_that_only_the_kernel_knows_have_syncs_and_nothing_else() -> None:
 
 
 def test_without_performance_schema_the_kernels_syncs_remain() -> None:
-    off = file_io.read(
+    off = performance.read_files(
         FakeServer(
             answers={"SHOW GLOBAL VARIABLES LIKE 'performance_schema'": [("performance_schema", "OFF")]}
         )
     )
     assert off.note == "performance_schema is OFF: start the server with performance_schema=ON"
-    told = file_io.between(off, off, Names(), {"ib_logfile0": 82})
+    told = performance.files_between(off, off, Names(), {"ib_logfile0": 82})
     assert told == (FileIo(file="ib_logfile0", kind="redo", fsyncs=82),)
-    assert file_io.between(off, off) == ()
+    assert performance.files_between(off, off) == ()
 
 
 def test_of_many_files_those_with_the_most_time_are_told_one_by_one() -> None:
     rows = [(DATA, f"./app/t{i}.ibd", 0, 1, 2, 0, 10, i * 10**9, 10**8) for i in range(1, 31)]
     told = by_name(
-        file_io.between(Reading(), reading(rows), None, {f"app/t{i}.ibd": 1 for i in range(1, 31)})
+        performance.files_between(Reading(), reading(rows), None, {f"app/t{i}.ibd": 1 for i in range(1, 31)})
     )
-    assert len(told) == file_io.MOST_FILES + 1
+    assert len(told) == performance.MOST_FILES + 1
     assert "app/t30.ibd" in told and "app/t10.ibd" not in told
     more = told["10 more of class data"]
     assert (more.files, more.writes, more.misc, more.written_bytes, more.fsyncs) == (10, 10, 20, 100, 10)
@@ -139,14 +139,14 @@ def test_of_many_files_those_with_the_most_time_are_told_one_by_one() -> None:
 def test_a_file_made_anew_under_its_name_counts_from_zero() -> None:
     before = reading([(DATA, "./app/t.ibd", 5, 50, 9, 0, 800_000, 10**10, 10**9)])
     after = reading([(DATA, "./app/t.ibd", 0, 2, 3, 0, 32_768, 10**9, 10**8)])
-    (told,) = file_io.between(before, after)
+    (told,) = performance.files_between(before, after)
     assert (told.writes, told.misc, told.written_bytes) == (2, 3, 32_768)
 
 
 def test_the_users_name_of_the_binary_log_is_known() -> None:
     event = "wait/io/file/sql/binlog"
     after = reading([(event, "./log.000001", 0, 60, 60, 0, 16_435, 27 * 10**9, 26 * 10**9)])
-    (told,) = file_io.between(Reading(), after, Names(binlog="log"))
+    (told,) = performance.files_between(Reading(), after, Names(binlog="log"))
     assert told.kind == "binlog"
 
 
@@ -155,8 +155,8 @@ def test_the_binary_log_has_what_its_kind_counted_whatever_became_of_its_files()
     event = "wait/io/file/sql/binlog"
     before = reading([(event, "", 1, 100, 90, 4, 50_000, 9 * 10**9, 8 * 10**9), MYSQL_5_7[0][0]])
     after = reading([(event, "", 1, 6444, 6247, 4, 7_518_515, 10**12, 9 * 10**11), MYSQL_5_7[1][0]])
-    assert file_io.binlog(before, after) == (6157, 7_468_515)
-    assert file_io.binlog(Reading(), Reading(note="performance_schema is OFF")) is None
+    assert performance.binlog_between(before, after) == (6157, 7_468_515)
+    assert performance.binlog_between(Reading(), Reading(note="performance_schema is OFF")) is None
 
 
 def test_files_that_found_no_place_are_said() -> None:
@@ -183,9 +183,9 @@ class Busy(FakeServer):
         self.committed += 10
         io = (0, self.committed, self.committed, 0, 300 * self.committed, 0, 0)
         answers: dict[str, list[tuple[Any, ...]]] = {
-            file_io._SUMMARY % "information_schema": [
+            performance._SUMMARY % "information_schema": [
                 ("wait/io/file/sql/binlog", "", *io),
-                (file_io._COMMITS, "", self.committed, 0, 0, 0, 0, 0, 0),
+                (performance._COMMITS, "", self.committed, 0, 0, 0, 0, 0, 0),
             ],
             "SHOW GLOBAL VARIABLES LIKE 'performance_schema'": [("performance_schema", "ON")],
             "SHOW BINARY LOGS": [],
@@ -195,7 +195,7 @@ class Busy(FakeServer):
                 ("log_bin_basename", "/var/lib/mysql/binlog")
             ],
         }
-        if sql.startswith(("SELECT COUNT(*), SUM(ENABLED", file_io._PLACE)):
+        if sql.startswith(("SELECT COUNT(*), SUM(ENABLED", performance._PLACE)):
             return [(1, 1)]
         return answers.get(sql, [("", "0")] if sql.startswith("SHOW") else [("0",)])
 
@@ -209,4 +209,4 @@ def test_the_binary_logs_fsyncs_are_those_of_the_windows_transactions_however_lo
     assert seen.file_activity(commits=100)["binlog"].fsyncs == 100
     assert seen.told is not None
     before, after = seen.told
-    assert file_io.binlog(before.files, after.files, 100) == (100, 30_000)
+    assert performance.binlog_between(before.files, after.files, 100) == (100, 30_000)

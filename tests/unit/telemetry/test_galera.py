@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from flushlab.record import ErrorCount, LoadResult, NodeActivity
-from flushlab.telemetry import galera
-from flushlab.trial.on_cluster import findings
+from flushlab.telemetry import observation
+from flushlab.trial.measurement import cluster_findings
 from tests.fakes.server import FakeServer
 
 TOLD = """\
@@ -33,15 +33,15 @@ wsrep_local_state_comment    | Synced      Synced      | Synced      Synced     
 SECONDS = 4.0
 
 
-def status(node: int, end: int) -> galera.Status:
+def status(node: int, end: int) -> observation.Status:
     """What a node told before (0) or after (1)."""
     lines = [line.split("|") for line in TOLD.splitlines()[1:]]
-    return galera.numbers([(name.strip(), columns[node - 1].split()[end]) for name, *columns in lines])
+    return observation.numbers([(name.strip(), columns[node - 1].split()[end]) for name, *columns in lines])
 
 
 def nodes() -> tuple[NodeActivity, ...]:
     before, after = ([status(node, end) for node in (1, 2, 3)] for end in (0, 1))
-    return galera.between(before, after, SECONDS)
+    return observation.nodes_between(before, after, SECONDS)
 
 
 def load(commits: int, deadlocks: int = 0) -> LoadResult:
@@ -58,7 +58,7 @@ def load(commits: int, deadlocks: int = 0) -> LoadResult:
 
 
 def slugs(activity: tuple[NodeActivity, ...], result: LoadResult | None = None) -> list[str]:
-    return [one.slug for one in findings(activity, result, SECONDS)]
+    return [one.slug for one in cluster_findings(activity, result, SECONDS)]
 
 
 def test_counters_are_what_happened_in_the_window() -> None:
@@ -76,22 +76,22 @@ def test_the_queues_mean_is_of_the_window_not_since_the_start() -> None:
     samples = 19343 - 11637
     assert second.recv_queue_avg == pytest.approx((5.45314 * 19343 - 5.56865 * 11637) / samples)
     nothing = [status(2, 0)]
-    assert galera.between(nothing, nothing, SECONDS)[0].recv_queue_avg is None
+    assert observation.nodes_between(nothing, nothing, SECONDS)[0].recv_queue_avg is None
 
 
 def test_a_node_that_restarted_in_between_counts_nothing_backwards() -> None:
-    (again,) = galera.between([status(2, 1)], [status(2, 0)], SECONDS)
+    (again,) = observation.nodes_between([status(2, 1)], [status(2, 0)], SECONDS)
     assert (again.received, again.paused_share, again.recv_queue_avg) == (0, 0.0, None)
 
 
 def test_a_server_that_is_alone_tells_nothing_and_is_not_asked() -> None:
-    assert galera.snapshot(FakeServer()) == ()
-    assert galera.between((), (), SECONDS) == ()
+    assert observation.cluster_snapshot(FakeServer()) == ()
+    assert observation.nodes_between((), (), SECONDS) == ()
     assert slugs(()) == []
 
 
 def test_flow_control_names_the_node_that_asked_for_it_and_its_appliers() -> None:
-    (found,) = findings(nodes(), load(7587), SECONDS)
+    (found,) = cluster_findings(nodes(), load(7587), SECONDS)
     assert (found.slug, found.setting) == ("flow-control", "wsrep_slave_threads")
     assert found.text == (
         "flow control paused writers 4% of the time: node 2 asked for it 18 times, with 5 write sets in its "
@@ -109,7 +109,9 @@ def test_nothing_is_found_of_a_cluster_that_keeps_up() -> None:
 
 
 def test_conflicts_are_told_by_kind_with_what_the_load_saw() -> None:
-    (found,) = findings(quiet(commits=9_900, cert_failures=60, bf_aborts=40), load(9_900, 71), SECONDS)
+    (found,) = cluster_findings(
+        quiet(commits=9_900, cert_failures=60, bf_aborts=40), load(9_900, 71), SECONDS
+    )
     assert found.text == (
         "1.0% of the transactions lost a conflict between nodes: 60 in certification, 40 to a transaction "
         "that was applied; the load saw error 1213 71 times. One node that takes all writes has none"
@@ -120,7 +122,7 @@ def test_conflicts_are_told_by_kind_with_what_the_load_saw() -> None:
 def test_a_node_that_is_behind_when_the_window_ends_is_a_caveat() -> None:
     first, second, third = quiet()
     behind = msgspec.structs.replace(third, recv_queue_end=2_000)
-    (found,) = findings((first, second, behind), load(7587), SECONDS)
+    (found,) = cluster_findings((first, second, behind), load(7587), SECONDS)
     assert found.slug == "node-behind"
     assert "node 3 had 2,000 write sets still to apply" in found.text
     assert slugs((first, second, msgspec.structs.replace(third, recv_queue_end=20))) == []

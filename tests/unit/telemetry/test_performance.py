@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from flushlab.server.control import StatementFailed
-from flushlab.telemetry import file_io, performance
+from flushlab.telemetry import performance
 from flushlab.telemetry.files import Names
-from flushlab.telemetry.performance_schema import Reading
+from flushlab.telemetry.performance import Reading
 from tests.fakes.server import Answer, FakeServer
 
 IS_ON = "SHOW GLOBAL VARIABLES LIKE 'performance_schema'"
@@ -29,10 +29,10 @@ def test_a_right_that_the_account_lacks_is_noted_as_the_grant_that_gives_it() ->
 
     answers: dict[str, Answer] = {
         IS_ON: [("performance_schema", "ON")],
-        file_io._SUMMARY % "information_schema": denied,
+        performance._SUMMARY % "information_schema": denied,
         "SELECT CURRENT_USER()": [("me@%",)],
     }
-    assert file_io.read(FakeServer(answers=answers)).note == (
+    assert performance.read_files(FakeServer(answers=answers)).note == (
         "the account lacks SELECT on performance_schema (GRANT SELECT ON performance_schema.* TO 'me'@'%')"
     )
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from flushlab.telemetry import performance
-from flushlab.telemetry.performance_schema import Reading
+from flushlab.telemetry.performance import Reading
 from tests.fakes.server import FakeServer
 
 IS_ON = "SHOW GLOBAL VARIABLES LIKE 'performance_schema'"

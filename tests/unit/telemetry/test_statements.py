@@ -7,7 +7,7 @@ import pytest
 from flushlab.errors import ServerDied
 from flushlab.record import StatementKind
 from flushlab.telemetry import performance
-from flushlab.telemetry.performance_schema import Reading
+from flushlab.telemetry.performance import Reading
 from tests.fakes.server import FakeServer
 
 IS_ON = "SHOW GLOBAL VARIABLES LIKE 'performance_schema'"

@@ -248,7 +248,7 @@ def test_others_are_judged_by_what_they_take_while_no_load_runs(
 ) -> None:
     samples = iter([before, after])
     monkeypatch.setattr(measurement, "wanted_by_others", lambda pid, seconds: next(samples))
-    monkeypatch.setattr("flushlab.telemetry.observation.cpu.foreign_share", lambda *_: 0.9)
+    monkeypatch.setattr("flushlab.telemetry.observation.foreign_share", lambda *_: 0.9)
     draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=1, variant=0)
     trial = measure(draft, two_samples(), Loaded(), Timing())
     assert trial.outcome == outcome, trial.reason

@@ -18,7 +18,7 @@ from flushlab.trial.measurement import SIZES, Draft
 from flushlab.trial.sliced import _KeptServer, _Part, is_observed
 from flushlab.trial.switching import Switching
 from flushlab.workload import Measured, Timing
-from flushlab.workload.engine_options import EngineOptions
+from flushlab.workload.options import EngineOptions
 from tests.fakes.server import FakeServer
 from tests.unit.trial.groups import FakeGroup
 from tests.waiting import PATIENCE_S

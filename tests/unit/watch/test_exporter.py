@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain
 
 from flushlab.record.running import FillProgress, LoadTotals, Running, ShownRatio
 from flushlab.telemetry.live.questions import parse_threads
-from flushlab.watch import own
+from flushlab.watch import metrics
 from flushlab.watch.exporter import Exporter
 from flushlab.watch.poller import PollResult
 from tests.unit.telemetry.live.told import seen
@@ -99,7 +99,7 @@ def test_what_runs_is_told() -> None:
 
 
 def test_buckets_are_cumulative_and_end_with_everything() -> None:
-    counts = own.buckets(((90, 10), (1500, 40), (30_000_000, 10)))
+    counts = metrics.buckets(((90, 10), (1500, 40), (30_000_000, 10)))
     assert counts[0] == ("0.0001", 10)
     assert dict(counts)["0.0018"] == 50
     assert [count for _, count in counts] == sorted(count for _, count in counts)

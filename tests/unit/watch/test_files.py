@@ -13,7 +13,7 @@ import pytest
 
 from flushlab.cli.watch import watch
 from flushlab.errors import NotWritable, UsageError
-from flushlab.watch import monitoring_files
+from flushlab.watch import exporter
 from flushlab.watch.exporter import Exporter
 from flushlab.watch.poller import PollResult
 from tests.unit.telemetry.live.told import MARIADB, STATUS, VARIABLES, seen
@@ -42,7 +42,7 @@ MORE = dict.fromkeys(
 )
 """Further names of SHOW GLOBAL STATUS, as MariaDB 10.11 tells them."""
 NAME = re.compile(r"\b(?:mysql|flushlab)_\w+")
-FILES = sorted(monitoring_files.GRAFANA.parent.rglob("*.*"))
+FILES = sorted(exporter.GRAFANA.parent.rglob("*.*"))
 BOARDS = [json.loads(path.read_text()) for path in FILES if path.suffix == ".json"]
 
 
@@ -99,7 +99,7 @@ def test_a_file_that_is_somebody_elses_or_was_edited_is_kept_and_nothing_else_wr
     theirs = "groups: []\n"
     (tmp_path / "prometheus.yml").write_text(theirs)
     with pytest.raises(UsageError, match=r"prometheus\.yml exists and is not what would be written"):
-        monitoring_files.copy(monitoring_files.PROMETHEUS, tmp_path)
+        exporter.copy(exporter.PROMETHEUS, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["prometheus.yml"]
     assert (tmp_path / "prometheus.yml").read_text() == theirs
 
@@ -107,7 +107,7 @@ def test_a_file_that_is_somebody_elses_or_was_edited_is_kept_and_nothing_else_wr
 def test_a_folder_that_cannot_be_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NotWritable, match="cannot be written"):
-        monitoring_files.copy(monitoring_files.PROMETHEUS, tmp_path / "file")
+        exporter.copy(exporter.PROMETHEUS, tmp_path / "file")
 
 
 needs_promtool = pytest.mark.skipif(
@@ -132,7 +132,7 @@ def test_promtool_finds_nothing_to_say_of_names_that_are_flushlabs() -> None:
 @pytest.mark.parametrize(
     ("command", "file", "said"),
     [
-        (("check", "config"), monitoring_files.PROMETHEUS / "prometheus.yml", "6 rules found"),
+        (("check", "config"), exporter.PROMETHEUS / "prometheus.yml", "6 rules found"),
         (("test", "rules"), Path(__file__).with_name("alerts_test.yml"), "SUCCESS"),
     ],
 )

@@ -15,8 +15,7 @@ import pytest
 from flushlab.errors import UsageError
 from flushlab.watch import http as watch_http
 from flushlab.watch.http import LOOPBACK, Server, Site, serve
-from flushlab.watch.ring import Ring
-from flushlab.watch.threads import Meter
+from flushlab.watch.threads import Meter, Ring
 from tests.waiting import PATIENCE_S, wait_until
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.watch.live_diagnosis import LiveDiagnosis
-from flushlab.watch.live_host import LiveHost
+from flushlab.watch.live_diagnosis import LiveDiagnosis, LiveHost
 from tests.unit.diagnosis.test_window import answers
 
 LONG_S = 1e6

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from prometheus_client.core import Metric
 
-from flushlab.watch import mysqld
-from flushlab.watch.mysqld import value_of
+from flushlab.watch import metrics
+from flushlab.watch.metrics import value_of
 from tests.unit.telemetry.live.told import seen
 
 
@@ -43,7 +43,7 @@ def test_values(text: str, value: float | None) -> None:
 
 
 def test_status() -> None:
-    found = samples(list(mysqld.status(seen())))
+    found = samples(list(metrics.status(seen())))
     prefix = "mysql_global_status_"
     assert found[f"{prefix}uptime", ()] == ("unknown", 100)
     assert found[f"{prefix}commands_total", (("command", "commit"),)] == ("counter", 400)
@@ -60,7 +60,7 @@ def test_status() -> None:
 
 
 def test_variables() -> None:
-    found = samples(list(mysqld.variables(seen())))
+    found = samples(list(metrics.variables(seen())))
     assert found["mysql_global_variables_max_connections", ()] == ("gauge", 151)
     assert found["mysql_global_variables_long_query_time", ()] == ("gauge", 10)
     version = (
@@ -69,7 +69,7 @@ def test_variables() -> None:
         ("version_comment", "MySQL Community Server - GPL"),
     )
     assert found["mysql_version_info", version] == ("gauge", 1)
-    galera = samples(list(mysqld.variables(seen(variables={"wsrep_cluster_name": "my_wsrep_cluster"}))))
+    galera = samples(list(metrics.variables(seen(variables={"wsrep_cluster_name": "my_wsrep_cluster"}))))
     assert galera["mysql_galera_variables_info", (("wsrep_cluster_name", "my_wsrep_cluster"),)] == (
         "gauge",
         1,
@@ -79,7 +79,7 @@ def test_variables() -> None:
 
 
 def test_threads() -> None:
-    found = samples(list(mysqld.threads(seen())))
+    found = samples(list(metrics.threads(seen())))
     prefix = "mysql_info_schema_processlist_"
     sleeping = (("command", "sleep"), ("state", "unknown"))
     assert found[f"{prefix}threads", sleeping] == ("gauge", 120)
@@ -90,7 +90,7 @@ def test_threads() -> None:
 
 
 def test_innodb_metrics() -> None:
-    found = samples(list(mysqld.innodb_metrics(seen())))
+    found = samples(list(metrics.innodb_metrics(seen())))
     prefix = "mysql_info_schema_innodb_metrics_"
     assert found == {
         (f"{prefix}buffer_pool_dirty_pages", ()): ("gauge", 20),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from flushlab.watch.ring import Ring
+from flushlab.watch.threads import Ring
 
 
 def ids(ring: Ring, after: int | None) -> list[int]:

@@ -15,10 +15,8 @@ from flushlab.store import Store
 from flushlab.watch import sampler
 from flushlab.watch import watch as watch_module
 from flushlab.watch.poller import PollResult
-from flushlab.watch.ring import Ring
-from flushlab.watch.sample import Sample
-from flushlab.watch.sampler import Sampler
-from flushlab.watch.threads import Meter
+from flushlab.watch.sampler import Sample, Sampler
+from flushlab.watch.threads import Meter, Ring
 from flushlab.watch.watch import past
 from tests.unit.records import trial
 from tests.unit.telemetry.live.told import seen

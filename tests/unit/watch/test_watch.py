@@ -11,8 +11,8 @@ import pytest
 
 from flushlab.process.running import publish_status
 from flushlab.record import Endpoint
-from flushlab.server.watched import watched
-from flushlab.telemetry import cpu
+from flushlab.server.remote.server import watched
+from flushlab.telemetry import observation
 from flushlab.watch.http import LOOPBACK
 from flushlab.watch.watch import Watch, _of_sandbox, in_this_process, of
 
@@ -29,8 +29,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Any:
         return {pid: day * 28_800.0 for pid in pids if pid in PIDS}
 
     busy = itertools.count()
-    monkeypatch.setattr(cpu, "processes_s", processes_s)
-    monkeypatch.setattr(cpu, "busy_s", lambda: next(busy) * 86_400.0)
+    monkeypatch.setattr(observation, "processes_s", processes_s)
+    monkeypatch.setattr(observation, "busy_s", lambda: next(busy) * 86_400.0)
     nodes = [SimpleNamespace(pid=pid) for pid in PIDS]
     return SimpleNamespace(
         name="trio",

@@ -8,7 +8,7 @@ from flushlab.errors import UsageError
 from flushlab.record import Endpoint
 from flushlab.workload import engine
 from flushlab.workload.engine import require_cluster
-from flushlab.workload.engine_options import EngineOptions
+from flushlab.workload.options import EngineOptions
 from flushlab.workload.protocol import Driving
 from tests.fakes.server import FakeServer
 

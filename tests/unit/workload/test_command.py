@@ -11,10 +11,9 @@ import pytest
 
 from flushlab.errors import CommandFailed, UsageError
 from flushlab.record import Endpoint
-from flushlab.suite.environment import variables
+from flushlab.suite.request import variables
 from flushlab.workload import CommandWorkload, Measured, Timing, build_workload
-from flushlab.workload.command import environment
-from flushlab.workload.program import HEAD_BYTES, TAIL_BYTES
+from flushlab.workload.command import HEAD_BYTES, TAIL_BYTES, environment
 from tests.fakes.server import FakeServer
 from tests.waiting import wait_until
 

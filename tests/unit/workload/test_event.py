@@ -8,7 +8,7 @@ import pytest
 
 from flushlab.record import TxnStatement
 from flushlab.workload import Event, build_workload, event_of
-from flushlab.workload.event import rows_of
+from flushlab.workload.describe import rows_of
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from flushlab.process.running import publish_status
 from flushlab.record import LoadProgress, LoadSeen
-from flushlab.workload.load_status import LoadStatus, quantile_ms
+from flushlab.workload.engine import LoadStatus, quantile_ms
 
 
 class Load:

@@ -7,7 +7,7 @@ from flushlab.record import Value
 from flushlab.spec.option import flag
 from flushlab.workload import OltpWorkload, all_options, build_workload, workload_options
 from flushlab.workload.options import settle
-from flushlab.workload.sysbench import NOT_TAKEN
+from flushlab.workload.parse import NOT_TAKEN
 
 NAMES = ("oltp_update_non_index", "upsert", "data", "txn:x.toml", "sql:x.sql", "command: true")
 

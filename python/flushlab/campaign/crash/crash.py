@@ -6,22 +6,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
-from flushlab.build import Progress, silent
+from flushlab.build import Progress, list_builds, silent
 from flushlab.campaign.configurations import Configuration, require_settings, spelled
 from flushlab.campaign.configurations import read as read_configurations
-from flushlab.campaign.crash.experiment import CrashExperiment
-from flushlab.campaign.crash.facts import arms_of, facts_of, facts_of_campaign
-from flushlab.campaign.crash.load import as_stored, asked_load, load_of
-from flushlab.campaign.crash.on_machine import on_machine
-from flushlab.campaign.crash.plan import CrashPlan
-from flushlab.campaign.crash.replay import as_recorded, recorded_build, under_its_load
-from flushlab.campaign.crash.replay import replay as replay_crash
+from flushlab.campaign.crash.experiment import CrashExperiment, arms_of, facts_of, facts_of_campaign
+from flushlab.campaign.crash.plan import CrashPlan, as_stored, asked_load, load_of
 from flushlab.campaign.crash.request import CrashRequest, require_disk, require_sensible
-from flushlab.campaign.crash.runner import CrashRunner
+from flushlab.campaign.crash.runner import CrashRunner, crash_on_machine, require_build
 from flushlab.campaign.fleet.root import root_for
 from flushlab.campaign.loop import Budget, Ending, Run, Session, run, run_campaign, stored_request
 from flushlab.campaign.pool.protocol import CrashWork
@@ -38,18 +33,128 @@ from flushlab.campaign.pool.target import (
 )
 from flushlab.campaign.pool.user_settings import texts_of
 from flushlab.campaign.watcher import Watcher, watching
-from flushlab.errors import UsageError
+from flushlab.crashed.recorded import CrashImages
+from flushlab.crashed.recording import Fault, RecordedRun
+from flushlab.errors import StorageError, UsageError
 from flushlab.experiment.protocol import Request
 from flushlab.plan.plan import BASE
 from flushlab.process.running import publish_status
-from flushlab.record import CrashFacts, CrashRow, Value, Warning
+from flushlab.record import CrashArm, CrashFacts, CrashPoint, CrashRow, PointKind, Value, Warning
 from flushlab.spec import fields
-from flushlab.spec.build import build, stored
+from flushlab.spec.build import build, stored, taking
 from flushlab.spec.kinds import CrashSpec
-from flushlab.spec.sugar import taking
 from flushlab.store import Store, new_id, open_store
 from flushlab.units import counted
 from flushlab.workload import all_options
+
+POINT_KINDS: Mapping[str, PointKind] = {
+    "": "random",
+    "recovery": "in_recovery",
+    **{kind: kind for kind in get_args(PointKind) if kind not in ("random", "in_recovery")},
+}
+"""What may be behind a line, with a colon."""
+_SEEDS = 1 << 64
+_HINT = "copy the line from the list of failing crashes"
+
+
+def as_recorded(spec: CrashSpec, line: str) -> CrashSpec:
+    """What was asked for, with what the record that a line names knows better: its file system, how its disk
+    failed, and how many nodes it has, which all crash.
+
+    Raises:
+        UsageError: its disk has not failed in the way that was asked for, or it has another number of nodes.
+        StorageError: nothing was recorded there.
+    """
+    folder, _ = require_record(line)
+    run = RecordedRun.read(folder)
+    if spec.failure in get_args(Fault) and spec.failure != run.faulty and not run.fault:
+        raise UsageError(
+            f"--failure {spec.failure} is for a record whose disk failed under load, and that of {folder} did"
+            " not",
+            hint="leave out --failure",
+        )
+    nodes = len(run.nodes)
+    if spec.server.cluster not in (None, nodes):
+        raise UsageError(
+            f"--cluster is {spec.server.cluster}, and the record {folder} has {counted(nodes, 'node')}",
+            hint="remove --cluster: the record knows",
+        )
+    return msgspec.structs.replace(
+        spec,
+        fs=run.fs,
+        failure=run.faulty if run.faulty and spec.failure == "power" else spec.failure,
+        server=msgspec.structs.replace(spec.server, cluster=nodes if nodes > 1 else None),
+        nodes="all" if nodes > 1 else None,
+    )
+
+
+def recorded_build(line: str) -> str | None:
+    """Id of the build that wrote the record that a line names, if it is installed here by a name."""
+    folder, _ = require_record(line)
+    wanted = RecordedRun.read(folder).build
+    return wanted if any(build.id == wanted for build in list_builds()) else None
+
+
+def under_its_load(facts: CrashFacts, line: str) -> CrashFacts:
+    """The facts of a replayed crash with the load that its record names."""
+    folder, _ = require_record(line)
+    run = RecordedRun.read(folder)
+    return msgspec.structs.replace(facts, workload=run.workload, background=run.beside)
+
+
+def replayed_arm(plan: CrashPlan, line: str) -> CrashArm:
+    """The crash that a line names, as an arm of its own.
+
+    Args:
+        line: `FOLDER:at=N:seed=N`, and behind it how the point was chosen: see `KINDS`.
+
+    Raises:
+        UsageError: it names none, or one of another build.
+        StorageError: nothing was recorded there.
+    """
+    folder, point = require_record(line)
+    run = RecordedRun.read(folder)
+    require_build(folder, run.build, plan.target.build.id)
+    images = plan.crash_images_in(folder)
+    _require_within(images, point)
+    return CrashArm(
+        name="replay",
+        settings=run.settings,
+        checks_rows=run.rows > 0,
+        records=images.records,
+        fault=images.run.fault,
+        folder=str(folder),
+        crashes=(images.judge(point),),
+    )
+
+
+def _require_within(images: CrashImages, point: CrashPoint) -> None:
+    if point.at <= images.end:
+        return
+    unit = "ns" if images.is_cluster else "entries"
+    raise UsageError(f"the record has {images.end:,} {unit}: at={point.at} is beyond its end", hint=_HINT)
+
+
+def require_record(line: str) -> tuple[Path, CrashPoint]:
+    """The folder and the point that a line names; a StorageError if there is no such folder."""
+    folder, point = read_line(line)
+    if not folder.is_dir():
+        raise StorageError(f"there is no folder {folder}", hint=_HINT)
+    return folder, point
+
+
+def read_line(line: str) -> tuple[Path, CrashPoint]:
+    """The folder and the point that a line names; a UsageError if it names none."""
+    folder, _, rest = line.partition(":at=")
+    at, _, rest = rest.partition(":seed=")
+    seed, _, kind = rest.partition(":")
+    try:
+        point = CrashPoint(at=int(at), kind=POINT_KINDS[kind], seed=int(seed))
+        if point.at < 0 or not 0 <= point.seed < _SEEDS:
+            raise ValueError
+    except (ValueError, KeyError):
+        raise UsageError(f"--replay {line!r} names no crash", hint=_HINT) from None
+    return Path(folder).expanduser().absolute(), point
 
 
 @taking(CrashSpec, progress="Takes a line at a time.")
@@ -205,7 +310,7 @@ def _crashing(
     root = "" if failure == "process" else f"a disk of its own (--failure {failure})"
     work = CrashWork(
         request=request,
-        there=on_machine,
+        there=crash_on_machine,
         ahead=experiment.ahead,
         watcher=plan.watcher,
         root_for=root or root_for(request.spec.server, request.spec.storage),
@@ -256,7 +361,7 @@ def _replay(
         publish_status("crash", server=target.identity.title, workload=spec.workload.name),
     ):
         plan = CrashPlan(target=target, watcher=watcher, load=load, spec=spec)
-        facts = facts_of(spec, target.identity.title, [replay_crash(plan, line)], "done")
+        facts = facts_of(spec, target.identity.title, [replayed_arm(plan, line)], "done")
         return under_its_load(facts, line)
 
 

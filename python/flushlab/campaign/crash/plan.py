@@ -9,21 +9,242 @@ import msgspec
 
 from flushlab.campaign.configurations import Given
 from flushlab.campaign.crash.experiment import CrashExperiment, positive_control_of
-from flushlab.campaign.crash.load import CrashLoad
-from flushlab.campaign.crash.request import FAILURES, tear_of, which_nodes
+from flushlab.campaign.crash.request import FAILURES, CrashRequest, tear_of, which_nodes
 from flushlab.campaign.pool.sandboxes import SandboxPool, connection_arguments
 from flushlab.campaign.watcher import Watcher
-from flushlab.crashed.live import Load
+from flushlab.crashed.live import CrashingLoad, SideWorkload
 from flushlab.crashed.recorded import CrashImages
-from flushlab.crashed.run import CrashedServer, Disks
+from flushlab.crashed.recording import CrashedServer, Disks
+from flushlab.crashed.recovered_server import AcksTable
 from flushlab.datadir import own_disk
-from flushlab.errors import MeasurementError
-from flushlab.record import CrashArm, Failure, Launch, NodesKind, Storage, Value, Warning
+from flushlab.errors import MeasurementError, UsageError
+from flushlab.record import (
+    CrashArm,
+    Failure,
+    Launch,
+    LoadSpec,
+    NodesKind,
+    SourceText,
+    Storage,
+    Value,
+    Warning,
+)
 from flushlab.server import Sandbox
 from flushlab.settings import durability
 from flushlab.spec.kinds import CrashSpec
-from flushlab.spec.parts import FileSpec
+from flushlab.spec.parts import FileSpec, WorkloadSpec
 from flushlab.trial.measurement import compare_settings
+from flushlab.workload import (
+    CommandWorkload,
+    DataWorkload,
+    SqlWorkload,
+    Workload,
+    fingerprint,
+    parse_workload,
+    settled,
+    sources_of,
+    workload_options,
+)
+from flushlab.workload.options import EngineOptions
+
+ACKED_INSERTS = "acked_inserts"
+DATABASE = "flushlab_crash"
+_LOADS = f"{ACKED_INSERTS}, a sysbench workload, upsert or txn:FILE"
+
+
+class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """What servers are under.
+
+    Attributes:
+        workload: one that the load engine drives, or that runs by itself; None: acked_inserts.
+        beside: what runs beside the load, a workload that runs by itself; None: nothing.
+    """
+
+    workload: Workload | None = None
+    beside: SideWorkload | None = None
+
+    @property
+    def has_acks(self) -> bool:
+        """Whether it is known which commits were acknowledged."""
+        return not isinstance(self.workload, CommandWorkload | SqlWorkload)
+
+    @property
+    def runs_once(self) -> bool:
+        """It cannot be run again on what it has left."""
+        return self.beside is not None or not self.has_acks
+
+    @property
+    def name(self) -> str:
+        """Of the workload."""
+        return ACKED_INSERTS if self.workload is None else self.workload.name
+
+    @property
+    def beside_name(self) -> str:
+        """Of what runs beside the load; empty: nothing does."""
+        return "" if self.beside is None else self.beside.name
+
+    def digest(self, root: str = "") -> str:
+        """Changes with anything that it is made of, the contents of its files included; `root` as of
+        `fingerprint`."""
+        return " ".join(fingerprint(one, root) for one in (self.workload, self.beside) if one is not None)
+
+    @property
+    def sources(self) -> tuple[SourceText, ...]:
+        """The texts that it runs."""
+        parts = (self.workload, self.beside)
+        return tuple(source for one in parts if one is not None for source in sources_of(one))
+
+    def on(self, server: Sandbox, threads: int, rows: int, seed: int) -> CrashingLoad:
+        """Makes the tables of the load; what the server is to be under."""
+        if isinstance(self.workload, CommandWorkload | SqlWorkload):
+            return CrashingLoad(None, None, self.workload, self.name)
+        spec = self._spec_on(server, threads, seed)
+        alone = self.workload is None and self.beside is None and server.membership is None
+        acks = AcksTable(spec.database, rows, alone=alone)
+        return CrashingLoad(spec, acks, self.beside, self.name, self.beside_name)
+
+    def _spec_on(self, server: Sandbox, threads: int, seed: int) -> LoadSpec:
+        """Makes the tables of the load; how it is driven."""
+        if self.workload is None:
+            return LoadSpec(
+                workload=ACKED_INSERTS,
+                endpoint=server.endpoint,
+                database=DATABASE,
+                threads=threads,
+                seed=seed,
+            )
+        self.workload.prepare(server)
+        driving = self.workload.driving(server)
+        assert driving is not None, "it was seen to be driven by the engine"
+        return driving.spec
+
+
+def as_stored(workload: WorkloadSpec) -> WorkloadSpec:
+    """The workload that was asked for, as requests have it: resumed from elsewhere, it must be the same.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    return workload if workload.name == ACKED_INSERTS else settled(workload)
+
+
+def load_of(request: CrashRequest) -> CrashLoad:
+    """The load of a campaign that goes on, unless one of its files has changed."""
+    load = asked_load(request.spec, Path(request.folder))
+    if request.workload_digest and request.workload_digest != load.digest(request.root):
+        raise UsageError(
+            f"the workload {request.workload} has changed since the campaign began",
+            hint="restore its file, or start a new campaign: counts of two workloads are not comparable",
+        )
+    return load
+
+
+def asked_load(spec: CrashSpec, folder: Path) -> CrashLoad:
+    """The load that was asked for, where it can be judged; arguments and errors as of `read_load`."""
+    load, cluster = read_load(spec, folder), spec.server.cluster is not None
+    if cluster:
+        require_acked_inserts_alone(load)
+    if spec.replica:
+        require_replicable(load, cluster=cluster, replay=spec.replay is not None)
+    return load
+
+
+def read_load(spec: CrashSpec, folder: Path) -> CrashLoad:
+    """The load that was asked for.
+
+    Args:
+        spec: what was asked for.
+        folder: what a file is relative to, and where a command runs.
+
+    Raises:
+        UsageError: there is none of that name, or it cannot be run here so.
+    """
+    beside, rows, options = spec.background, spec.rows, spec.workload.options
+    aside = None if beside is None else _beside(beside, folder)
+    load: Workload | None = None
+    if spec.workload.name == ACKED_INSERTS:
+        for option in options:
+            raise UsageError(f"the workload {ACKED_INSERTS} takes no option {option}", hint="remove it")
+    else:
+        takes_threads = "threads" in workload_options(spec.workload.name)
+        threads = {"threads": spec.threads} if takes_threads else {}
+        load = parse_workload(spec.workload.name, {**options, **threads}, folder)
+    if isinstance(load, DataWorkload):
+        raise UsageError(
+            f"--workload {load.name} needs --dataset, and crash makes tables of its own",
+            hint=f"--workload takes {_LOADS}",
+        )
+    if isinstance(load, CommandWorkload | SqlWorkload):
+        if aside is not None:
+            raise UsageError(
+                f"--background {beside} needs a load with an acknowledgement table, and {load.name} has none",
+                hint=f"--workload takes {_LOADS}; --background takes {load.name!r}",
+            )
+        if rows != 1:
+            raise UsageError(
+                f"--rows {rows} needs an acknowledgement table, and {load.name} has none", hint="remove it"
+            )
+        _require_plain(load)
+    return CrashLoad(workload=load, beside=aside)
+
+
+def _beside(name: str, folder: Path) -> SideWorkload:
+    takes = "it takes 'command: …' or sql:FILE"
+    if name == ACKED_INSERTS:
+        raise UsageError(f"--background {ACKED_INSERTS} is the load itself", hint=takes)
+    try:
+        workload_options(name)
+    except UsageError as error:
+        raise UsageError(error.message, hint=takes) from error
+    found = parse_workload(name, folder=folder)
+    if not isinstance(found, CommandWorkload | SqlWorkload):
+        raise UsageError(
+            f"--background does not take {name}",
+            hint=f"{takes}; --workload {name} writes the acknowledgement table itself",
+        )
+    return found
+
+
+def _require_plain(load: CommandWorkload | SqlWorkload) -> None:
+    """A crash needs neither a warm-up nor a second run."""
+    if isinstance(load, CommandWorkload) and (load.reset != "each" or load.warm_up_runs):
+        what = "--warm-up-runs" if load.warm_up_runs else "--reset none"
+        raise UsageError(f"{what} is for measuring: before a crash the workload runs once", hint="remove it")
+
+
+def require_acked_inserts_alone(load: CrashLoad) -> None:
+    """Refuses a load without an acknowledgement table, or with another load beside it."""
+    if load.runs_once:
+        what = f"--background {load.beside_name}" if load.beside else f"--workload {load.name!r}"
+        raise UsageError(f"{what} is for one server, not for a cluster", hint="remove --cluster")
+
+
+def require_replicable(load: CrashLoad, *, cluster: bool, replay: bool) -> None:
+    """Refuses a replica, unless one server runs acked_inserts alone and the run is recorded now."""
+    if replay:
+        raise UsageError(
+            "--replica needs a run that is recorded now",
+            hint="remove it: if a replica listened to that run, --replay judges it too",
+        )
+    if cluster:
+        raise UsageError(
+            "--replica is for one server, not for a cluster", hint="remove --replica or --cluster"
+        )
+    if load.workload is not None or load.beside is not None:
+        what = f"--workload {load.name}" if load.workload is not None else f"--background {load.beside_name}"
+        raise UsageError(
+            f"--replica needs acked_inserts alone as the load, without {what}", hint=f"remove {what}"
+        )
+
+
+def require_known_commits(workload: Workload, hint: str) -> None:
+    """Refuses a workload that does not tell which commits were acknowledged, with a UsageError."""
+    if not isinstance(workload, EngineOptions):
+        raise UsageError(
+            f"{workload.name}: its commits are not known, so nothing can be said about them after a crash",
+            hint=hint,
+        )
+
 
 _OF_NODES: Mapping[NodesKind, durability.Failure] = {
     "one": "node_loss",
@@ -91,7 +312,7 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         warnings += user.warnings
         return {**user.here, **asked}
 
-    def load_on(self, arm: CrashArm, told: set[str], server: Sandbox) -> Load:
+    def load_on(self, arm: CrashArm, told: set[str], server: Sandbox) -> CrashingLoad:
         """Makes the load's tables on a server that runs with the arm's settings; what it is to be under.
 
         Args:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -18,21 +18,81 @@ from typing import Self
 
 import msgspec
 
+from flushlab.build import Progress
 from flushlab.campaign.crash.experiment import CrashExperiment
-from flushlab.campaign.crash.kept_recordings import record_of, remove_stumps, require_build
-from flushlab.campaign.crash.plan import CrashPlan
-from flushlab.campaign.crash.request import MOST_CRASHES
-from flushlab.campaign.fleet.machines import CrashRows
-from flushlab.crashed import points as points_of
+from flushlab.campaign.crash.plan import CrashPlan, load_of
+from flushlab.campaign.crash.request import MOST_CRASHES, CrashRequest, require_disk
+from flushlab.campaign.fleet.machines import Composed, CrashRows, CrashTask, RunCrashes
+from flushlab.campaign.loop import require_same_build
+from flushlab.campaign.pool.target import open_servers
+from flushlab.campaign.watcher import Watcher
+from flushlab.crashed import recorded as points_of
+from flushlab.crashed.judge import read_notes
 from flushlab.crashed.killed import Killed, victim_of
-from flushlab.crashed.recording import record
-from flushlab.crashed.run import Fault
-from flushlab.errors import MeasurementError, NoSpace, StartFailed, StorageError
+from flushlab.crashed.recording import NOTES, RUN, Fault, RecordedRun, record
+from flushlab.datadir.fault_disk import record_owner, remove_record
+from flushlab.errors import MeasurementError, NoSpace, StartFailed, StorageError, UsageError
 from flushlab.experiment.protocol import Request
 from flushlab.process.guard import strike
 from flushlab.process.passing import passing_folder
 from flushlab.record import Crash, CrashArm, CrashKind, CrashPoint, CrashRow
 from flushlab.server.sandbox.failures import refusal
+
+
+def record_of(keep: Path | None, owner: str) -> Path | None:
+    """The record that an earlier session has made for an arm, whole or cut short; None if nothing was
+    committed in it.
+
+    Args:
+        keep: folder of the records; None: they go.
+        owner: whose record it is, by its mark; empty: nobody's is found again.
+    """
+    return next((folder for folder in _records_of(keep, owner) if _can_be_judged(folder)), None)
+
+
+def remove_stumps(keep: Path | None, owner: str) -> None:
+    """Removes records that an earlier session has begun for an arm, and that were cut short before anything
+    could be judged; what this flushlab cannot read stays."""
+    for folder in list(_records_of(keep, owner)):
+        if _is_stump(folder):
+            remove_record(folder)
+
+
+def _records_of(keep: Path | None, owner: str) -> Iterator[Path]:
+    for folder in sorted(keep.glob("*.record")) if keep and owner else ():
+        if record_owner(folder) == owner:
+            yield folder
+
+
+def _is_stump(record: Path) -> bool:
+    """Whether it was cut short before its server was under load, or too soon after."""
+    if not (record / RUN).exists():
+        return True
+    with suppress(StorageError):
+        run = RecordedRun.read(record)
+        run.recordings(record)
+        return not run.whole and not _can_be_judged(record)
+    return False
+
+
+def _can_be_judged(record: Path) -> bool:
+    try:
+        run = RecordedRun.read(record)
+        run.recordings(record)
+        run.completed(record, read_notes(record / NOTES))
+    except StorageError:
+        return False
+    return True
+
+
+def require_build(record: Path, recorded: str, build: str) -> None:
+    """Refuses, by their ids, to judge a record with another build than the one that wrote it: UsageError."""
+    if recorded != build:
+        raise UsageError(
+            f"the record {record} is of the build {recorded}, not of {build}",
+            hint="name its server with --server, or record again in another folder",
+        )
+
 
 _FAULTS: Mapping[CrashKind, Fault] = {"eio": "eio", "full": "full"}
 _FULL = ("No space left on device", "is full")
@@ -132,7 +192,7 @@ def _larger(plan: CrashPlan) -> str:
 def _killed(plan: CrashPlan, arm: CrashArm, crashes: int) -> Iterator[CrashNumbers]:
     plan.watcher.say(f"{arm.name}: crashing")
     with _victim(plan, arm) as victim:
-        points = points_of.kills(
+        points = points_of.kill_points(
             crashes, plan.spec.seed * MOST_CRASHES, recovery=victim.may_crash_in_recovery
         )
 
@@ -271,3 +331,68 @@ def _strike_until(threads: Collection[int], judged: Sequence[Future[None]]) -> N
     while not all(one.done() for one in judged):
         strike(threads)
         time.sleep(_STRIKE_S)
+
+
+@contextmanager
+def crash_on_machine(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunCrashes]:
+    """Everything that crashes need on a machine of a fleet, which has the build and the load's files.
+
+    Args:
+        plan: JSON of the `CrashRequest`.
+        composed: not used: nothing is composed of configurations.
+        progress: takes a line at a time.
+    """
+    request = msgspec.json.decode(plan, type=CrashRequest)
+    load = load_of(request)
+    require_disk(request.spec)
+    with open_servers(request.spec.server, request.spec.storage, progress) as target:
+        require_same_build(request, target.key)
+        here = CrashPlan(target=target, watcher=Watcher(progress), load=load, spec=request.spec)
+        with CrashedConfigurations(request, here) as configurations:
+            yield configurations.crash
+
+
+class CrashedConfigurations:
+    """Crashes configurations in turn. A recording, or a server that is killed, lives until another
+    configuration is due."""
+
+    def __init__(self, request: CrashRequest, plan: CrashPlan) -> None:
+        self._plan = plan
+        self._experiment = plan.experiment(request.planned)
+        self._stack = ExitStack()
+        self._name = ""
+        self._crash: CrashNumbers | None = None
+
+    def __enter__(self) -> CrashedConfigurations:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends what lives."""
+        self._name, self._crash = "", None
+        self._stack.close()
+
+    def crash(self, task: CrashTask) -> CrashRows:
+        """The crashes of a task, as they are judged; errors: as of `crashing`."""
+        arm = self._experiment.arm(task.arm)
+        assert arm is not None, "the campaign has it"
+        began = time.monotonic()
+        try:
+            if self._crash is None or task.arm != self._name:
+                self.close()
+                crashing_it = crashing(self._plan, arm, self._experiment.crashes(arm.name))
+                self._crash = self._stack.enter_context(crashing_it)
+                self._name = arm.name
+            with closing(self._crash(task.numbers)) as rows:
+                for row in rows:
+                    seconds = time.monotonic() - began - sum(row.seconds.values())
+                    yield msgspec.structs.replace(row, seconds={**row.seconds, "crash": max(0.0, seconds)})
+                    began = time.monotonic()
+        except GeneratorExit:  # nobody waits for the task; the next one finds all as it is
+            raise
+        except BaseException as error:
+            self._name, self._crash = "", None
+            if not self._stack.__exit__(type(error), error, error.__traceback__):
+                raise

@@ -14,9 +14,9 @@ from flushlab.fleet import secret
 from flushlab.record import LoadSpec
 from flushlab.server.clients import Access, Load
 from flushlab.workload import Workload
-from flushlab.workload.engine_options import EngineOptions
 from flushlab.workload.generator import Generator
 from flushlab.workload.generators import Clock, Reached, SeveralLoads, clock_of
+from flushlab.workload.options import EngineOptions
 
 
 class Place(NamedTuple):

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from flushlab.campaign.fleet.crew import Crew
-from flushlab.campaign.fleet.dispatch import Wanted
+from flushlab.campaign.fleet.dispatch import Crew, Wanted
 from flushlab.campaign.fleet.machines import Crashed, CrashTask, Machines
 from flushlab.campaign.watcher import Watcher
 from flushlab.experiment.protocol import BlockAhead, Request

@@ -19,10 +19,10 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
 from flushlab.build import Progress
 from flushlab.campaign.fleet.clients import ClientWorker, FleetClients, Place, chosen
-from flushlab.campaign.fleet.first_machine import FirstMachine
 from flushlab.campaign.fleet.ray_workers import (
     ANSWER_S,
     QUEUE_S,
+    FirstMachine,
     answered,
     first_machine,
     kill,

@@ -27,8 +27,7 @@ from ray.exceptions import (
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from flushlab.build import Progress, silent
-from flushlab.campaign.fleet.first_machine import FirstMachine
-from flushlab.campaign.fleet.judgement import Needs, problems
+from flushlab.campaign.fleet.health import Needs, problems
 from flushlab.campaign.fleet.machines import (
     Crashed,
     CrashTask,
@@ -46,6 +45,7 @@ from flushlab.campaign.fleet.ray_post import RayPost
 from flushlab.campaign.fleet.ray_workers import (
     ANSWER_S,
     QUEUE_S,
+    FirstMachine,
     Node,
     answered,
     first_machine,

@@ -9,8 +9,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from flushlab.campaign.fleet.first_machine import LOOK_S, FirstMachine
-from flushlab.campaign.fleet.ray_workers import answered, pulse, reason
+from flushlab.campaign.fleet.ray_workers import LOOK_S, FirstMachine, answered, pulse, reason
 from flushlab.campaign.fleet.sending import Gone
 from flushlab.errors import HarnessError
 

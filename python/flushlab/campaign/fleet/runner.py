@@ -19,18 +19,52 @@ from dataclasses import dataclass, field
 import msgspec
 
 from flushlab.campaign.fleet.crashes import FleetCrashes
-from flushlab.campaign.fleet.crew import Crew
-from flushlab.campaign.fleet.dispatch import Role, Wanted
-from flushlab.campaign.fleet.each import run_on_each
+from flushlab.campaign.fleet.dispatch import Crew, Role, Wanted
 from flushlab.campaign.fleet.health import Health
-from flushlab.campaign.fleet.machines import Ended, Machines, Opening, RunTrial, Task
+from flushlab.campaign.fleet.machines import Ended, Failed, Lost, Machines, Opening, RunTrial, Task
 from flushlab.campaign.pool.protocol import CrashWork, OnEach, Work
 from flushlab.campaign.watcher import Watcher
-from flushlab.errors import MeasurementError
+from flushlab.errors import MeasurementError, UsageError
 from flushlab.experiment.protocol import SELECTING, BlockAhead, Request
-from flushlab.record import CrashRow, Stage, Trial
+from flushlab.record import Arm, CrashRow, Stage, Trial
 from flushlab.store import Store
 from flushlab.units import counted
+
+POLL_S = 1.0
+
+
+def run_on_each(machines: Machines, names: Iterable[str]) -> Mapping[str, Trial | str]:
+    """What each machine has measured, by name, or why it has nothing.
+
+    A machine that joins meanwhile takes no part.
+
+    Args:
+        machines: open, with these names.
+
+    Raises:
+        UsageError: a machine refuses the run.
+    """
+    waiting, found = set(names), dict[str, Trial | str]()
+    for number, name in enumerate(sorted(waiting)):
+        block = BlockAhead(stage="bench", block=number, arms=(Arm(name="bench", settings={}),))
+        machines.submit(name, number, Task(block=block))
+    while waiting:
+        for event in machines.wait(POLL_S):
+            if event.machine not in waiting:
+                continue
+            waiting.remove(event.machine)
+            if isinstance(event, Ended):
+                found[event.machine] = event.trials[-1]
+            elif isinstance(event, Failed):
+                error = event.failure.error(event.machine)
+                if isinstance(error, UsageError):
+                    raise error
+                found[event.machine] = event.failure.message
+            else:
+                assert isinstance(event, Lost), "nothing is cancelled"
+                found[event.machine] = event.reason
+    return found
+
 
 MOST_REPEATS = 3
 

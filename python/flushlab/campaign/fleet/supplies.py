@@ -17,10 +17,10 @@ from pathlib import Path
 import msgspec
 
 from flushlab.build import list_builds
-from flushlab.build.basedir import build_in
 from flushlab.build.build import Build
 from flushlab.build.galera import galera_for
 from flushlab.build.prefix import prefix_of
+from flushlab.build.tarball import build_in
 from flushlab.campaign.request import BenchRequest, BoundArm, ComparingRequest, SeriesRequest, StoredRequest
 from flushlab.dataset import open_dataset
 from flushlab.dataset.directory import Directory

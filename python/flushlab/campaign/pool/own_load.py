@@ -18,20 +18,19 @@ from flushlab.campaign.pool import remote_use
 from flushlab.campaign.pool.protocol import Use
 from flushlab.diagnosis.load import LoadObserver
 from flushlab.errors import CountersReset, LoadPaused, MeasurementError, ServerDied, UsageError
-from flushlab.experiment.objective import LEAST_COMMITS
+from flushlab.experiment.protocol import LEAST_COMMITS
 from flushlab.record import ObservedLoad, Value, together
 from flushlab.server.control import READ_ONLY_VARIABLE, StatementFailed
-from flushlab.server.identifier import quoted
-from flushlab.server.remote.group import RemoteGroup
 from flushlab.server.remote.rights import Needs, require_rights
-from flushlab.server.watched import watched_at
+from flushlab.server.remote.server import RemoteGroup, watched_at
+from flushlab.server.sql import quoted
 from flushlab.settings.configuration import Configuration
 from flushlab.spec.parts import RemoteAccess
 from flushlab.trial import ArmRunner, RemoteRunner
 from flushlab.trial.runner import Running
 from flushlab.units import format_seconds
 from flushlab.workload import Measured, Timing, Workload
-from flushlab.workload.own_load import LEAD_S, SLICE_S, UNIT
+from flushlab.workload.protocol import OWN_LOAD_LEAD_S, OWN_LOAD_SLICE_S, OWN_LOAD_UNIT
 from flushlab.workload.sliced import Sliceable
 
 _WITHOUT = "measure it with a load of flushlab's own: leave out --own-load"
@@ -202,7 +201,7 @@ def runner(
 class ObservedSlices:
     """A load that is there, in slices."""
 
-    least_slice_s = SLICE_S
+    least_slice_s = OWN_LOAD_SLICE_S
     warm_up_s = 0.0
 
     def __init__(self, observer: LoadObserver, seen: Seen, lives: Callable[[], bool]) -> None:
@@ -221,7 +220,7 @@ class ObservedSlices:
             CountersReset: they were set back in each of `TRIES` slices.
             ServerDied: no answer came in them, or the server gives no sign of life.
         """
-        time.sleep(max(lead_s, LEAD_S))
+        time.sleep(max(lead_s, OWN_LOAD_LEAD_S))
         for left in reversed(range(TRIES)):
             window()
             try:
@@ -258,7 +257,7 @@ class ObservedSlices:
             )
         return Measured(
             result=whole.throughput or LEAST_COMMITS / whole.seconds,
-            unit=UNIT,
+            unit=OWN_LOAD_UNIT,
             higher_is_better=True,
             warm_up_s=0.0,
             window_s=whole.seconds,

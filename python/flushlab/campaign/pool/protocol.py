@@ -16,11 +16,11 @@ from flushlab.build import Progress
 from flushlab.campaign.data import Data
 from flushlab.campaign.facts import Resources
 from flushlab.campaign.fleet.machines import Enter, RunTrial
-from flushlab.campaign.other_load import check_other_load
+from flushlab.campaign.loop import check_other_load
+from flushlab.campaign.pool.room import NoVolumes, Volumes
 from flushlab.campaign.pool.running_server import has_all
 from flushlab.campaign.request import ArmGroup, BenchRequest, SeriesRequest, StoredRequest, TuneRequest
 from flushlab.campaign.scheduling import Capacity
-from flushlab.campaign.volumes import NoVolumes, Volumes
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
 from flushlab.experiment.protocol import BlockAhead, Request

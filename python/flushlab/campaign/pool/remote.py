@@ -19,7 +19,7 @@ import msgspec
 from flushlab.build import Progress
 from flushlab.campaign.data import Data
 from flushlab.campaign.facts import EXTERNAL, Resources
-from flushlab.campaign.other_load import check_other_load
+from flushlab.campaign.loop import check_other_load
 from flushlab.campaign.pool import own_load, remote_use
 from flushlab.campaign.pool.protocol import (
     CampaignSpec,
@@ -31,6 +31,7 @@ from flushlab.campaign.pool.protocol import (
     Use,
 )
 from flushlab.campaign.pool.remote_use import Load
+from flushlab.campaign.pool.room import paper_root
 from flushlab.campaign.pool.running_server import raise_running, tried, without_restarts
 from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.campaign.request import ArmGroup, SeriesRequest, TuneRequest
@@ -42,16 +43,14 @@ from flushlab.campaign.scheduling import (
     kept_running_group,
     shared_s,
 )
-from flushlab.campaign.volumes import paper_root
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
 from flushlab.machine import describe_client, home_path
 from flushlab.plan.plan import Plan
 from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
-from flushlab.server.remote.address import Address
-from flushlab.server.remote.group import RemoteGroup, open_group
-from flushlab.server.remote.login import addresses_of
+from flushlab.server.remote.login import Address, addresses_of
 from flushlab.server.remote.put_back import require_kept
+from flushlab.server.remote.server import RemoteGroup, open_group
 from flushlab.server.variables import persisted
 from flushlab.settings.candidates import Candidate, propose
 from flushlab.settings.catalog import load_catalog
@@ -61,8 +60,8 @@ from flushlab.spec.parts import DataSpec, RemoteAccess, ServerSpec, ServersSpec,
 from flushlab.trial import ArmRunner, RemoteRunner, SlicedRunner
 from flushlab.trial.sliced import CLUSTER_SLICE_S
 from flushlab.workload import OwnLoad, Workload, on_data
-from flushlab.workload.engine_options import EngineOptions, reaching, seeded
 from flushlab.workload.oltp import OltpWorkload
+from flushlab.workload.options import EngineOptions, reaching, seeded
 from flushlab.workload.txn import TxnWorkload
 from flushlab.workload.upsert import UpsertWorkload
 

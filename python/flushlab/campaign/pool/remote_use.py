@@ -13,14 +13,12 @@ from flushlab.build import Progress
 from flushlab.campaign.pool.protocol import Use
 from flushlab.errors import FlushlabError, MeasurementError, ServerError, UsageError
 from flushlab.record import Value
-from flushlab.server.identifier import quoted
-from flushlab.server.remote.group import RemoteGroup
+from flushlab.server.protocol import replicas_of, sources_of
 from flushlab.server.remote.made_tables import made_tables
-from flushlab.server.remote.members import require_alike
 from flushlab.server.remote.put_back import Changes
 from flushlab.server.remote.rights import Needs, require_rights
-from flushlab.server.remote.server import RemoteServer
-from flushlab.server.replication import replicas_of, sources_of
+from flushlab.server.remote.server import RemoteGroup, RemoteServer, require_alike
+from flushlab.server.sql import quoted
 from flushlab.spec.parts import RemoteAccess
 from flushlab.trial.switching import restart_settings
 from flushlab.undo import Undo

@@ -18,11 +18,11 @@ import msgspec
 from flushlab.build import Progress, find_build
 from flushlab.build.build import Build
 from flushlab.build.choice import Sign, caveats
-from flushlab.build.verbose_help import verbose_help
+from flushlab.build.inspect import verbose_help
 from flushlab.campaign.data import bytes_of
 from flushlab.campaign.facts import Resources
 from flushlab.campaign.fleet.machines import RunTrial
-from flushlab.campaign.other_load import check_other_load
+from flushlab.campaign.loop import check_other_load
 from flushlab.campaign.pool.protocol import (
     Fleet,
     Once,
@@ -34,7 +34,14 @@ from flushlab.campaign.pool.protocol import (
     UserSettings,
     Work,
 )
-from flushlab.campaign.pool.room import copy_bytes, data_bytes_of, data_bytes_of_arms, room
+from flushlab.campaign.pool.room import (
+    PaperVolumes,
+    Volumes,
+    copy_bytes,
+    data_bytes_of,
+    data_bytes_of_arms,
+    room,
+)
 from flushlab.campaign.pool.user_settings import (
     HOW_TO_SCALE,
     called,
@@ -49,15 +56,15 @@ from flushlab.campaign.scheduling import (
     Capacity,
     grouped,
     kept_running_group,
+    on_places,
     place_of,
     shared_s,
     slices_of,
 )
 from flushlab.campaign.several_servers import in_full
-from flushlab.campaign.volumes import PaperVolumes, Volumes
 from flushlab.campaign.watcher import Watcher
 from flushlab.datadir import Snapshots, Volume
-from flushlab.errors import NoMemory, StartFailed
+from flushlab.errors import NoMemory, StartFailed, UsageError
 from flushlab.machine import available_memory_bytes, home_path
 from flushlab.process.running import publish_status
 from flushlab.record import Arm, Launch, Machine, OtherLoad, ServerIdentity, Storage, Trial, Value, Warning
@@ -72,9 +79,11 @@ from flushlab.settings.fit import as_warnings, lines, memory_use, number_of
 from flushlab.settings.option_names import read_help
 from flushlab.spec.parts import ServersSpec
 from flushlab.trial import ArmRunner, Preparation, TrialRunner
-from flushlab.units import parse_size
+from flushlab.trial.sliced import CLUSTER_SLICE_S
+from flushlab.trial.switching import restart_settings
+from flushlab.units import counted, format_latency, parse_size
 from flushlab.workload import Workload
-from flushlab.workload.engine_options import EngineOptions, seeded
+from flushlab.workload.options import EngineOptions, seeded
 
 _SPARE_CONNECTIONS = 50
 _DEFAULT_MAX_CONNECTIONS = 151
@@ -491,3 +500,98 @@ def connection_arguments(threads: int) -> tuple[str, ...]:
     """Arguments that let this many connections in, where the default would not."""
     wanted = threads + _SPARE_CONNECTIONS
     return (f"--max-connections={wanted}",) if wanted > _DEFAULT_MAX_CONNECTIONS else ()
+
+
+CLUSTERS_MOST = 3
+"""Clusters of a tuning that run at once at most, where candidates take a restart: their nodes do not only
+wait, they talk to each other."""
+
+
+@dataclass(frozen=True)
+class ClusterPool(SandboxPool):
+    """Galera clusters of one build."""
+
+    slice_s: ClassVar[float] = CLUSTER_SLICE_S
+    crashes: ClassVar[int] = 8
+    crash_nodes: ClassVar[Literal["all"] | None] = "all"
+    """All: nodes that stay would make good what the settings lose."""
+
+    def warnings(self, changed: Iterable[str] = ()) -> tuple[Warning, ...]:
+        """All nodes are on this machine."""
+        return (co_located(self.nodes, self.latency_s), *super().warnings(changed))
+
+    def launch(self, each: int, together: int) -> Launch:
+        """Lets the connections of all arms in: each arm keeps its own while others have their slices."""
+        return Launch(arguments=connection_arguments(together))
+
+    def _kept_running(self, request: TuneRequest, found: Capacity) -> Capacity:
+        changed = [one.settings for one in request.candidates]
+        changed += [request.raised] if request.yours is not None else []
+        if any(restart_settings(one, self.identity) for one in changed):
+            servers = min(found.servers, CLUSTERS_MOST)
+        else:
+            servers = BESIDE_MOST * min(found.servers, 1)
+        return Capacity(servers) if servers >= 2 else Capacity(0, found.why)
+
+    def _why_never(self, *disks: str | None) -> str:
+        """Nothing: only one cluster writes at a time, and each node has a disk of its own."""
+        return ""
+
+    def _without_room(
+        self, places: Mapping[str, str], own: str, united: Sequence[str], found: Capacity
+    ) -> Sequence[str]:
+        """Arms that need a cluster besides the base's, or that stay together and need more, where so many do
+        not fit."""
+        too_many = len({own, *(places[name] for name in united)}) > found.servers
+        return [
+            name
+            for name, place in places.items()
+            if found.servers < (1 if place == own else 2) or (too_many and name in united)
+        ]
+
+    def _grouped(
+        self,
+        slices: Mapping[str, float],
+        together: Sequence[str],
+        places: Mapping[str, str],
+        own: str,
+        found: Capacity,
+    ) -> Iterator[tuple[str, ...]]:
+        return on_places(slices, together, places, own, found.servers - 1)
+
+    def _shared(self, names: Sequence[str], places: Mapping[str, str], own: str) -> int:
+        return len({own, *(places[name] for name in names)})
+
+    def in_slices(self, places: int = 0) -> str:
+        """How arms alternate in slices, in words that follow "arms"."""
+        return f"alternate in slices on {counted(places, 'cluster') if places else 'clusters'}"
+
+    def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
+        """Starts a cluster for each arm.
+
+        Raises:
+            UsageError: the workload goes on with the last run's data.
+        """
+        if any(workload.reset == "none" for workload in asked.workloads):
+            raise UsageError(
+                "--reset none goes on with the last run's data, but each run starts a cluster of its own",
+                hint="remove it, or --cluster",
+            )
+        return super().runner(asked, progress)
+
+
+def co_located(nodes: int, latency_s: float) -> Warning:
+    """The warning on a cluster whose nodes are all on this machine.
+
+    Args:
+        nodes: how many.
+        latency_s: between them, there and back; 0: as on loopback.
+    """
+    text = (
+        f"{nodes} nodes share this machine's processors and disk (co-located): what was measured does"
+        " not transfer as it is to nodes that have machines of their own"
+    )
+    if not latency_s:
+        return Warning("co-located", f"{text}; nor is there a network between them")
+    there = f"; between them are {format_latency(latency_s * 1e6)} of network, there and back"
+    return Warning("co-located", text + there)

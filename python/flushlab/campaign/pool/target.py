@@ -21,11 +21,10 @@ from flushlab.build.galera import galera_for, require_galera_flavor
 from flushlab.campaign.data import Data, open_data
 from flushlab.campaign.fleet.clients import require_drivable
 from flushlab.campaign.fleet.root import root_for
-from flushlab.campaign.pool.clusters import ClusterPool
 from flushlab.campaign.pool.protocol import CampaignSpec
 from flushlab.campaign.pool.remote import RemoteTarget
-from flushlab.campaign.pool.sandboxes import SandboxPool
-from flushlab.campaign.volumes import paper_root
+from flushlab.campaign.pool.room import paper_root
+from flushlab.campaign.pool.sandboxes import ClusterPool, SandboxPool
 from flushlab.datadir import Volume, open_volume
 from flushlab.errors import UsageError
 from flushlab.fleet.connect import connected
@@ -45,9 +44,9 @@ from flushlab.spec.parts import (
     StorageSpec,
     WorkloadSpec,
 )
-from flushlab.workload import Workload, own_load
+from flushlab.workload import Workload, protocol
 from flushlab.workload.engine import require_cluster
-from flushlab.workload.engine_options import EngineOptions
+from flushlab.workload.options import EngineOptions
 
 
 @dataclass(frozen=True)
@@ -402,8 +401,8 @@ def target_of(spec: CampaignSpec | BenchSpec, workload: WorkloadSpec | None = No
     Raises:
         UsageError: an address that is none, or a load or an option of it that does not go with the command.
     """
-    if workload is not None and workload.name == own_load.NAME:
-        raise own_load.only_compared()
+    if workload is not None and workload.name == protocol.OWN_LOAD:
+        raise protocol.only_compared()
     if spec.remote.named_by:
         return RemoteTarget.of(spec.remote, spec.data.database, workload, spec.server)
     if isinstance(spec, BenchSpec) and spec.client:

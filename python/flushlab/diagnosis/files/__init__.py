@@ -9,34 +9,27 @@
 from __future__ import annotations
 
 from flushlab.diagnosis.files import (
-    df,
-    diskstats,
     exporter,
     innodb_status,
-    meminfo,
-    open_transactions,
-    processlist,
-    procstat,
+    machine,
     recording,
-    status,
-    variables,
-    version,
+    statements,
 )
 from flushlab.diagnosis.files.told import Source
 
 SOURCES: tuple[Source, ...] = (
-    status.SOURCE,
-    variables.SOURCE,
-    version.SOURCE,
+    statements.STATUS,
+    statements.VARIABLES,
+    statements.VERSION,
     innodb_status.SOURCE,
-    processlist.SOURCE,
-    open_transactions.SOURCE,
+    statements.PROCESSLIST,
+    statements.TRANSACTIONS,
     exporter.SOURCE,
     recording.SOURCE,
-    diskstats.SOURCE,
-    procstat.SOURCE,
-    meminfo.SOURCE,
-    df.SOURCE,
+    machine.DISKSTATS,
+    machine.PROCSTAT,
+    machine.MEMINFO,
+    machine.DF,
 )
 
 __all__ = ["SOURCES"]

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
+from flushlab.diagnosis.evidence import LOG_SYNCS, Latch, Monitor
 from flushlab.diagnosis.files.told import Source, Told, whole
-from flushlab.diagnosis.monitor import LOG_SYNCS, Latch, Monitor
 from flushlab.telemetry.live.questions import OpenTransaction
 
 _BEGIN, _END = "INNODB MONITOR OUTPUT", "END OF INNODB MONITOR OUTPUT"

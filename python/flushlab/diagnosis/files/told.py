@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from flushlab.diagnosis.monitor import Monitor
+from flushlab.diagnosis.evidence import Monitor
 from flushlab.diagnosis.recording import Head, Stretch
-from flushlab.machine.disk_use import DiskCounters
+from flushlab.machine.describe import DiskCounters
 from flushlab.telemetry.live.questions import FileEvents, OpenTransaction, ThreadState
 
 

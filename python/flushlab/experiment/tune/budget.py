@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from flushlab.errors import BudgetTooSmall
-from flushlab.experiment.tune.plan import TunePlan
-from flushlab.experiment.tune.pool import Pool
+from flushlab.experiment.tune.pool import CandidatePool
+from flushlab.experiment.tune_plan import TunePlan
 from flushlab.record import Trial
 from flushlab.settings.floor import Floor, aims
 from flushlab.units import counted, format_seconds
@@ -21,7 +21,7 @@ SCREEN_RUNS_PER_CANDIDATE = 8
 """More screening runs than this per candidate buy nothing that the confirmation could still see."""
 
 
-class Blocks(NamedTuple):
+class BlockLimits(NamedTuple):
     """Limits of blocks by step: few long ones on fresh servers, many short ones on servers kept running.
 
     Attributes:
@@ -37,8 +37,8 @@ class Blocks(NamedTuple):
     screen_most: int
 
 
-FRESH = Blocks(confirm_least=3, confirm_most=16, reduce_most=8, screen_least=1, screen_most=1)
-KEPT_RUNNING = Blocks(confirm_least=6, confirm_most=120, reduce_most=24, screen_least=3, screen_most=16)
+FRESH = BlockLimits(confirm_least=3, confirm_most=16, reduce_most=8, screen_least=1, screen_most=1)
+KEPT_RUNNING = BlockLimits(confirm_least=6, confirm_most=120, reduce_most=24, screen_least=3, screen_most=16)
 SCREEN_SERVERS_MOST = 8
 """Mixtures screened in each context on servers kept running: starting the servers is most of their cost."""
 
@@ -57,7 +57,7 @@ LATE_MARGIN, HINT_MARGIN = 1.1, 1.05
 exceeds the budget by the first factor. The hint then asks for the prediction times the second factor."""
 
 
-class Budget:
+class TuneBudget:
     """Counts what a tuning spends.
 
     Attributes:
@@ -67,7 +67,7 @@ class Budget:
         room: arms that may run beside the base.
     """
 
-    def __init__(self, plan: TunePlan, pool: Pool) -> None:
+    def __init__(self, plan: TunePlan, pool: CandidatePool) -> None:
         self._plan = plan
         self._pool = pool
         self.trials = 0

@@ -17,10 +17,9 @@ from typing import NamedTuple
 import msgspec
 
 from flushlab.experiment.blocks import BASE, CONTROL, YOURS, Sheet
-from flushlab.experiment.frontier import UNCHANGED, FrontierPoint, Rejected
-from flushlab.experiment.objective import Objective, stall_share
-from flushlab.experiment.tune.plan import Guards
+from flushlab.experiment.protocol import Objective, stall_share
 from flushlab.experiment.tune.pool import Selection, Space
+from flushlab.experiment.tune_plan import UNCHANGED, FrontierPoint, Guards, Rejected
 from flushlab.record import Comparison, OverMachines, Ratio, Trial
 from flushlab.settings.floor import Floor
 from flushlab.statistics import Table, held

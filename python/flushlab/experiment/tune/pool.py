@@ -13,9 +13,8 @@ from random import Random
 import msgspec
 
 from flushlab.experiment.blocks import BASE, CONTROL, YOURS, Round, Sheet, no_base, run_block
-from flushlab.experiment.frontier import Excluded
 from flushlab.experiment.protocol import BlockAhead, Steps
-from flushlab.experiment.tune.plan import TunePlan
+from flushlab.experiment.tune_plan import Excluded, TunePlan
 from flushlab.record import Arm, Stage, Trial, Value
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.floor import Floor
@@ -163,7 +162,7 @@ def _cycle(slot: tuple[int, ...], runs: int, random: Random) -> list[int | None]
     return column[:runs]
 
 
-class Pool:
+class CandidatePool:
     """Candidates of a plan; what changes nothing or falls below the floor is out from the start.
 
     Attributes:
@@ -250,7 +249,7 @@ class Pool:
         self.exclude(index, reason, refused=not reason.startswith("failed: "))
 
 
-class Rounds:
+class TuneRounds:
     """Asks for the trials of a round; changes that the server undid leave the pool.
 
     Args:
@@ -258,7 +257,7 @@ class Rounds:
         pool: its candidates.
     """
 
-    def __init__(self, plan: TunePlan, pool: Pool) -> None:
+    def __init__(self, plan: TunePlan, pool: CandidatePool) -> None:
         self._plan, self._pool = plan, pool
         self.objective = plan.objective
         self._running: BlockAhead | None = None

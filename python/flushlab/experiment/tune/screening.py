@@ -9,12 +9,11 @@ from random import Random
 from typing import NamedTuple
 
 from flushlab.experiment.blocks import BASE, is_disturbed
-from flushlab.experiment.objective import score
-from flushlab.experiment.protocol import Steps
-from flushlab.experiment.tune.budget import BESIDE_BASE, Budget
+from flushlab.experiment.protocol import Steps, score
+from flushlab.experiment.tune.budget import BESIDE_BASE, TuneBudget
 from flushlab.experiment.tune.confirmation import WORTH_LOG
-from flushlab.experiment.tune.plan import TunePlan
-from flushlab.experiment.tune.pool import Pool, Rounds, Selection, half_on
+from flushlab.experiment.tune.pool import CandidatePool, Selection, TuneRounds, half_on
+from flushlab.experiment.tune_plan import TunePlan
 from flushlab.record import Arm, Trial
 from flushlab.settings.floor import Floor
 from flushlab.statistics import Effects, estimate_effects
@@ -24,7 +23,7 @@ CLEAR = 2.0
 """Deviations from what is worth something beyond which an effect is known well enough for screening."""
 
 
-class Run(NamedTuple):
+class ScreeningRun(NamedTuple):
     """A screening cell; `disturbed` if other load was in it each time that it was tried. `machine` is empty
     without a fleet."""
 
@@ -47,10 +46,10 @@ class Screening:
     """
 
     _plan: TunePlan
-    _pool: Pool
-    _rounds: Rounds
-    _budget: Budget
-    runs: list[Run] = field(default_factory=list)
+    _pool: CandidatePool
+    _rounds: TuneRounds
+    _budget: TuneBudget
+    runs: list[ScreeningRun] = field(default_factory=list)
     contexts: list[Selection] = field(default_factory=lambda: [frozenset()])
     effects: Effects | None = None
 
@@ -276,7 +275,7 @@ class Screening:
         if trials:
             found = score(trials, self._plan.objective)
             is_bad = is_disturbed(trials)
-            self.runs.append(Run(selection, context, block, found, is_bad, trials[0].machine))
+            self.runs.append(ScreeningRun(selection, context, block, found, is_bad, trials[0].machine))
 
     def _screen_run(self, selection: Selection, context: int, block: int) -> Steps[None]:
         if not selection <= self._pool.usable:
@@ -339,7 +338,7 @@ class Screening:
                 self._pool.exclude(index, reason, refused=False)
 
 
-def _on_one_level(runs: Sequence[Run]) -> list[Run]:
+def _on_one_level(runs: Sequence[ScreeningRun]) -> list[ScreeningRun]:
     """Runs of several machines, each relative to the base on its own machine; those of a machine without the
     base are left out."""
     if len({run.machine for run in runs}) < 2:

@@ -9,7 +9,7 @@ import msgspec
 from flushlab.campaign.facts import CampaignFacts, resuming
 from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.errors import ValueOutOfRange
-from flushlab.plan.shipped import PIPED
+from flushlab.plan.parse import PIPED
 from flushlab.record import SourceText, Value
 from flushlab.redact import HIDDEN, values_without_passwords
 from flushlab.report.clients import load_came_from

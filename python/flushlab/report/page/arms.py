@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from flushlab.experiment.objective import STALL_SHARE_OF_MEDIAN, p99_us
+from flushlab.experiment.protocol import STALL_SHARE_OF_MEDIAN, p99_us
 from flushlab.record import FILE_CLASSES, Stage, Trial
 from flushlab.report.words import unit_of_work
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from flushlab.campaign.facts import ArmFacts, CampaignFacts, PlanFacts
 from flushlab.campaign.recommended import best_arms
 from flushlab.campaign.request import SeriesRequest
-from flushlab.experiment.objective import LATENCIES, gain_words
+from flushlab.experiment.protocol import LATENCIES, gain_words
 from flushlab.plan.plan import BASE
 from flushlab.report.answer import answer
 from flushlab.report.observed import demand_words

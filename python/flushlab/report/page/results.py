@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from flushlab.campaign.facts import ArmFacts, CampaignFacts, ClaimFacts, TuningFacts
 from flushlab.campaign.recommended import best_arms
-from flushlab.experiment.frontier import FrontierPoint
-from flushlab.experiment.objective import verdict_words
+from flushlab.experiment.protocol import verdict_words
+from flushlab.experiment.tune_plan import FrontierPoint
 from flushlab.plan.plan import BASE
 from flushlab.record import Comparison, Ratio
 from flushlab.report import plots

@@ -7,16 +7,27 @@ come, `mariadbd --wsrep-recover` tells.
 
 from __future__ import annotations
 
+import secrets
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
+from flushlab.build import Build, Progress, silent
+from flushlab.build.galera import Galera
+from flushlab.datadir import DataRoot, Snapshot, SnapshotKey, Snapshots
 from flushlab.errors import StartFailed, StorageError
 from flushlab.process import Guard, Reach
+from flushlab.record import Value
 from flushlab.server.sandbox import failures, log
-from flushlab.server.sandbox.grastate import NOWHERE, State, recovered
+from flushlab.server.sandbox.contents import initialised
+from flushlab.server.sandbox.node import NOWHERE, Membership, State, recovered
+from flushlab.server.sandbox.ports import free_places
 from flushlab.server.sandbox.sandbox import Sandbox
+from flushlab.server.sandbox.spec import DataDirectory, Node, SandboxSpec
+from flushlab.settings.catalog import load_catalog
+from flushlab.settings.configuration import layout_of
 
 
 class NoPosition(StorageError):
@@ -131,3 +142,74 @@ def recover(node: Sandbox) -> State:
             " and what it alone had is lost"
         )
     raise failed
+
+
+FORMAT = "1"
+"""Raise this when the way nodes' data directories are made changes."""
+
+BOOTSTRAP = "--wsrep-new-cluster"
+_OWN = ("galera.cache", "gvwstate.dat", "ib_buffer_pool")
+"""Files of the node that must not be copied."""
+
+
+def node_data(
+    build: Build,
+    galera: Galera,
+    *,
+    settings: Mapping[str, Value],
+    data_root: DataRoot,
+    snapshot: Snapshot | None = None,
+    snapshots: Snapshots | None = None,
+    progress: Progress = silent,
+) -> Snapshot:
+    """The snapshot that nodes start from; made if it is not there.
+
+    Args:
+        build: the server.
+        galera: the provider.
+        settings: of the nodes; only those that shape files count.
+        data_root: of the node that makes the snapshot.
+        snapshot: a server's data directory; the build's initialised one if None.
+        snapshots: the store of snapshots.
+        progress: told if it must be made.
+
+    Raises:
+        StartFailed: the node did not become ready.
+        NoSpace, StorageError: it could not be written.
+    """
+    kept = snapshots or Snapshots()
+    plain = snapshot or initialised(build, settings, progress)
+    key = SnapshotKey(
+        {
+            **plain.key.parts,
+            "node": FORMAT,
+            "galera": galera.id,
+            "plain": plain.key.digest,
+        }
+    )
+    found = kept.find(key)
+    if found is not None:
+        return found
+    progress(f"preparing the data directory of a cluster's nodes on {build.name}")
+    layout = layout_of(settings, load_catalog())
+
+    def fill(target: Path) -> None:
+        (place,) = free_places(1)
+        membership = Membership(
+            cluster=f"node-{secrets.token_hex(4)}", number=1, places=(place,), galera=galera
+        )
+        spec = SandboxSpec(
+            build=build,
+            settings=layout,
+            data=DataDirectory(data_root, snapshot=plain, snapshots=kept, settle=False),
+            node=Node(membership=membership),
+        )
+        with Sandbox.prepare(spec) as node:
+            node.begin_again(once=[BOOTSTRAP])
+            node.await_ready()
+            node.stop()
+            for name in _OWN:
+                (node.datadir / name).unlink(missing_ok=True)
+            node.move_datadir(target)
+
+    return kept.make(key, fill)

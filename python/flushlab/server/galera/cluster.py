@@ -29,14 +29,19 @@ from flushlab.errors import (
 from flushlab.machine import available_memory_bytes, server_user
 from flushlab.process.network import EmulatedNetwork
 from flushlab.record import Endpoint, Value
-from flushlab.server.galera.bootstrap import Choice, NodePosition, choose, recover
-from flushlab.server.galera.node_data import BOOTSTRAP, node_data
-from flushlab.server.node_group import NodeGroup, differences, not_in_step
-from flushlab.server.protocol import Applied, Refusal
+from flushlab.server.galera.bootstrap import BOOTSTRAP, Choice, NodePosition, choose, node_data, recover
+from flushlab.server.protocol import Applied, NodeGroup, Refusal, differences, not_in_step
 from flushlab.server.sandbox import account, failures, log
 from flushlab.server.sandbox import kept as keeping
-from flushlab.server.sandbox.grastate import State, View, read_state, write_state
-from flushlab.server.sandbox.membership import GCACHE_BYTES, Membership, NodeAddress
+from flushlab.server.sandbox.node import (
+    GCACHE_BYTES,
+    Membership,
+    NodeAddress,
+    State,
+    View,
+    read_state,
+    write_state,
+)
 from flushlab.server.sandbox.ports import free_places, require_free_places
 from flushlab.server.sandbox.sandbox import Sandbox
 from flushlab.server.sandbox.spec import DataDirectory, Instance, Node, SandboxSpec

@@ -20,12 +20,11 @@ import msgspec
 from flushlab.errors import FlushlabError, ServerError
 from flushlab.machine import state
 from flushlab.server.control import StatementFailed
-from flushlab.server.identifier import quoted
 from flushlab.server.remote import journal
-from flushlab.server.remote.address import Address
-from flushlab.server.remote.group import RemoteGroup
 from flushlab.server.remote.journal import ANSWER_S, CONNECT_S, Say, await_answer
-from flushlab.server.remote.server import RemoteServer
+from flushlab.server.remote.login import Address
+from flushlab.server.remote.server import RemoteGroup, RemoteServer
+from flushlab.server.sql import quoted
 from flushlab.server.variables import Query
 
 FOLDER = "made-tables"

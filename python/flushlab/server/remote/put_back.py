@@ -25,8 +25,8 @@ from flushlab.machine import state
 from flushlab.record import ServerIdentity, Value
 from flushlab.server.control import StatementFailed
 from flushlab.server.remote import journal
-from flushlab.server.remote.address import Address
 from flushlab.server.remote.journal import ANSWER_S, CONNECT_S, Say, await_answer
+from flushlab.server.remote.login import Address
 from flushlab.server.remote.server import RemoteServer
 from flushlab.server.variables import (
     REDO_CAPACITY,

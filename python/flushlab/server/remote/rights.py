@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from flushlab.errors import UsageError
 from flushlab.server.control import StatementFailed
-from flushlab.server.identifier import account_of, quoted
+from flushlab.server.protocol import replica_statement
 from flushlab.server.remote.journal import ANSWER_S
 from flushlab.server.remote.server import RemoteServer
-from flushlab.server.replication import replica_statement
+from flushlab.server.sql import account_of, quoted
 from flushlab.server.variables import Query
 from flushlab.settings.catalog import PROVIDER_OPTIONS
 from flushlab.settings.configuration import Configuration

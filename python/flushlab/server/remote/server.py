@@ -9,19 +9,21 @@ for a sign of life on another connection. Without one, the statement is given up
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import msgspec
 import pymysql
 
-from flushlab.errors import ServerDied, ServerError
+from flushlab.errors import ServerDied, ServerError, UsageError
 from flushlab.record import Launch, ServerIdentity, Storage, Value
+from flushlab.record.running import WatchedServer
 from flushlab.server import variables
-from flushlab.server.control import ConnectionGone, Control, explain
-from flushlab.server.protocol import Applied, SingleServer
-from flushlab.server.refusals import way_out
-from flushlab.server.remote.address import Address
+from flushlab.server.control import ConnectionGone, Control, explain, way_out
+from flushlab.server.protocol import Applied, NodeGroup, Server, SingleServer, differences, not_in_step
+from flushlab.server.remote.login import Address, other_address
 from flushlab.settings.catalog import version_of
 
 SILENT_S = 5.0
@@ -163,3 +165,300 @@ class RemoteServer(SingleServer):
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+CONNECT_S = 5.0
+"""Longest wait for a connection to a server that is there, or is not."""
+_STATUS = (
+    "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_size', 'wsrep_cluster_status',"
+    " 'wsrep_gcomm_uuid', 'wsrep_cluster_state_uuid', 'wsrep_local_state_comment',"
+    " 'wsrep_incoming_addresses')"
+)
+_EVERY = "a cluster is measured and changed as a whole"
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server tells of its part in a cluster.
+
+    Attributes:
+        name: address of the node.
+        version: of the server, as it words it.
+        on: wsrep_on: it is a node.
+        node: unlike that of any other node (wsrep_gcomm_uuid).
+        cluster: of the cluster (wsrep_cluster_state_uuid).
+        size: members that it sees, arbitrators too.
+        primary: the node has a quorum.
+        state: `Synced` for one that is in step.
+        incoming: where it says that clients reach the members; empty for an arbitrator.
+    """
+
+    name: str
+    version: str
+    on: bool
+    node: str = ""
+    cluster: str = ""
+    size: int = 0
+    primary: bool = False
+    state: str = ""
+    incoming: tuple[str, ...] = ()
+
+
+def members(named: Sequence[RemoteServer], stack: ExitStack) -> tuple[RemoteServer, ...]:
+    """All nodes of the cluster that a server is of; the server itself if it is of none.
+
+    Args:
+        named: one node, or all nodes.
+        stack: closes those that are found.
+
+    Raises:
+        UsageError: they are no cluster, or not all of it.
+        ServerError: the cluster is not whole and in step.
+    """
+    told = [member(one) for one in named]
+    if len(named) == 1 and not told[0].on:
+        return tuple(named)
+    found = dict(zip((one.node for one in told), named, strict=True))
+    lost = []
+    for place in told[0].incoming if len(named) == 1 else ():
+        try:
+            one = stack.enter_context(
+                RemoteServer(other_address(named[0].address, place), connect_s=CONNECT_S)
+            )
+        except (ServerError, ValueError) as error:
+            if place:  # an arbitrator tells none
+                lost.append(f"{place}: {error}")
+            continue
+        if (tells := member(one)).node not in found:
+            found[tells.node] = one
+            told.append(tells)
+    require_whole(told, lost)
+    return tuple(found.values())
+
+
+def require_alike(nodes: Sequence[RemoteServer], names: Collection[str]) -> None:
+    """Makes sure that settings are the same on every node.
+
+    Raises:
+        ServerError: they are not; names node and setting.
+    """
+    if found := differences({node.address.name: node for node in nodes}, names):
+        raise ServerError(found[0])
+
+
+def member(server: RemoteServer) -> Member:
+    """What a server tells of its part in a cluster.
+
+    Raises:
+        ServerError: it does not answer.
+    """
+    name, version = server.address.name, server.identity.version_text
+    on = server.query("SHOW GLOBAL VARIABLES LIKE 'wsrep\\_on'")
+    if not on or str(on[0][1]).upper() not in ("ON", "1"):
+        return Member(name=name, version=version, on=False)
+    facts = {str(key).lower(): str(value) for key, value in server.query(_STATUS)}
+    return Member(
+        name=name,
+        version=version,
+        on=True,
+        node=facts.get("wsrep_gcomm_uuid", ""),
+        cluster=facts.get("wsrep_cluster_state_uuid", ""),
+        size=int(facts.get("wsrep_cluster_size", "0")),
+        primary=facts.get("wsrep_cluster_status") == "Primary",
+        state=facts.get("wsrep_local_state_comment", ""),
+        incoming=tuple(one.strip() for one in facts.get("wsrep_incoming_addresses", "").split(",")),
+    )
+
+
+def require_whole(told: Sequence[Member], lost: Sequence[str] = ()) -> None:
+    """Makes sure that these are all nodes of one cluster, alike and in step.
+
+    Args:
+        told: state that each node reports.
+        lost: nodes that could not be reached, with the reason.
+
+    Raises:
+        UsageError: they are no cluster, or not all of it.
+        ServerError: the cluster is not in step.
+    """
+    for one in told:
+        if not one.on:
+            raise UsageError(
+                f"{one.name} is not a node of a cluster: wsrep_on is OFF", hint="name nodes alone"
+            )
+        if not one.primary:
+            raise ServerError(f"{one.name} has no quorum", hint="see wsrep_cluster_status there")
+        if one.state != "Synced":
+            raise ServerError(f"{one.name} is {one.state}, not Synced", hint="wait until it is in step")
+        if one.cluster != told[0].cluster:
+            raise UsageError(f"{one.name} and {told[0].name} are nodes of different clusters", hint=_EVERY)
+    first = told[0]
+    arbitrators = sum(not place for place in first.incoming)
+    if len({one.node for one in told}) < (nodes := first.size - arbitrators):
+        why = "".join(f"; {one}" for one in lost)
+        raise UsageError(
+            f"{len({one.node for one in told})} of the cluster's {nodes} nodes can be reached{why}",
+            hint=f"{_EVERY}: name all nodes, as in --dsn mysql://USER:PASSWORD@NODE1,NODE2,NODE3/DATABASE",
+        )
+    if len({one.version for one in told}) > 1:
+        versions = ", ".join(f"{one.name} runs {one.version}" for one in told)
+        raise UsageError(
+            f"the nodes run different versions: {versions}", hint=f"{_EVERY}: upgrade them first"
+        )
+
+
+_POLL_S = 0.02
+
+
+class RemoteGroup(NodeGroup[RemoteServer]):
+    """Servers that run already.
+
+    Args:
+        nodes: the server, or all nodes of its cluster; whoever opened them closes them.
+    """
+
+    pid: int | None = None
+    """It may run anywhere."""
+
+    def __init__(self, nodes: Sequence[RemoteServer]) -> None:
+        super().__init__(nodes)
+        self.seconds: dict[str, float] = {}
+        """What its start took: nothing."""
+        self.before: dict[str, Value] = {}
+        """Settings that change before each slice, as they were before the first change."""
+        self.mark = ""
+        """The comment of tables that are made on it; empty while none are to be made."""
+        self._silent: RemoteServer | None = None
+        self._given_up = set[RemoteServer]()
+
+    @property
+    def name(self) -> str:
+        """Where it is, for people."""
+        return ", ".join(node.address.name for node in self.nodes)
+
+    @property
+    def address(self) -> Address:
+        """How a load connects: as to the node with the strictest rule."""
+        encrypted = (node.address for node in self.nodes if node.address.ssl_mode != "disabled")
+        return next(encrypted, self.first.address)
+
+    @contextmanager
+    def losing_nodes(self) -> Iterator[None]:
+        """Inside, nodes may die; who has not answered is not asked again, for that may take seconds."""
+        with super().losing_nodes():
+            try:
+                yield
+            finally:
+                self._given_up.clear()
+
+    def _is_left(self, node: RemoteServer) -> bool:
+        if node in self._given_up or not node.alive():
+            self._given_up.add(node)
+            return False
+        return True
+
+    def alive(self) -> bool:
+        """Whether every node answers, or any inside `losing_nodes`."""
+        if self._may_lose:
+            return any(map(self._is_left, self.nodes))
+        self._silent = next((node for node in self.nodes if not node.alive()), None)
+        return self._silent is None
+
+    def query(
+        self, sql: str, args: Sequence[Any] = (), *, answer_s: float | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Runs one statement on the first node; inside `losing_nodes`, on the first that answers.
+
+        Raises:
+            ServerDied: it does not answer, or `alive` has found a node that does not.
+            ServerError: it answered with an error.
+        """
+        if (silent := self._silent) is not None and not self._may_lose:
+            self._silent = None
+            raise ServerDied(f"{silent.address.name} does not answer any more", hint="is it running?")
+        return self.speaker.query(sql, args, answer_s=answer_s)
+
+    def read_back(self, names: Iterable[str]) -> dict[str, Value]:
+        """Global variables of the first node; `members.require_alike` compares the others."""
+        return self.first.read_back(names)
+
+    def apply(self, settings: Mapping[str, Value]) -> Applied:
+        """Never: it is not ours."""
+        return self.first.apply(settings)
+
+    def log_tail(self, lines: int = 20) -> str:
+        """It cannot be seen."""
+        return ""
+
+    def stop(self) -> None:
+        """Lets go of it; it goes on."""
+        for node in self.nodes:
+            node.stop()
+
+    def kill(self) -> None:
+        """Never: it goes on."""
+
+    def close(self) -> None:
+        """Nothing: whoever opened it closes it."""
+
+    def settled(self, limit_s: float) -> float:
+        """Waits until every node of a cluster is in step and has applied what it received.
+
+        Returns:
+            The seconds that took; 0 for a server that is alone.
+
+        Raises:
+            ServerError: it is not so within `limit_s`.
+        """
+        began = time.monotonic()
+        while len(self.nodes) > 1:
+            found = [not_in_step(node, node.address.name, queues_empty=True) for node in self.nodes]
+            if not (waits := "; ".join(filter(None, found))):
+                break
+            if time.monotonic() > began + limit_s:
+                raise ServerError(f"the cluster is not in step: {waits}", hint="see the nodes' error logs")
+            time.sleep(_POLL_S)
+        return time.monotonic() - began
+
+
+@contextmanager
+def open_group(addresses: Sequence[Address]) -> Iterator[RemoteGroup]:
+    """Somebody's server, with all nodes of its cluster if it is of one.
+
+    Args:
+        addresses: of one of them, or of all.
+
+    Raises:
+        UsageError: they are no cluster, or not all of it.
+        ServerError: one does not answer, or the cluster is not whole and in step.
+    """
+    with ExitStack() as stack:
+        named = [stack.enter_context(RemoteServer(one, connect_s=CONNECT_S)) for one in addresses]
+        yield RemoteGroup(members(named, stack))
+
+
+def watched_at(address: Address) -> WatchedServer:
+    """The user's own server."""
+    return WatchedServer(
+        key=address.name,
+        endpoint=address.endpoint,
+        transport=address.transport,
+        ssl_mode=address.ssl_mode,
+        ssl_ca=address.ssl_ca,
+    )
+
+
+def watched(server: Server, arm: str = "") -> WatchedServer:
+    """A server that runs, with the arm whose settings it has."""
+    endpoint, pid = server.endpoint, server.pid
+    place = endpoint.socket or f"{endpoint.host}:{endpoint.port}"
+    address = server.address if isinstance(server, RemoteServer | RemoteGroup) else None
+    return WatchedServer(
+        key=f"{place} {pid}" if pid is not None else place,
+        arm=arm,
+        endpoint=endpoint,
+        transport="socket" if endpoint.socket else "tcp",
+        ssl_mode=address.ssl_mode if address else "disabled",
+        ssl_ca=address.ssl_ca if address else "",
+        pid=pid,
+        pids=tuple(node.pid for node in server.nodes if node.pid is not None),
+    )

@@ -17,7 +17,7 @@ from flushlab.machine import ServerUser
 from flushlab.record import Endpoint
 from flushlab.server import clients
 from flushlab.server.clients import Access
-from flushlab.server.sandbox.paths import SandboxPaths
+from flushlab.server.sandbox.option_files import SandboxPaths
 from flushlab.server.sandbox.ports import HOST
 
 USER = "flushlab"

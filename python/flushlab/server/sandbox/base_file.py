@@ -22,7 +22,7 @@ import msgspec
 
 from flushlab.build import Build
 from flushlab.build.choice import Sign, of_options
-from flushlab.build.verbose_help import refused, verbose_help
+from flushlab.build.inspect import refused, verbose_help
 from flushlab.datadir import DataRoot
 from flushlab.errors import StorageError, UsageError
 from flushlab.machine import available_memory_bytes, memory_bytes
@@ -31,7 +31,7 @@ from flushlab.settings.admission import LeftOut, admit, describe_left_out
 from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.check import (
     OF_A_SERVER,
-    Checked,
+    CheckedFile,
     adjusted,
     arguments,
     check,
@@ -41,7 +41,7 @@ from flushlab.settings.check import (
 )
 from flushlab.settings.fit import DISK_PART, MEMORY_PART, Fit, Shrunk, fit
 from flushlab.settings.option_names import read_help
-from flushlab.settings.optionfile import Finding, Loader, lines
+from flushlab.settings.optionfile import Loader, Remark, lines
 from flushlab.units import format_size, parse_size
 
 _STOPS = ("syntax", "wrong-type", "out-of-range", "refused")
@@ -170,7 +170,7 @@ def _too_little(fitted: Fit, fit_to: Callable[[int], Fit]) -> UsageError:
 
 def examine(
     file: Path, text: str, identity: ServerIdentity, build: Build | None, *, suffix: str = ""
-) -> Checked:
+) -> CheckedFile:
     """What an option file means to a server; its build is asked too, unless it is not here.
 
     Args:
@@ -220,7 +220,7 @@ def _bare(build: Build, name: str, argument: str) -> str | None:
     return None if answer.refuses else read_help(answer.text).values.get(name, value)
 
 
-def refusals(checked: Checked, reasons: Mapping[str, str]) -> Iterator[Finding]:
+def refusals(checked: CheckedFile, reasons: Mapping[str, str]) -> Iterator[Remark]:
     """What a server refused, as findings at the lines of the file."""
     yield from (refusal(checked, name, why) for name, why in reasons.items() if name in checked.lines)
 
@@ -233,7 +233,7 @@ def reason(complaints: str) -> str:
 
 
 def _notes(
-    file: Path, checked: Checked, left_out: Sequence[LeftOut], identity: ServerIdentity
+    file: Path, checked: CheckedFile, left_out: Sequence[LeftOut], identity: ServerIdentity
 ) -> Iterator[str]:
     absent = {one.name for one in checked.findings if one.kind in _NOT_HERE and one.name not in checked.lines}
     left = [*left_out, *(LeftOut(name=name, why=f"not an option of {identity.name}") for name in absent)]
@@ -250,11 +250,11 @@ def _notes(
         yield f"{one.place}: {one.name} {one.text}".replace(":  ", ": ")
 
 
-def nothing_read(file: Path, checked: Checked) -> Iterator[Finding]:
+def nothing_read(file: Path, checked: CheckedFile) -> Iterator[Remark]:
     """A file for clients or other instances, or of comments only."""
     if not checked.lines and checked.starts:
         says = "the file sets nothing for this server: its defaults hold"
-        yield Finding("not-read", "note", "", str(file), 0, says)
+        yield Remark("not-read", "note", "", str(file), 0, says)
 
 
 def content(file: Path) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from flushlab.build import Build
-from flushlab.build.library import library_in
+from flushlab.build.inspect import library_in
 from flushlab.errors import (
     FlushlabError,
     LibraryMissing,

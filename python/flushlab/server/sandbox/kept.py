@@ -20,10 +20,10 @@ from flushlab.process.identity import world
 from flushlab.process.janitor import reap_record
 from flushlab.record import DiskEmulation, Endpoint, Storage, Value
 from flushlab.server.sandbox import account
-from flushlab.server.sandbox.activity import STOP_LIMIT_S
-from flushlab.server.sandbox.membership import Membership
-from flushlab.server.sandbox.paths import SandboxPaths
+from flushlab.server.sandbox.node import Membership
+from flushlab.server.sandbox.option_files import SandboxPaths
 from flushlab.server.sandbox.ports import HOST
+from flushlab.server.sandbox.starting import STOP_LIMIT_S
 
 _FILE = "sandbox.json"
 

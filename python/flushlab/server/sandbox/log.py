@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from flushlab.build.library import debian_packages
+from flushlab.build.inspect import debian_packages
 from flushlab.record import Value
 
 _TAIL_BYTES = 64 * 1024

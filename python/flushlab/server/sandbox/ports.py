@@ -14,7 +14,7 @@ from pathlib import Path
 from random import sample
 
 from flushlab.errors import PortTaken
-from flushlab.server.sandbox.membership import NodeAddress
+from flushlab.server.sandbox.node import NodeAddress
 
 HOST = "127.0.0.1"
 PORT_HINT = "choose another port, or none to get a free one"

@@ -31,11 +31,9 @@ from flushlab.server.control import ConnectionGone, Control
 from flushlab.server.protocol import Applied, SingleServer
 from flushlab.server.sandbox import account, contents, failures, log, ports, reconfigure
 from flushlab.server.sandbox import kept as keeping
-from flushlab.server.sandbox.activity import DetachedProcess, ServerProcess, end
-from flushlab.server.sandbox.option_files import self_signed, server_option_file
-from flushlab.server.sandbox.paths import SandboxPaths, give
+from flushlab.server.sandbox.option_files import SandboxPaths, give, self_signed, server_option_file
 from flushlab.server.sandbox.spec import DataDirectory, Instance, Node, SandboxSpec, Startup
-from flushlab.server.sandbox.starting import Start
+from flushlab.server.sandbox.starting import DetachedProcess, ServerProcess, Start, end
 from flushlab.settings.admission import require_admitted
 from flushlab.undo import undo_all
 

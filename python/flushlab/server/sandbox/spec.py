@@ -17,8 +17,7 @@ from flushlab.server.clients import Clients
 
 if TYPE_CHECKING:
     from flushlab.datadir import Snapshot, Snapshots
-    from flushlab.server.sandbox.grastate import View
-    from flushlab.server.sandbox.membership import Membership
+    from flushlab.server.sandbox.node import Membership, View
 
 READY_LIMIT_S = 900.0
 """Longest wait for a living server to become ready: recovery from a large redo log on a slow disk. A server

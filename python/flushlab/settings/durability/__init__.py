@@ -1,7 +1,7 @@
 """Durability: what a server keeps under each failure, from its settings, its storage and its launch.
 
-Sits in `settings`, pure: no I/O, no server. One rule is one file in `rules/` and one line in
-`rules/__init__.py`; each says for which flavor and versions it holds and where it comes from. A guarantee is
+Sits in `settings`, pure: no I/O, no server. One rule is one function and one line in
+`rules.py`; each says for which flavor and versions it holds and where it comes from. A guarantee is
 the worst of what the rules say. docs/explanation/durability.md is the page for people.
 
     found = guarantees(settings, identity, storage, launch)

@@ -14,8 +14,17 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from flushlab.record import Launch, ServerIdentity, Storage, Value
-from flushlab.settings.durability.guarantee import Guarantee, Guarantees, Replication, describe, level
-from flushlab.settings.durability.rule import Effect, Kept, Rule, Situation
+from flushlab.settings.durability.guarantee import (
+    Effect,
+    Guarantee,
+    Guarantees,
+    Kept,
+    Replication,
+    Rule,
+    Situation,
+    describe,
+    level,
+)
 from flushlab.settings.durability.rules import RULES
 from flushlab.settings.floor import Floor
 

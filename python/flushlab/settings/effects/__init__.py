@@ -8,17 +8,17 @@ cannot be decided is passed over in silence. docs/explanation/effects.md is the 
         finding.setting, finding.text
 """
 
-from flushlab.settings.effects.evidence import Evidence, Finding
+from flushlab.settings.effects.evidence import NoEffect, SeenEffects
 from flushlab.settings.effects.rules import RULES
 
 
-def no_effect(evidence: Evidence) -> tuple[Finding, ...]:
+def no_effect(evidence: SeenEffects) -> tuple[NoEffect, ...]:
     """The settings that read back and do nothing, each once, with the evidence in words."""
-    found: dict[str, Finding] = {}
+    found: dict[str, NoEffect] = {}
     for rule in RULES:
         for finding in rule(evidence):
             found.setdefault(finding.setting, finding)
     return tuple(found.values())
 
 
-__all__ = ["RULES", "Evidence", "Finding", "no_effect"]
+__all__ = ["RULES", "NoEffect", "SeenEffects", "no_effect"]

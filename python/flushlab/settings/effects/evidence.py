@@ -10,7 +10,7 @@ import msgspec
 from flushlab.record import FileActivity, ServerIdentity, Value
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+class SeenEffects(msgspec.Struct, frozen=True, kw_only=True):
     """What was seen of one window.
 
     Attributes:
@@ -108,7 +108,7 @@ def times(count: int) -> str:
     return ("never synced", "synced once")[count] if count < 2 else f"synced {count:,} times"
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class NoEffect(msgspec.Struct, frozen=True, kw_only=True):
     """A setting that reads back and does nothing.
 
     Attributes:

@@ -10,7 +10,7 @@ rows, rows that were not logged, a transaction that does not end, a failure: `Ca
 and the caller replaces the server. What was undone is compared with the template by checksum.
 """
 
-from flushlab.suite.undoing.causes import CannotUndo, RowsNeeded, UndoneWrongly
+from flushlab.suite.undoing.session import CannotUndo, RowsNeeded, UndoneWrongly
 from flushlab.suite.undoing.undoing import Undoing, Undone
 
 __all__ = ["CannotUndo", "RowsNeeded", "Undoing", "Undone", "UndoneWrongly"]

@@ -11,11 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
-from flushlab.server.databases import SYSTEM_LIST, is_system
-from flushlab.server.identifier import quoted
-from flushlab.suite.undoing.causes import CannotUndo, UndoneWrongly
-from flushlab.suite.undoing.log import Changed, Inverse, TableName
-from flushlab.suite.undoing.session import Session
+from flushlab.server.sql import SYSTEM_LIST, is_system, quoted
+from flushlab.suite.undoing.session import CannotUndo, UndoneWrongly, UndoSession
+from flushlab.suite.undoing.traces import Changed, Inverse, TableName
 
 _CHEAP_S = 0.002
 """The tables that were undone are compared by checksum each time if that takes no longer."""
@@ -73,7 +71,7 @@ class Content:
         verify: compare all tables each time, whatever it takes.
     """
 
-    def __init__(self, session: Session, *, verify: bool) -> None:
+    def __init__(self, session: UndoSession, *, verify: bool) -> None:
         self._session, self._verify = session, verify
         self._undos, self._chance = 0, random.Random(1)
         is_old = not session.is_mysql or session.identity.version < (8,)

@@ -10,12 +10,17 @@ import msgspec
 import pymysql
 
 from flushlab.record import Endpoint, ServerIdentity
-from flushlab.suite.undoing.causes import MEANWHILE, CannotUndo, RowsNeeded, UndoneWrongly
 from flushlab.suite.undoing.content import Content
-from flushlab.suite.undoing.log import Inverse, Log
-from flushlab.suite.undoing.others import await_transactions, writers
-from flushlab.suite.undoing.session import Session
-from flushlab.suite.undoing.traces import Traces
+from flushlab.suite.undoing.session import (
+    MEANWHILE,
+    CannotUndo,
+    RowsNeeded,
+    UndoneWrongly,
+    UndoSession,
+    await_transactions,
+    writers,
+)
+from flushlab.suite.undoing.traces import Inverse, Log, Traces
 from flushlab.units import counted
 
 _LARGEST_TABLE = 1 << 20
@@ -66,7 +71,7 @@ class Undoing:
         verify: bool = False,
     ) -> None:
         self._rows = rows
-        self._session = Session(endpoint, identity)
+        self._session = UndoSession(endpoint, identity)
         try:
             self._session.connect()
             self._log = Log(self._session, datadir)

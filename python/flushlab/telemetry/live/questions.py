@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from flushlab.record import ServerIdentity, ServerSample
-from flushlab.record.server import Flavor
+from flushlab.record.machine import Flavor
 from flushlab.telemetry.status import parse_monitor
 
 STATUS, VARIABLES, THREADS, METRICS = (

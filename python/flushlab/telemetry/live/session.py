@@ -22,17 +22,84 @@ from typing import Any
 import msgspec
 import pymysql
 
-from flushlab.machine.peer import is_server, peer_pid
+from flushlab.machine.processes import is_server, peer_pid
 from flushlab.record import ServerIdentity
 from flushlab.record.running import WatchedServer
-from flushlab.server.control import answer_within, connect, explain, tls_context
-from flushlab.server.refusals import PASSWORD_EXPIRED, is_final, way_out
+from flushlab.server.control import (
+    PASSWORD_EXPIRED,
+    answer_within,
+    connect,
+    explain,
+    is_final,
+    tls_context,
+    way_out,
+)
 from flushlab.settings.catalog import version_of
+from flushlab.telemetry.activity import KernelSyncs
 from flushlab.telemetry.live import questions, write_statements
-from flushlab.telemetry.live.answerer import Answerer
-from flushlab.telemetry.live.kernel_syncs import KernelSyncs
 from flushlab.telemetry.live.questions import Question, waits_for_metadata
 from flushlab.telemetry.live.status import ServerStatus
+
+_PROXIES = {"proxysql": "ProxySQL", "maxscale": "MaxScale", "mysqlrouter": "MySQL Router"}
+_STRANGERS = {
+    "tidb": "TiDB",
+    "oceanbase": "OceanBase",
+    "vitess": "Vitess",
+    "planetscale": "PlanetScale",
+    "dolt": "Dolt",
+    "singlestore": "SingleStore",
+    "memsql": "SingleStore",
+    "starrocks": "StarRocks",
+    "doris": "Doris",
+    "clickhouse": "ClickHouse",
+    "manticore": "Manticore",
+    "sphinx": "Sphinx",
+}
+_NUMBER_BITS = 32
+"""Of the connection's number in a greeting."""
+
+
+class Answerer(msgspec.Struct, frozen=True, kw_only=True):
+    """Who answered.
+
+    Attributes:
+        greeting: version of its first packet.
+        version: answer to VERSION().
+        comment: answer to @@version_comment; empty if it gave none.
+        greeted: number of the connection in its first packet; None if unknown.
+        numbered: answer to CONNECTION_ID(); None if it gave none.
+    """
+
+    greeting: str
+    version: str
+    comment: str = ""
+    greeted: int | None = None
+    numbered: int | None = None
+
+    @property
+    def proxy(self) -> str:
+        """Name of the proxy that answers; empty if none named itself."""
+        return _named(_PROXIES, self.greeting, self.comment)
+
+    @property
+    def stranger(self) -> str:
+        """Name of a server that is neither MySQL nor MariaDB; empty if it is either, as far as it tells."""
+        return _named(_STRANGERS, self.version, self.comment)
+
+    @property
+    def between(self) -> str:
+        """Why something seems to be between; empty if nothing does."""
+        if self.greeted is None or self.numbered is None:
+            return ""
+        if self.greeted == self.numbered % (1 << _NUMBER_BITS):
+            return ""
+        return f"the connection is number {self.greeted} there and {self.numbered} at the server"
+
+
+def _named(names: dict[str, str], *texts: str) -> str:
+    words = {word for text in texts for word in re.findall(r"[a-z]+", text.lower())}
+    return next((name for word, name in names.items() if word in words), "")
+
 
 DEADLINE_S = 2.0
 FIRST_S = 30.0

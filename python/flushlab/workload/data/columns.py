@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from flushlab.generate.tables import Column
+from flushlab.generate.schema import Column
 from flushlab.record import Parameter, SequenceParameter, TextDraw, UuidParameter
-from flushlab.server.identifier import quoted
+from flushlab.server.sql import quoted
 
 Cell = int | str | None
 """A value: a whole number, bytes in hexadecimal, or NULL."""

@@ -21,7 +21,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec
 import msgspec
 
 from flushlab.errors import MeasurementError
-from flushlab.generate.tables import (
+from flushlab.generate.schema import (
     Column,
     ForeignKey,
     Key,
@@ -44,8 +44,7 @@ from flushlab.record import (
     UuidParameter,
 )
 from flushlab.server.control import StatementFailed
-from flushlab.server.databases import SYSTEM_LIST
-from flushlab.server.identifier import quoted
+from flushlab.server.sql import SYSTEM_LIST, quoted
 from flushlab.units import counted
 from flushlab.workload.data import columns as of
 from flushlab.workload.data.columns import Cell, Statement

@@ -18,13 +18,11 @@ from flushlab.record import (
     TxnTransaction,
     WrittenTable,
 )
-from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
+from flushlab.server.sql import quoted
 from flushlab.units import counted
 from flushlab.workload import engine
 from flushlab.workload.data.plan import DATABASE, KINDS, LOADS, DataPlan, TablePlan, plan_of
-from flushlab.workload.engine_options import OPTIONS as DRIVING
-from flushlab.workload.engine_options import TableOptions
 from flushlab.workload.options import (
     CONNECTING,
     RAND,
@@ -32,8 +30,10 @@ from flushlab.workload.options import (
     TABLES,
     THREADS,
     Spelling,
+    TableOptions,
     integer_option,
 )
+from flushlab.workload.options import DRIVING as DRIVING
 from flushlab.workload.protocol import Driving
 
 NAME = "data"

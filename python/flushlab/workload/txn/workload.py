@@ -10,12 +10,11 @@ import msgspec
 
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.record import IGNORED_ERRORS, TxnSpec
-from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
+from flushlab.server.sql import quoted
 from flushlab.workload import engine
-from flushlab.workload.engine_options import OPTIONS as DRIVING
-from flushlab.workload.engine_options import EngineOptions
-from flushlab.workload.options import CONNECTING, THREADS
+from flushlab.workload.options import CONNECTING, THREADS, EngineOptions
+from flushlab.workload.options import DRIVING as DRIVING
 from flushlab.workload.protocol import Driving
 from flushlab.workload.sql import count_statements, read_file
 from flushlab.workload.txn.file import parse_txn
@@ -99,7 +98,7 @@ class TxnWorkload(EngineOptions, frozen=True, kw_only=True):
             MeasurementError: the server refuses a statement of it, or another setup has been run before.
         """
         mark = quoted(self.database, _MARK)
-        from flushlab.server.remote.group import RemoteGroup  # as in `engine`
+        from flushlab.server.remote.server import RemoteGroup  # as in `engine`
 
         if not isinstance(server, RemoteGroup):  # which has it: made_tables
             server.query(f"CREATE DATABASE IF NOT EXISTS {quoted(self.database)}")

@@ -12,10 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.campaign.bench_on_fleet import bench_on_fleet, compared
-from flushlab.campaign.fleet.each import run_on_each
+from flushlab.campaign.bench import bench_on_fleet, compared
 from flushlab.campaign.fleet.machines import Opening, Task, ThreadMachines
-from flushlab.campaign.fleet.runner import OpenMachines
+from flushlab.campaign.fleet.runner import OpenMachines, run_on_each
 from flushlab.campaign.pool.target import OnFleet
 from flushlab.campaign.request import BenchRequest
 from flushlab.errors import NoSpace, UsageError

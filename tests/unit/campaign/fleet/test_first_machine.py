@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from flushlab.campaign.fleet.first_machine import LOOK_S, MOST_S, SILENT_S, FirstMachine, takes_connections
+from flushlab.campaign.fleet.ray_workers import LOOK_S, MOST_S, SILENT_S, FirstMachine, takes_connections
 from flushlab.errors import FleetError
 
 PLACE = "10.0.0.1:9377"

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.campaign.fleet.judgement import Needs, problems
+from flushlab.campaign.fleet.health import Needs, problems
 from flushlab.campaign.fleet.worker import MachineFacts
 
 HERE = MachineFacts(flushlab="1.0", cpu_count=8, memory_bytes=16 << 30, is_root=True, now_s=1000.0)

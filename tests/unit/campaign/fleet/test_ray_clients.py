@@ -13,7 +13,7 @@ from ray.exceptions import GetTimeoutError
 
 from flushlab.campaign.fleet import ray_clients, ray_workers
 from flushlab.campaign.fleet.clients import Place
-from flushlab.campaign.fleet.first_machine import FirstMachine
+from flushlab.campaign.fleet.ray_workers import FirstMachine
 from flushlab.errors import FleetError
 from flushlab.fleet import local_node, secret
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from flushlab.build import silent
-from flushlab.campaign.fleet.judgement import Needs
+from flushlab.campaign.fleet.health import Needs
 from flushlab.campaign.fleet.machines import Failure, Opening, Stopped, Task
 from flushlab.campaign.fleet.sending import Delivered
 from flushlab.campaign.fleet.worker import MachineFacts

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from flushlab.campaign.fleet.first_machine import FirstMachine
-from flushlab.campaign.fleet.judgement import Needs
+from flushlab.campaign.fleet.health import Needs
 from flushlab.campaign.fleet.machines import Opening
+from flushlab.campaign.fleet.ray_workers import FirstMachine
 from flushlab.campaign.fleet.sending import Delivered, Gone
 from flushlab.campaign.fleet.worker import MachineFacts
 from flushlab.errors import FlushlabError, HarnessError, NoSpace, StorageError, UsageError

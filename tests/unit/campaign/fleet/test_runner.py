@@ -237,7 +237,7 @@ def test_a_block_that_takes_its_machine_along_ends_the_campaign(fleet: Make) -> 
 def test_a_stragglers_block_stops_before_its_next_trial_once_a_copy_has_arrived(
     fleet: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flushlab.campaign.fleet.crew.POLL_S", 0.02)
+    monkeypatch.setattr("flushlab.campaign.fleet.dispatch.POLL_S", 0.02)
     hung = list[str]()
 
     def hangs(machine: str, request: Request) -> Trial:
@@ -273,8 +273,8 @@ def test_a_campaign_without_machines_waits_for_one_that_joins(
 
 
 def test_a_campaign_ends_if_no_machine_joins(fleet: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flushlab.campaign.fleet.crew.REJOIN_S", 0.05)
-    monkeypatch.setattr("flushlab.campaign.fleet.crew.POLL_S", 0.02)
+    monkeypatch.setattr("flushlab.campaign.fleet.dispatch.REJOIN_S", 0.05)
+    monkeypatch.setattr("flushlab.campaign.fleet.dispatch.POLL_S", 0.02)
 
     def dies(machine: str, task: Task) -> None:
         one.machines.lose(machine)

@@ -18,8 +18,7 @@ from flushlab.campaign.fleet.worker import Worker
 from flushlab.errors import HarnessError, NoSpace, StorageError, UsageError
 from flushlab.fleet import content, recipient
 from flushlab.fleet.content import Manifest, manifest_of
-from flushlab.fleet.received import Received
-from flushlab.fleet.recipient import Needed, OutsideBuild
+from flushlab.fleet.recipient import Needed, OutsideBuild, Received
 from tests.unit.builds import MARIADB
 
 SMALL = 64

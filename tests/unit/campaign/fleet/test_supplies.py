@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from flushlab.build import Build
-from flushlab.campaign.crash.load import asked_load, load_of
+from flushlab.campaign.crash.plan import asked_load, load_of
 from flushlab.campaign.fleet import supplies
 from flushlab.campaign.fleet.supplies import OPTION_FILE, PASSWORD, Asked, Supplies, supplies_of
 from flushlab.campaign.request import BenchRequest, BoundArm, SeriesRequest, TuneRequest

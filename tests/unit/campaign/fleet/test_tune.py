@@ -14,9 +14,9 @@ from flushlab.campaign import Budget, Watcher, run
 from flushlab.campaign.fleet.machines import Opening, Task, ThreadMachines
 from flushlab.campaign.fleet.runner import Arrivals, FleetRunner
 from flushlab.campaign.fleet.worker import trials_of
-from flushlab.experiment.frontier import FrontierPoint
 from flushlab.experiment.protocol import Request
 from flushlab.experiment.tune import Tune
+from flushlab.experiment.tune_plan import FrontierPoint
 from flushlab.record import Trial, Value
 from flushlab.settings.floor import Floor
 from flushlab.store import Store

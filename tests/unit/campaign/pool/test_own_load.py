@@ -18,7 +18,7 @@ from flushlab.campaign.pool.own_load import (
 from flushlab.errors import CountersReset, FlushlabError, LoadPaused, MeasurementError, ServerDied, UsageError
 from flushlab.record import ObservedLoad, Value
 from flushlab.server.control import READ_ONLY_VARIABLE, StatementFailed
-from flushlab.server.remote.group import RemoteGroup
+from flushlab.server.remote.server import RemoteGroup
 from tests.fakes.server import FakeServer
 
 ACCESS_DENIED = 1227
@@ -76,7 +76,7 @@ class Observer:
 
 @pytest.fixture
 def no_lead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_load, "LEAD_S", 0.0)
+    monkeypatch.setattr(own_load, "OWN_LOAD_LEAD_S", 0.0)
 
 
 @pytest.mark.parametrize("error", [BACK, ServerDied("db1:3306 does not answer any more")])

@@ -7,18 +7,17 @@ from typing import Any
 
 import pytest
 
-from flushlab.build.verbose_help import Answer
-from flushlab.campaign.pool.clusters import ClusterPool
+from flushlab.build.inspect import Answer
 from flushlab.campaign.pool.protocol import RunnerInput, ServerPool, Use
 from flushlab.campaign.pool.remote import RemotePool, RemoteTarget
-from flushlab.campaign.pool.sandboxes import SandboxPool
+from flushlab.campaign.pool.sandboxes import ClusterPool, SandboxPool
 from flushlab.campaign.pool.target import target_of
 from flushlab.campaign.watcher import Watcher
 from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import MeasurementError, StorageError, UsageError
 from flushlab.record import Arm, Launch, ServerIdentity, Storage, Value
 from flushlab.server import Sandbox
-from flushlab.server.remote.address import from_nodes
+from flushlab.server.remote.login import from_nodes
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
 from flushlab.spec.parts import FileSpec, RemoteAccess, ServerSpec

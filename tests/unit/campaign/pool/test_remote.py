@@ -19,7 +19,7 @@ from flushlab.campaign.series import series
 from flushlab.campaign.tune import require_sensible, tune
 from flushlab.errors import UsageError
 from flushlab.record import Endpoint
-from flushlab.server.remote.address import Address
+from flushlab.server.remote.login import Address
 from flushlab.server.remote.rights import Needs
 from flushlab.spec.kinds import TuneSpec
 from flushlab.spec.parts import RemoteAccess, ServerSpec, WorkloadSpec

@@ -12,7 +12,7 @@ from flushlab.campaign.pool import target
 from flushlab.campaign.pool.target import FLEET, NewServers, OnFleet, target_of
 from flushlab.dataset import open_dataset
 from flushlab.errors import UsageError
-from flushlab.record.data import DataFacts
+from flushlab.record.trial import DataFacts
 from flushlab.spec.kinds import CompareSpec, SeriesSpec, TuneSpec
 from flushlab.spec.parts import RunSpec, ServerSpec, ServersSpec, StorageSpec
 from tests.unit.builds import MARIADB

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from flushlab.diagnosis.evidence import Latch, Monitor
 from flushlab.diagnosis.files import innodb_status
 from flushlab.diagnosis.files.folder import tell
-from flushlab.diagnosis.monitor import Latch, Monitor
 from flushlab.telemetry.live.questions import OpenTransaction
 from tests.unit.diagnosis.files.outputs import MARIADB_INNODB, MYSQL51_INNODB, MYSQL80_INNODB
 

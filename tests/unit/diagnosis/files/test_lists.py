@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flushlab.diagnosis.files import open_transactions, processlist
+from flushlab.diagnosis.files import statements
 from flushlab.telemetry.live.questions import OpenTransaction, ThreadState
 from tests.unit.diagnosis.files.outputs import connection, processlists, vertical
 
@@ -23,20 +23,24 @@ STATES = (
 
 
 def test_each_list_of_pt_stalk_is_a_moment() -> None:
-    assert processlist.parse(processlists([ROWS, ROWS[:1], ROWS])).moments == (STATES, STATES[:1], STATES)
+    assert statements.parse_processlist(processlists([ROWS, ROWS[:1], ROWS])).moments == (
+        STATES,
+        STATES[:1],
+        STATES,
+    )
 
 
 def test_a_list_with_more_columns_is_one_as_well() -> None:
     rows = [{**row, "Time_ms": "12", "Rows_sent": "0"} for row in ROWS]
-    assert processlist.parse(vertical(rows)).moments == (STATES,)
+    assert statements.parse_processlist(vertical(rows)).moments == (STATES,)
 
 
 def test_a_list_in_a_box_or_with_tabs_is_one_as_well() -> None:
     rows = [list(ROWS[0]), list(ROWS[0].values()), list(ROWS[2].values())]
     box = "".join(f"| {' | '.join(row)} |\n" for row in rows)
     tabs = "".join("\t".join(row) + "\n" for row in rows)
-    assert processlist.parse(f"+---+\n{box}+---+\n").moments == ((STATES[0], STATES[2]),)
-    assert processlist.parse(tabs + tabs).moments == ((STATES[0], STATES[2]),) * 2
+    assert statements.parse_processlist(f"+---+\n{box}+---+\n").moments == ((STATES[0], STATES[2]),)
+    assert statements.parse_processlist(tabs + tabs).moments == ((STATES[0], STATES[2]),) * 2
 
 
 def test_a_number_that_no_server_has_is_none() -> None:
@@ -44,11 +48,11 @@ def test_a_number_that_no_server_has_is_none() -> None:
     text = (
         f"Id\tUser\tCommand\tTime\tState\tInfo\n{'9' * 5000}\tapp\tQuery\t{'9' * 5000}\tupdating\tUPDATE t\n"
     )
-    assert processlist.parse(text).moments[0][0].seconds == 0
+    assert statements.parse_processlist(text).moments[0][0].seconds == 0
 
 
 def test_other_results_are_no_connections() -> None:
-    assert not processlist.parse(vertical([{"Slave_IO_State": "Waiting", "Master_Host": "db2"}]))
+    assert not statements.parse_processlist(vertical([{"Slave_IO_State": "Waiting", "Master_Host": "db2"}]))
 
 
 def test_each_list_of_transactions_has_its_own_moment() -> None:
@@ -60,7 +64,7 @@ def test_each_list_of_transactions_has_its_own_moment() -> None:
         )
         for second in range(10, 40)
     )  # fmt: skip
-    found = open_transactions.parse(text).transactions
+    found = statements.parse_transactions(text).transactions
     assert len(found) == 30
     assert {one.age_s for look in found for one in look} == {0}
 
@@ -77,9 +81,11 @@ def test_transactions_have_an_age_at_the_moment() -> None:
         }
     ]
     text = f"TS 1767225645.5 2026-01-01 00:00:45\n{vertical(rows)}"
-    assert open_transactions.parse(text).transactions == (
+    assert statements.parse_transactions(text).transactions == (
         (OpenTransaction(id=1, thread=8, waits=True, age_s=45, rows_locked=2, rows_modified=1),),
     )
     later = {**rows[0], "trx_id": "2", "trx_started": "2026-01-01 00:00:30", "trx_mysql_thread_id": "0"}
-    (found,) = open_transactions.parse(vertical([*rows, {**later, "trx_state": "RUNNING"}])).transactions
+    (found,) = statements.parse_transactions(
+        vertical([*rows, {**later, "trx_state": "RUNNING"}])
+    ).transactions
     assert [(one.age_s, one.is_left, one.key) for one in found] == [(30, False, 8), (0, True, -2)]

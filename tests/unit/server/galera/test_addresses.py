@@ -8,7 +8,7 @@ import pytest
 
 from flushlab.errors import PortTaken
 from flushlab.server.sandbox import ports as addresses
-from flushlab.server.sandbox.membership import NodeAddress
+from flushlab.server.sandbox.node import NodeAddress
 from flushlab.server.sandbox.ports import busy_port, free_places, require_free_places
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from flushlab.errors import StorageError
 from flushlab.server.galera.bootstrap import NodePosition, choose
-from flushlab.server.sandbox.grastate import NOWHERE, State
+from flushlab.server.sandbox.node import NOWHERE, State
 
 GROUP = "468fa093-8086-4859-a9c5-a8c9ebf88205"
 OTHER = "11111111-8086-4859-a9c5-a8c9ebf88205"

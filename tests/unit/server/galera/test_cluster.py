@@ -24,7 +24,7 @@ from flushlab.errors import (
 from flushlab.record import Endpoint, Storage
 from flushlab.server import DataDirectory, Instance
 from flushlab.server.galera.cluster import Cluster, require_size
-from flushlab.server.sandbox.membership import NodeAddress
+from flushlab.server.sandbox.node import NodeAddress
 from tests.unit.builds import MARIADB, MYSQL80
 
 GALERA = Galera(provider="/g/libgalera_smm.so", folders=("/g/bin",), id="galera-1")

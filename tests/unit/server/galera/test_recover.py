@@ -11,7 +11,7 @@ import pytest
 from flushlab.errors import NoSpace, StartFailed
 from flushlab.record import Endpoint
 from flushlab.server.galera import bootstrap as recovering
-from flushlab.server.sandbox.grastate import State
+from flushlab.server.sandbox.node import State
 from tests.unit.builds import MARIADB
 from tests.unit.server.sandbox.test_grastate import GROUP, RECOVERED
 from tests.unit.server.sandbox.test_log import MARIADB_SPACE

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.errors import StorageError, UsageError
-from flushlab.server.remote.address import from_dsn
-from flushlab.server.remote.login import from_option_file
+from flushlab.server.remote.login import from_dsn, from_option_file
 
 
 def test_a_dsn_names_user_password_host_port_and_database() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flushlab.errors import ServerDied
-from flushlab.server.remote.group import RemoteGroup
+from flushlab.server.remote.server import RemoteGroup
 from tests.fakes.server import FakeServer
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from flushlab.errors import StorageError, UsageError
 from flushlab.server.remote import login
-from flushlab.server.remote.address import Address
-from flushlab.server.remote.login import addresses_of
+from flushlab.server.remote.login import Address, addresses_of
 from flushlab.spec.parts import RemoteAccess
 
 VARIABLES = ("MYSQL_HOST", "MYSQL_TCP_PORT", "MYSQL_UNIX_PORT", "MYSQL_PWD", "MYSQL_GROUP_SUFFIX")

@@ -17,7 +17,7 @@ from flushlab.process.identity import ProcessIdentity
 from flushlab.record import Endpoint
 from flushlab.server.control import StatementFailed
 from flushlab.server.remote import journal, made_tables
-from flushlab.server.remote.address import Address
+from flushlab.server.remote.login import Address
 from flushlab.server.remote.made_tables import FOLDER, MadeTables, drop_left
 
 pytestmark = pytest.mark.usefixtures("private_home")

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from flushlab.errors import FlushlabError
-from flushlab.server.remote.address import from_dsn, from_nodes
-from flushlab.server.remote.members import Member, require_whole
+from flushlab.server.remote.login import from_dsn, from_nodes
+from flushlab.server.remote.server import Member, require_whole
 
 NODE = Member(
     name="db1:3306",

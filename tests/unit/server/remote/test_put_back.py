@@ -11,9 +11,9 @@ import pytest
 from flushlab.errors import ServerDied, SettingsTouched, UsageError
 from flushlab.record import Arm, ServerIdentity
 from flushlab.server.remote import journal, put_back
-from flushlab.server.remote.address import from_nodes
-from flushlab.server.remote.group import RemoteGroup
+from flushlab.server.remote.login import from_nodes
 from flushlab.server.remote.put_back import Changes, require_kept
+from flushlab.server.remote.server import RemoteGroup
 from flushlab.trial.switching import RemoteSwitching
 from tests.fakes.server import FakeServer
 

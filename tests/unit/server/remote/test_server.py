@@ -13,7 +13,7 @@ from flushlab.errors import ServerDied, ServerError
 from flushlab.record import Endpoint
 from flushlab.server.control import ConnectionGone, Control, StatementFailed
 from flushlab.server.remote import server as remote
-from flushlab.server.remote.address import from_nodes
+from flushlab.server.remote.login import from_nodes
 from flushlab.server.remote.server import RemoteServer
 from tests.waiting import PATIENCE_S
 

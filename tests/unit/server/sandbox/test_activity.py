@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from flushlab.server.sandbox.activity import Activity, ProcessCounters, of_process
+from flushlab.server.sandbox.starting import Activity, ProcessCounters, of_process
 
 
 def watched(*done: ProcessCounters | None, idle_s: float = 60.0) -> list[bool]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.build.verbose_help import Answer
+from flushlab.build.inspect import Answer
 from flushlab.datadir import DataRoot
 from flushlab.errors import UsageError
 from flushlab.record import Storage

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.machine import ServerUser
-from flushlab.server.sandbox.grastate import NOWHERE, State, View, read_state, recovered, write_state
+from flushlab.server.sandbox.node import NOWHERE, State, View, read_state, recovered, write_state
 
 GROUP = "468fa093-8086-4859-a9c5-a8c9ebf88205"
 ME = ServerUser(name="me", uid=os.getuid(), gid=os.getgid())

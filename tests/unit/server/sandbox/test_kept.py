@@ -9,7 +9,7 @@ from flushlab.process.identity import ProcessIdentity
 from flushlab.process.run_record import RunRecord, claim
 from flushlab.record import Storage
 from flushlab.server.sandbox import kept
-from flushlab.server.sandbox.paths import SandboxPaths
+from flushlab.server.sandbox.option_files import SandboxPaths
 from tests.unit.builds import build
 
 pytestmark = pytest.mark.usefixtures("private_home")

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from flushlab.build.galera import Galera
 from flushlab.record import Endpoint, Value
-from flushlab.server.sandbox.membership import Membership, NodeAddress
-from flushlab.server.sandbox.option_files import server_option_file
-from flushlab.server.sandbox.paths import SandboxPaths
-from flushlab.settings.provider_options import read_options
+from flushlab.server.sandbox.node import Membership, NodeAddress
+from flushlab.server.sandbox.option_files import SandboxPaths, server_option_file
+from flushlab.settings.optionfile import read_options
 from tests.unit.builds import MARIADB
 
 GALERA = Galera(provider="/g/usr/lib/libgalera_smm.so", folders=("/g/usr/bin",), id="galera-1")

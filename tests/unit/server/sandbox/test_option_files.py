@@ -8,8 +8,7 @@ import pytest
 from flushlab.build import Build
 from flushlab.errors import UsageError, ValueOutOfRange
 from flushlab.record import Endpoint, Value
-from flushlab.server.sandbox.option_files import client_option_file, server_option_file
-from flushlab.server.sandbox.paths import SandboxPaths
+from flushlab.server.sandbox.option_files import SandboxPaths, client_option_file, server_option_file
 from tests.unit.builds import MARIADB, MYSQL57, MYSQL80, MYSQL97
 
 ENDPOINT = Endpoint(user="u", password="secret", socket="/s", host="127.0.0.1", port=33060)

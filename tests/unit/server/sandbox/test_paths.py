@@ -6,7 +6,7 @@ import pytest
 
 from flushlab.datadir import DataRoot
 from flushlab.errors import UsageError
-from flushlab.server.sandbox.paths import SandboxPaths
+from flushlab.server.sandbox.option_files import SandboxPaths
 
 
 @pytest.mark.usefixtures("private_home")

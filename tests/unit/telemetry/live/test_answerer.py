@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.telemetry.live.answerer import Answerer
+from flushlab.telemetry.live.session import Answerer
 
 
 @pytest.mark.parametrize(

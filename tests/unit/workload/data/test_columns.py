@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.generate.tables import Column
+from flushlab.generate.schema import Column
 from flushlab.generate.types import parse_type
 from flushlab.record import SequenceParameter, UuidParameter
 from flushlab.workload.data import columns as of

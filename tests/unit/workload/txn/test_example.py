@@ -4,7 +4,7 @@ from pathlib import Path
 
 from flushlab.workload import TxnWorkload, build_workload, fingerprint, settled_name
 from flushlab.workload.txn import parse_txn
-from flushlab.workload.txn.parameters import KINDS
+from flushlab.workload.txn.file import KINDS
 
 GUIDES = Path(__file__).parents[4] / "docs" / "how-to"
 

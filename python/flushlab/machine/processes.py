@@ -1,0 +1,244 @@
+"""Processes: whose connection it is, who waits for a processor, and who reads and writes."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import stat
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path, PurePath
+from typing import NamedTuple
+
+import msgspec
+
+from flushlab.machine import proc_stat
+
+_CREDENTIALS = struct.Struct("3i")
+"""struct ucred: pid, uid, gid."""
+_SERVERS = ("mysqld", "mariadbd")
+_WORDS = 6
+"""Of a command line that may name its program: a loader and its options may precede it."""
+
+Address = tuple[str, int]
+"""IP address and port; an IPv4 address in IPv6 is written as IPv4."""
+
+
+def peer_pid(connection: socket.socket) -> int | None:
+    """The process that listens on, or holds, the other end; None if it is not on this machine, or not seen.
+
+    Of a unix socket it is the process that called listen(2). Of TCP, root and the process's own user see who
+    holds the other end. Anybody sees its user: if only one server runs as that user, it is this one.
+    """
+    if connection.family == socket.AF_UNIX:
+        told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        pid: int = _CREDENTIALS.unpack(told)[0]
+        return pid or None
+    end = peer_end(_tables(), local=connection.getsockname(), remote=connection.getpeername())
+    return None if end is None else _holder(end.inode) or _only_server_of(end.uid)
+
+
+def is_server(pid: int) -> bool:
+    """Whether a process is a server of MySQL or MariaDB, by its command line."""
+    return any(PurePath(word).name.startswith(_SERVERS) for word in command_line(pid)[:_WORDS])
+
+
+def command_line(pid: int) -> tuple[str, ...]:
+    """The words of its command line; none if it cannot be seen."""
+    try:
+        text = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return ()
+    return tuple(word.decode("utf-8", "replace") for word in text.rstrip(b"\0").split(b"\0"))
+
+
+class End(NamedTuple):
+    """One end of a connection: the socket, and the user of the process that made it."""
+
+    inode: int
+    uid: int
+
+
+def peer_end(texts: Iterable[str], *, local: tuple[object, ...], remote: tuple[object, ...]) -> End | None:
+    """The other end of a TCP connection; None if it is not on this machine.
+
+    Args:
+        texts: of /proc/net/tcp and tcp6.
+        local, remote: both ends as the socket tells them.
+    """
+    wanted = _known(remote), _known(local)
+    for text in texts:
+        for line in text.splitlines()[1:]:
+            fields = line.split()
+            if len(fields) > 9 and (_parsed(fields[1]), _parsed(fields[2])) == wanted:
+                return End(int(fields[9]), int(fields[7])) if fields[9] != "0" else None
+    return None
+
+
+def _tables() -> Iterator[str]:
+    for name in ("tcp", "tcp6"):
+        try:
+            yield Path("/proc/net", name).read_text()
+        except OSError:
+            continue
+
+
+def _holder(inode: int) -> int | None:
+    """The process that has a socket open."""
+    wanted = f"socket:[{inode}]"
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdecimal():
+            continue
+        try:
+            if any(str(one.readlink()) == wanted for one in (folder / "fd").iterdir()):
+                return int(folder.name)
+        except OSError:
+            continue
+    return None
+
+
+def _only_server_of(uid: int) -> int | None:
+    """The server that runs as a user; None if there is none, or several."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdecimal() and folder.stat().st_uid == uid and is_server(int(folder.name)):
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found[0] if len(found) == 1 else None
+
+
+def _known(end: tuple[object, ...]) -> Address:
+    return _plain(str(end[0]).partition("%")[0]), int(str(end[1]))
+
+
+def _parsed(field: str) -> Address:
+    """`0100007F:1F90`: each 32-bit word in the machine's order."""
+    host, _, port = field.partition(":")
+    words = bytes.fromhex(host)
+    ordered = b"".join(struct.pack("!I", word) for (word,) in struct.iter_unpack("=I", words))
+    return _plain(ordered), int(port, 16)
+
+
+def _plain(address: str | bytes) -> str:
+    found = ipaddress.ip_address(address)
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return str(mapped or found)
+
+
+_KERNEL = "2"
+"""kthreadd, the parent of all kernel threads."""
+
+
+class ProcessIo(msgspec.Struct, frozen=True, kw_only=True):
+    """Of all processes that can be seen, at one moment.
+
+    Attributes:
+        written: bytes by process id and start time.
+        names: of these processes.
+        unseen: processes whose I/O this user may not read.
+    """
+
+    written: Mapping[tuple[int, str], int]
+    names: Mapping[tuple[int, str], str]
+    unseen: int = 0
+
+
+class Writer(msgspec.Struct, frozen=True, kw_only=True):
+    """Processes of one name.
+
+    Attributes:
+        name: of the program.
+        pids: the one that wrote most comes first.
+        bytes_written: in the window.
+    """
+
+    name: str
+    pids: tuple[int, ...]
+    bytes_written: int
+
+
+def process_io() -> ProcessIo:
+    """The counters now; kernel threads write for others and are left out."""
+    written, names, unseen = dict[tuple[int, str], int](), dict[tuple[int, str], str](), 0
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdecimal():
+            continue
+        try:
+            fields = proc_stat.fields(folder.name)
+            if fields is None or fields[proc_stat.PARENT] == _KERNEL or folder.name == _KERNEL:
+                continue
+            key = int(folder.name), fields[proc_stat.START_TICKS]
+            count = parse_io((folder / "io").read_text())
+            names[key] = (folder / "comm").read_text(errors="replace").strip()
+            written[key] = count  # last: it may end in between
+        except PermissionError:
+            unseen += 1
+        except (OSError, ValueError):  # it ended meanwhile
+            continue
+    return ProcessIo(written=written, names=names, unseen=unseen)
+
+
+def parse_io(text: str) -> int:
+    """Bytes that a process caused to be written, less those that were given up again.
+
+    Raises:
+        ValueError: the text has no such line.
+    """
+    fields = dict(line.split(": ") for line in text.splitlines() if ": " in line)
+    if "write_bytes" not in fields:
+        raise ValueError("no write_bytes")
+    return int(fields["write_bytes"]) - int(fields.get("cancelled_write_bytes", "0"))
+
+
+def writers(first: ProcessIo, last: ProcessIo) -> tuple[Writer, ...]:
+    """Who wrote from `first` to `last` by name, the most first. Those that ended are missing."""
+    found = defaultdict[str, list[tuple[int, int]]](list)
+    for key, after in last.written.items():
+        grown = after - first.written.get(key, 0)
+        if grown > 0:
+            found[last.names[key]].append((grown, key[0]))
+    every = [
+        Writer(
+            name=name,
+            pids=tuple(pid for _, pid in sorted(parts, reverse=True)),
+            bytes_written=sum(grown for grown, _ in parts),
+        )
+        for name, parts in found.items()
+    ]
+    return tuple(sorted(every, key=lambda one: -one.bytes_written))
+
+
+def has_files_open(pid: int, device: int) -> bool | None:
+    """Whether a process has regular files open on a file system (`st_dev`); None if it cannot be seen."""
+    try:
+        descriptors = list(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return None
+    for descriptor in descriptors:
+        with suppress(OSError):
+            facts = descriptor.stat()
+            if stat.S_ISREG(facts.st_mode) and facts.st_dev == device:
+                return True
+    return False if descriptors else None
+
+
+def run_delays(pid: int) -> dict[int, float]:
+    """Seconds of each thread of a process since it began; empty if they cannot be seen."""
+    found = {}
+    with suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError, ValueError, IndexError):
+                found[int(thread.name)] = int((thread / "schedstat").read_text().split()[1]) / 1e9
+    return found
+
+
+def waiting(before: dict[int, float], after: dict[int, float], seconds: float) -> float | None:
+    """Mean number of threads that waited for a processor; None if none was there all of the time."""
+    both = before.keys() & after.keys()
+    if not both or seconds <= 0:
+        return None
+    return sum(max(0.0, after[one] - before[one]) for one in both) / seconds
