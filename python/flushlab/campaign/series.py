@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from flushlab.build import Progress, silent
 from flushlab.campaign.binding import (
     ServerHere,
     base_settings,
@@ -53,6 +52,7 @@ from flushlab.errors import UsageError
 from flushlab.experiment.protocol import LATENCIES, Objective, Request
 from flushlab.plan.parse import PIPED, find_plan, read_plan, shipped
 from flushlab.plan.plan import BASE, BEST, CONTROL, Plan, chosen, crossed
+from flushlab.progress import Progress, silent
 from flushlab.record import Arm, Launch, SourceText, Trial, Value, Warning
 from flushlab.redact import without_passwords
 from flushlab.settings.catalog import canonical

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from flushlab.build import Progress, silent
 from flushlab.campaign.crash.check import UNCRASHED, disk_mib, failure_mode, require_crashable
 from flushlab.campaign.crash.crash import crash_settings
 from flushlab.campaign.crash.plan import CrashLoad, CrashPlan
@@ -47,6 +46,7 @@ from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import BudgetTooSmall, UsageError
 from flushlab.experiment.blocks import BASE
 from flushlab.experiment.protocol import Objective, Request
+from flushlab.progress import Progress, silent
 from flushlab.record import Arm, CrashFacts, Launch, Trial, Value, Warning
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.catalog import load_catalog

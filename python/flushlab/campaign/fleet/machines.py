@@ -15,10 +15,10 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from flushlab import errors
-from flushlab.build import Progress
 from flushlab.campaign.request import BenchRequest, StoredRequest
 from flushlab.errors import FlushlabError, HarnessError
 from flushlab.experiment.protocol import BlockAhead, Request
+from flushlab.progress import Progress
 from flushlab.record import CrashRow, Trial
 
 RunTrial = Callable[[Request], Trial]

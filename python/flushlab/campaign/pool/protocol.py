@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeVar
 
-from flushlab.build import Progress
 from flushlab.campaign.data import Data
 from flushlab.campaign.facts import Resources
 from flushlab.campaign.fleet.machines import Enter, RunTrial
@@ -26,6 +25,7 @@ from flushlab.errors import UsageError
 from flushlab.experiment.protocol import BlockAhead, Request
 from flushlab.plan.plan import Plan
 from flushlab.process.running import publish_status
+from flushlab.progress import Progress
 from flushlab.record import (
     Arm,
     CrashRow,

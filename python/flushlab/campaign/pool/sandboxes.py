@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, Self
 
 import msgspec
 
-from flushlab.build import Progress, find_build
+from flushlab.build import find_build
 from flushlab.build.build import Build
 from flushlab.build.choice import Sign, caveats
 from flushlab.build.inspect import verbose_help
@@ -67,6 +67,7 @@ from flushlab.datadir import Snapshots, Volume
 from flushlab.errors import NoMemory, StartFailed, UsageError
 from flushlab.machine import available_memory_bytes, home_path
 from flushlab.process.running import publish_status
+from flushlab.progress import Progress
 from flushlab.record import Arm, Launch, Machine, OtherLoad, ServerIdentity, Storage, Trial, Value, Warning
 from flushlab.server import DataDirectory, Sandbox
 from flushlab.server.clients import Clients
