@@ -99,8 +99,9 @@ class Table(NamedTuple):
     def over_machines(
         self, base: str, *, alpha: float = 0.05, only: Collection[str] | None = None, family: int = 0
     ) -> dict[str, OverMachines]:
-        """Every arm that ran on two machines or more, with its ratio on each; empty where no machine ran two
-        blocks, so that nothing is known of the variance within one.
+        """Every arm that ran on two machines or more, with its ratio on each.
+
+        Empty where no machine ran two blocks: nothing is known of the variance within one then.
 
         `alpha` is the probability that any of the intervals misses, and that any stable arm is called
         unstable.
