@@ -206,9 +206,9 @@ def _never_synced(seen: SeenEffects) -> Iterator[NoEffect]:
 def _too_few_commit_syncs(seen: SeenEffects) -> Iterator[NoEffect]:
     """1 (or MariaDB's 3), and fewer syncs than the commits take.
 
-    Excludes every cause of a count that is too small: a redo log that is not seen open (mapped into memory),
-    and commits that may not have written redo at all (another engine). Syncs of indistinguishable files count
-    as the redo log's.
+    Excludes every cause of a count that is too small. The redo log may not be seen open (mapped into memory);
+    commits may not have written redo at all (another engine). Syncs of indistinguishable files count as the
+    redo log's.
     """
     policy, least, written = seen.number(_POLICY), seen.fewest_syncs, seen.written("redo")
     if policy not in (1, 3) or least is None or written is None:
