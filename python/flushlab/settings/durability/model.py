@@ -144,7 +144,7 @@ FLOOR = "floor"
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The safest floor that settings meet; `condition` is what that takes of a disk that is not seen or known."""
+    """The safest floor that settings meet, and its condition on a disk that is not seen or not known."""
 
     floor: Floor
     condition: str = ""
