@@ -31,14 +31,7 @@ from dataclasses import dataclass, field
 
 from flushlab.errors import BelowFloor, MeasurementError
 from flushlab.experiment.blocks import BASE, CONTROL, YOURS, undisturbed
-from flushlab.experiment.protocol import (
-    BlockAhead,
-    Conversation,
-    Request,
-    Standing,
-    Steps,
-    redo_rate,
-)
+from flushlab.experiment.protocol import BlockAhead, Conversation, Request, Standing, Steps, redo_rate
 from flushlab.experiment.tune.budget import END_TRIALS, TuneBudget
 from flushlab.experiment.tune.confirmation import WORTH_LOG, Confirmation
 from flushlab.experiment.tune.pool import CandidatePool, Selection, Space, TuneRounds
