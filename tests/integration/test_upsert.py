@@ -14,9 +14,9 @@ from flushlab import _core
 from flushlab.errors import MeasurementError
 from flushlab.record import LoadProgress, LoadResult, RowCounts
 from flushlab.server import Sandbox
-from flushlab.workload import Measured, Timing, UpsertWorkload
 from flushlab.workload.generators import SeveralLoads, clock_of
-from flushlab.workload.upsert import DATABASE
+from flushlab.workload.protocol import Measured, Timing
+from flushlab.workload.tables import DATABASE, UpsertWorkload
 from tests.conftest import StartSandbox, flavors
 from tests.threaded_generator import Threaded
 from tests.waiting import PATIENCE_S

@@ -52,7 +52,7 @@ from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import Guarantees, described, guarantees, keeps, level
 from flushlab.settings.floor import Floor
 from flushlab.trial import REDO_WRAPS, SlicedRunner
-from flushlab.workload import command_of, workload_options
+from flushlab.workload.parse import command_of, workload_options
 
 RECOVERY_RATIO = 2.0
 RECOVERY_SLACK_S = 5.0

@@ -11,7 +11,7 @@ import pytest
 from flushlab.errors import FlushlabError, MeasurementError, ServerDied, ServerError, StartFailed
 from flushlab.record import Arm
 from flushlab.trial import TrialRunner
-from flushlab.workload import Timing
+from flushlab.workload.protocol import Timing
 
 ARM = Arm(name="fast", settings={"sync_binlog": 0})
 

@@ -49,7 +49,8 @@ from flushlab.spec.parts import FileSpec, RemoteAccess, ServerSpec, ServersSpec
 from flushlab.store import Store
 from flushlab.trial import ArmRunner, Draft, SlicedRunner, measure
 from flushlab.trial.sliced import SLICE_S
-from flushlab.workload import Timing, Workload, on_data
+from flushlab.workload.parse import on_data
+from flushlab.workload.protocol import Timing, Workload
 
 if TYPE_CHECKING:
     from flushlab.campaign.pool.sandboxes import SandboxPool
