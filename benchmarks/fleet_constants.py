@@ -37,9 +37,10 @@ from tests.fleet_testbed import Node
 
 from flushlab.build import survey
 from flushlab.campaign import Budget, Watcher, run
-from flushlab.campaign.fleet.machines import Composed, Machines, Opening, RunTrial, Task, ThreadMachines
+from flushlab.campaign.fleet.machines import Machines, Opening, Task, ThreadMachines
 from flushlab.campaign.fleet.runner import Arrivals, FleetRunner
 from flushlab.campaign.fleet.worker import trials_of
+from flushlab.campaign.pool.work import Composed, RunTrial
 from flushlab.experiment.protocol import Request
 from flushlab.fleet.content import CHUNK_BYTES, LEVEL
 from flushlab.machine import home

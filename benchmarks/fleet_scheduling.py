@@ -32,8 +32,9 @@ from statistics import median
 from typing import NamedTuple
 
 from flushlab.campaign import Budget, Watcher, run
-from flushlab.campaign.fleet.machines import Composed, Opening, RunTrial
+from flushlab.campaign.fleet.machines import Opening
 from flushlab.campaign.fleet.runner import Arrivals, FleetRunner
+from flushlab.campaign.pool.work import Composed, RunTrial
 from flushlab.experiment.protocol import Request
 from flushlab.experiment.series import Series, SeriesPlan
 from flushlab.progress import Progress, silent

@@ -12,7 +12,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from flushlab.campaign.fleet.machines import Composed, Ended, Event, Opening, RunTrial, Task
+from flushlab.campaign.fleet.machines import Ended, Event, Opening, Task
+from flushlab.campaign.pool.work import Composed, RunTrial
 from flushlab.experiment.protocol import BlockAhead, Request
 from flushlab.fleet.connect import connected
 from flushlab.fleet.reach import parse_address
