@@ -23,7 +23,7 @@ from flushlab.datadir import DataRoot
 from flushlab.machine import file_system_of
 from flushlab.record import Arm, Trial, Value
 from flushlab.telemetry.tracepoint import SyncCounter
-from flushlab.trial import AlternatingRunner
+from flushlab.trial.runner import AlternatingRunner
 from flushlab.workload.command import CommandWorkload
 from flushlab.workload.parse import build_workload
 from flushlab.workload.protocol import Timing, Workload

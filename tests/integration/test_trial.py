@@ -16,7 +16,7 @@ from flushlab.datadir import DataRoot
 from flushlab.errors import MeasurementError
 from flushlab.record import Arm, Value
 from flushlab.server import Server
-from flushlab.trial import TrialRunner
+from flushlab.trial.runner import TrialRunner
 from flushlab.workload.command import CommandWorkload
 from flushlab.workload.protocol import Measured, Reset, Timing, Window, Workload
 from flushlab.workload.tables import OltpWorkload

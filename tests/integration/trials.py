@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flushlab.build import Build
 from flushlab.datadir import DataRoot, Snapshots
-from flushlab.trial import Preparation, TrialRunner
+from flushlab.trial.runner import Preparation, TrialRunner
 from flushlab.workload.protocol import Timing, Workload
 
 

@@ -59,7 +59,8 @@ from flushlab.settings.option_names import load_option_names
 from flushlab.spec.build import build, stored, taking
 from flushlab.spec.kinds import CompareSpec, SeriesSpec
 from flushlab.spec.parts import RemoteAccess, ServersSpec
-from flushlab.trial import AlternatingRunner, ArmRunner, SlicedRunner
+from flushlab.trial.runner import AlternatingRunner, ArmRunner
+from flushlab.trial.sliced import SlicedRunner
 from flushlab.undo import undo_all
 from flushlab.units import counted, format_seconds
 from flushlab.workload import protocol

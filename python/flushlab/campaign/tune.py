@@ -54,7 +54,8 @@ from flushlab.settings.floor import Floor, aims
 from flushlab.spec.build import build, stored, taking
 from flushlab.spec.kinds import CrashSpec, TuneSpec
 from flushlab.spec.parts import CrashWorkloadSpec, ServerSpec
-from flushlab.trial import ArmRunner, SlicedRunner
+from flushlab.trial.runner import ArmRunner
+from flushlab.trial.sliced import SlicedRunner
 from flushlab.trial.switching import restart_settings
 from flushlab.units import counted
 from flushlab.workload.describe import sources_of

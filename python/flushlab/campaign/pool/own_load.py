@@ -26,8 +26,7 @@ from flushlab.server.remote.server import RemoteGroup, watched_at
 from flushlab.server.sql import quoted
 from flushlab.settings.configuration import Configuration
 from flushlab.spec.parts import RemoteAccess
-from flushlab.trial import ArmRunner, RemoteRunner
-from flushlab.trial.runner import Running
+from flushlab.trial.runner import ArmRunner, RemoteRunner, Running
 from flushlab.units import format_seconds
 from flushlab.workload.protocol import (
     OWN_LOAD_LEAD_S,
