@@ -1,10 +1,10 @@
 """Run records: what flushlab runs and makes, written down before it can matter; the janitor goes by them.
 
 Process layer. One JSON file per sandbox or passing folder under `run` in flushlab's home, written by rename.
-The guard removes it with the folders. What a power failure or a killed guard leaves behind, the next command
-that calls `reap` finds by it: owned records whose owner is dead are reaped, kept ones are spared as long as
-what they go with is there; records of other machines are left alone. A record holds the token of its folders'
-marks: a folder without that mark is never touched.
+The guard removes it with the folders. By it, `reap` finds what a power failure or a killed guard leaves
+behind. Owned records whose owner is dead are reaped. Kept ones are spared as long as what they go with is
+there, and records of other machines always. A record holds the token of its folders' marks: a folder without
+that mark is never touched.
 
 Passing folders are made for a while in a place that somebody else may own. A record names each before it is
 made, so that after SIGKILL the janitor removes it, in whatever directory it lies.

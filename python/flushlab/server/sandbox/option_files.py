@@ -2,8 +2,8 @@
 
 Server layer. A sandbox NAME has `run/NAME` in flushlab's home: option files and log, which only flushlab may
 write to, and `server`, which belongs to the servers' user. Its data directory and temporary files lie in
-`NAME` in the data root. The account's random password is in the clients' option file (mode 0600) and, until
-the server is ready, in a file of SQL that the server reads once; no other file and no argument has it.
+`NAME` in the data root. The account's random password is in the clients' option file (mode 0600). Until the
+server is ready, a file of SQL that the server reads once has it, too.
 """
 
 from __future__ import annotations
