@@ -35,15 +35,7 @@ from typing import NamedTuple
 import msgspec
 
 from flushlab.experiment.blocks import BASE, CONTROL, Blocks, no_base
-from flushlab.experiment.protocol import (
-    SECOND,
-    BlockAhead,
-    Conversation,
-    Objective,
-    Request,
-    Standing,
-    Steps,
-)
+from flushlab.experiment.protocol import SECOND, BlockAhead, Conversation, Objective, Request, Standing, Steps
 from flushlab.record import Arm, Comparison, FactorEffect, OverMachines, Ratio, Stage, Trial
 from flushlab.statistics import InterimAnalyses, Table, held
 
