@@ -35,7 +35,7 @@ import zstandard
 from fleet_scheduling import fresh_store, last_line, running, say, series, slept
 from tests.fleet_testbed import Node
 
-from flushlab.build import silent, survey
+from flushlab.build import survey
 from flushlab.campaign import Budget, Watcher, run
 from flushlab.campaign.fleet.machines import Composed, Machines, Opening, RunTrial, Task, ThreadMachines
 from flushlab.campaign.fleet.runner import Arrivals, FleetRunner
@@ -43,6 +43,7 @@ from flushlab.campaign.fleet.worker import trials_of
 from flushlab.experiment.protocol import Request
 from flushlab.fleet.content import CHUNK_BYTES, LEVEL
 from flushlab.machine import home
+from flushlab.progress import silent
 from flushlab.record import Trial
 from flushlab.store import Store
 

@@ -31,12 +31,12 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from flushlab.build import silent
 from flushlab.campaign import Budget, Watcher, run
 from flushlab.campaign.fleet.machines import Composed, Opening, RunTrial
 from flushlab.campaign.fleet.runner import Arrivals, FleetRunner
 from flushlab.experiment.protocol import Request
 from flushlab.experiment.series import Series, SeriesPlan
+from flushlab.progress import silent
 from flushlab.record import Arm, Trial
 from flushlab.store import Store
 

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from flushlab.build import silent
 from flushlab.campaign.fleet.machines import Composed, Ended, Event, Opening, RunTrial, Task
 from flushlab.experiment.protocol import BlockAhead, Request
 from flushlab.fleet.connect import connected
 from flushlab.fleet.reach import parse_address
+from flushlab.progress import silent
 from flushlab.record import Arm, Trial
 
 ARMS = tuple(Arm(name=name, settings={}) for name in ("base", "control", "fast"))

@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from flushlab.build import Progress, silent
 from flushlab.campaign.data import warnings_of
 from flushlab.campaign.fleet.machines import Composed, RunTrial
 from flushlab.campaign.fleet.root import root_for
@@ -35,6 +34,7 @@ from flushlab.campaign.request import BenchRequest
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.machine import home_path
+from flushlab.progress import Progress, silent
 from flushlab.record import FleetBench, MachineMean, MachineRun, Trial, Warning
 from flushlab.redact import without_passwords
 from flushlab.server import Sandbox

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from flushlab.build import Progress, silent
 from flushlab.campaign.crash.check import UNCRASHED, disk_mib, failure_mode, require_crashable
 from flushlab.campaign.crash.crash import crash_settings
 from flushlab.campaign.crash.plan import CrashLoad, CrashPlan
@@ -45,9 +44,9 @@ from flushlab.campaign.scheduling import BESIDE_MOST
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import BudgetTooSmall, UsageError
-from flushlab.experiment.blocks import BASE
 from flushlab.experiment.protocol import Objective, Request
-from flushlab.record import Arm, CrashFacts, Launch, Trial, Value, Warning
+from flushlab.progress import Progress, silent
+from flushlab.record import BASE, Arm, CrashFacts, Launch, Trial, Value, Warning
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.fit import Scaled, names_fixed

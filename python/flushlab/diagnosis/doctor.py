@@ -14,13 +14,13 @@ from typing import Any
 
 import msgspec
 
-from flushlab.build import Progress, silent
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
 from flushlab.diagnosis.files.folder import read
 from flushlab.diagnosis.files.samples import evidence_of
 from flushlab.diagnosis.sampling import opened, watch
 from flushlab.diagnosis.window import sees_others
 from flushlab.errors import UsageError
+from flushlab.progress import Progress, silent
 from flushlab.record import ServerIdentity
 from flushlab.record.running import WatchedServer
 from flushlab.server.remote.login import addresses_of

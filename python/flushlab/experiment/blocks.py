@@ -14,13 +14,7 @@ from typing import NamedTuple
 
 from flushlab.errors import MeasurementError
 from flushlab.experiment.protocol import SECOND, BlockAhead, Objective, Request, Steps, is_stalled, scores
-from flushlab.record import Arm, Stage, Trial
-
-BASE = "base"
-"""Name of the arm that `tune` compares the others with."""
-
-CONTROL = "control"
-"""Name of the arm that runs the base's settings once more."""
+from flushlab.record import BASE, CONTROL, Arm, Stage, Trial
 
 YOURS = "yours"
 """Name of the arm that runs the user's own settings, where the base had to be raised to the floor."""

@@ -15,18 +15,7 @@ import msgspec
 
 from flushlab.errors import UsageError
 from flushlab.near import nearest
-from flushlab.plan.plan import (
-    BASE,
-    BEST,
-    CONTROL,
-    COUNTED,
-    RESERVED,
-    ArmPlan,
-    Claim,
-    Plan,
-    Requirement,
-    crossed,
-)
+from flushlab.plan.plan import COUNTED, RESERVED, ArmPlan, Claim, Plan, Requirement, crossed
 from flushlab.plan.toml import (
     SCALARS,
     Entry,
@@ -39,7 +28,7 @@ from flushlab.plan.toml import (
     read_toml,
     suggestion,
 )
-from flushlab.record import Value
+from flushlab.record import BASE, BEST, CONTROL, Value
 from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.floor import Floor, parse_floor
 from flushlab.settings.option_names import setting_of

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from flushlab.build import Progress, list_builds, silent
+from flushlab.build import list_builds
 from flushlab.campaign.configurations import Configuration, require_settings, spelled
 from flushlab.campaign.configurations import read as read_configurations
 from flushlab.campaign.crash.experiment import CrashExperiment, arms_of, facts_of, facts_of_campaign
@@ -37,9 +37,9 @@ from flushlab.crashed.recorded import CrashImages
 from flushlab.crashed.recording import Fault, RecordedRun
 from flushlab.errors import StorageError, UsageError
 from flushlab.experiment.protocol import Request
-from flushlab.plan.plan import BASE
 from flushlab.process.running import publish_status
-from flushlab.record import CrashArm, CrashFacts, CrashPoint, CrashRow, PointKind, Value, Warning
+from flushlab.progress import Progress, silent
+from flushlab.record import BASE, CrashArm, CrashFacts, CrashPoint, CrashRow, PointKind, Value, Warning
 from flushlab.spec import fields
 from flushlab.spec.build import build, stored, taking
 from flushlab.spec.kinds import CrashSpec

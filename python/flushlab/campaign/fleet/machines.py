@@ -15,10 +15,10 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from flushlab import errors
-from flushlab.build import Progress
-from flushlab.campaign.request import BenchRequest, StoredRequest
+from flushlab.campaign.request import BenchRequest, CampaignRequest
 from flushlab.errors import FlushlabError, HarnessError
 from flushlab.experiment.protocol import BlockAhead, Request
+from flushlab.progress import Progress
 from flushlab.record import CrashRow, Trial
 
 RunTrial = Callable[[Request], Trial]
@@ -76,7 +76,7 @@ class Opening(NamedTuple):
     enter: Enter
     plan: bytes
     root_for: str = ""
-    request: StoredRequest | BenchRequest | None = None
+    request: CampaignRequest | BenchRequest | None = None
 
     def at(self, plan: bytes) -> Opening:
         """What travels to a machine, with the request as it is there."""

@@ -18,9 +18,9 @@ import ray
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from flushlab.build import Progress
 from flushlab.errors import FleetError
 from flushlab.fleet import reach
+from flushlab.progress import Progress
 
 LOOK_S = 5.0
 """So often it is looked at."""

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from flushlab.build import Progress, find_build, silent
+from flushlab.build import find_build
 from flushlab.build.build import Build
 from flushlab.build.choice import Choice, Sign, candidates, choose
 from flushlab.build.galera import galera_for, require_galera_flavor
@@ -32,6 +32,7 @@ from flushlab.fleet.reach import parse_address
 from flushlab.machine import home_path
 from flushlab.process import reap
 from flushlab.process.network import require_network
+from flushlab.progress import Progress, silent
 from flushlab.server.galera.cluster import require_size
 from flushlab.server.sandbox.base_file import signs as signs_of
 from flushlab.server.start import is_kept
