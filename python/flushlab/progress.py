@@ -1,4 +1,4 @@
-"""Progress: a line for the user; libraries never print."""
+"""Progress: a line for the user while something takes long. Below all layers; libraries never print."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ Progress = Callable[[str], None]
 """Takes one short sentence at a time."""
 
 
-def silent(_message: str) -> None:
-    """Tells nobody."""
+def silent(_line: str) -> None:
+    """Shows no line."""

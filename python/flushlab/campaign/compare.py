@@ -16,9 +16,9 @@ from flushlab.campaign.configurations import Configuration, Given, named_after, 
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.objective import objective_of, require_comparable
 from flushlab.campaign.pool.protocol import ServerPool, UserFiles
-from flushlab.campaign.pool.target import target_of
 from flushlab.campaign.scheduling import INTERIM_BLOCKS, ends_by_itself
 from flushlab.campaign.series import Loaded, SeriesInput, run
+from flushlab.campaign.target import target_of
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
 from flushlab.plan.plan import COMPARE, ArmPlan, Plan

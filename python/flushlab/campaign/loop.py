@@ -35,7 +35,7 @@ from flushlab.units import format_seconds
 
 if TYPE_CHECKING:
     from flushlab.campaign.pool.protocol import ServerPool
-    from flushlab.campaign.pool.target import Target
+    from flushlab.campaign.target import Target
 
 Ending = Literal["done", "budget spent", "interrupted", "dry run"]
 Row = TypeVar("Row", Trial, CrashRow)

@@ -27,8 +27,6 @@ from flushlab.campaign.binding import (
 from flushlab.campaign.data import Data, data_of, settled_data
 from flushlab.campaign.dry_run import most_s, of_series
 from flushlab.campaign.facts import CampaignFacts, CampaignRun
-from flushlab.campaign.fleet.machines import Composed, RunTrial
-from flushlab.campaign.fleet.root import root_for
 from flushlab.campaign.loop import (
     Ending,
     Run,
@@ -42,12 +40,13 @@ from flushlab.campaign.objective import objective_of_plan
 from flushlab.campaign.observed import require_permitted
 from flushlab.campaign.pool.protocol import RunnerInput, ServerPool, Use, UserSettings, Work
 from flushlab.campaign.pool.room import Volumes
-from flushlab.campaign.pool.target import NewServers, Target, target_of
 from flushlab.campaign.pool.user_settings import texts_of
+from flushlab.campaign.pool.work import Composed, RunTrial, root_for
 from flushlab.campaign.request import ArmGroup, SeriesRequest
 from flushlab.campaign.scheduling import INTERIM_BLOCKS, ends_by_itself, place_of
 from flushlab.campaign.series_analysis import SeriesAnalysis
 from flushlab.campaign.several_servers import joined, require_same
+from flushlab.campaign.target import NewServers, Target, target_of
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UsageError
 from flushlab.experiment.protocol import LATENCIES, Objective, Request

@@ -23,8 +23,6 @@ from flushlab.campaign.crash.plan import CrashLoad, CrashPlan
 from flushlab.campaign.data import Data, data_of, settled_data
 from flushlab.campaign.dry_run import of_tune
 from flushlab.campaign.facts import STEADY_MINUTES, CampaignFacts, CampaignRun
-from flushlab.campaign.fleet.machines import Composed, RunTrial
-from flushlab.campaign.fleet.root import root_for
 from flushlab.campaign.loop import (
     Budget,
     Ending,
@@ -37,10 +35,11 @@ from flushlab.campaign.loop import (
 )
 from flushlab.campaign.objective import objective_of
 from flushlab.campaign.pool.protocol import RunnerInput, Search, ServerPool, Use, Work
-from flushlab.campaign.pool.target import NewServers, Target, target_of
 from flushlab.campaign.pool.user_settings import texts_of
+from flushlab.campaign.pool.work import Composed, RunTrial, root_for
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.scheduling import BESIDE_MOST
+from flushlab.campaign.target import NewServers, Target, target_of
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import BudgetTooSmall, UsageError

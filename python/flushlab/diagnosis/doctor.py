@@ -8,7 +8,7 @@ The function behind `flushlab doctor`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     grants: tuple[str, ...] = ()
 
 
-def check_account(reach: WatchedServer, progress: Callable[[str], None]) -> Account:
+def check_account(reach: WatchedServer, progress: Progress) -> Account:
     """Asks each question of a diagnosis once.
 
     Args:

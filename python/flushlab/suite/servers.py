@@ -106,7 +106,7 @@ class Clones:
         start: Callable[[Check], Pristine],
         count: int | None,
         room: Callable[[int], bool] = lambda _: True,
-        say: Callable[[str], None] = lambda _: None,
+        say: Progress = lambda _: None,
     ) -> None:
         self._start = start
         self._count = BY_ITSELF if count is None else count

@@ -45,7 +45,6 @@ from flushlab.units import counted, format_size
 if TYPE_CHECKING:
     from flushlab.telemetry import Observation
 
-
 _SHELL = "/bin/sh"
 _MOST_TOLD = 3
 """Most changed files that are named."""

@@ -21,9 +21,9 @@ import msgspec
 from flushlab.campaign.crash.experiment import CrashExperiment
 from flushlab.campaign.crash.plan import CrashPlan, load_of
 from flushlab.campaign.crash.request import MOST_CRASHES, CrashRequest, require_disk
-from flushlab.campaign.fleet.machines import Composed, CrashRows, CrashTask, RunCrashes
 from flushlab.campaign.loop import require_same_build
-from flushlab.campaign.pool.target import open_servers
+from flushlab.campaign.pool.work import Composed, CrashRows, CrashTask, RunCrashes
+from flushlab.campaign.target import open_servers
 from flushlab.campaign.watcher import Watcher
 from flushlab.crashed import recorded as points_of
 from flushlab.crashed.judge import read_notes

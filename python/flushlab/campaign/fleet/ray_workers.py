@@ -48,7 +48,7 @@ class FirstMachine:
     """
 
     place: Callable[[], str]
-    say: Callable[[str], None]
+    say: Progress
     answers: Callable[[str], bool] = takes_connections
     clock: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(default_factory=threading.Lock)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeVar
 
 from flushlab.campaign.data import Data
 from flushlab.campaign.facts import Resources
-from flushlab.campaign.fleet.machines import Enter, RunTrial
 from flushlab.campaign.loop import check_other_load
 from flushlab.campaign.pool.room import NoVolumes, Volumes
 from flushlab.campaign.pool.running_server import has_all
+from flushlab.campaign.pool.work import Enter, RunTrial
 from flushlab.campaign.request import ArmGroup, BenchRequest, CampaignRequest, SeriesRequest, TuneRequest
 from flushlab.campaign.scheduling import Capacity
 from flushlab.campaign.watcher import Watcher

@@ -22,7 +22,6 @@ from flushlab.build.inspect import verbose_help
 from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.data import bytes_of
 from flushlab.campaign.facts import Resources
-from flushlab.campaign.fleet.machines import RunTrial
 from flushlab.campaign.loop import check_other_load
 from flushlab.campaign.pool.protocol import (
     Fleet,
@@ -50,6 +49,7 @@ from flushlab.campaign.pool.user_settings import (
     fit_alike,
     persisted_settings,
 )
+from flushlab.campaign.pool.work import RunTrial
 from flushlab.campaign.request import ArmGroup, SeriesRequest, TuneRequest
 from flushlab.campaign.scheduling import (
     BESIDE_MOST,
