@@ -55,7 +55,7 @@ from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import NO_BINLOG, Configuration
 from flushlab.spec.parts import as_change
 from flushlab.units import counted, format_size
-from flushlab.workload import changed, command_of, workload_options
+from flushlab.workload.parse import changed, command_of, workload_options
 
 _SIZES = ("threads", "tables", "table_size")
 
