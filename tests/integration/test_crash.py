@@ -22,7 +22,7 @@ from flushlab.build import Build
 from flushlab.campaign.crash.check import BROKE, check, disk_mib
 from flushlab.campaign.crash.crash import crash, crash_settings
 from flushlab.campaign.crash.plan import CrashLoad, CrashPlan
-from flushlab.campaign.pool.target import open_servers
+from flushlab.campaign.target import open_servers
 from flushlab.campaign.watcher import Watcher
 from flushlab.cli.app import make_app
 from flushlab.crashed import killed, recorded
@@ -36,7 +36,7 @@ from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import CrashSpec
 from flushlab.spec.parts import ServerSpec
 from flushlab.store import Store, existing_store
-from flushlab.workload import parse_workload
+from flushlab.workload.parse import parse_workload
 from tests.conftest import require_galera
 from tests.unit.crashes import Proven
 from tests.waiting import PATIENCE_S, unmount, wait_until

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-from flushlab.build import Progress
 from flushlab.campaign.pool.protocol import Use
 from flushlab.errors import FlushlabError, MeasurementError, ServerError, UsageError
+from flushlab.progress import Progress
 from flushlab.record import Value
 from flushlab.server.protocol import replicas_of, sources_of
 from flushlab.server.remote.made_tables import made_tables
@@ -24,12 +24,11 @@ from flushlab.trial.switching import restart_settings
 from flushlab.undo import Undo
 from flushlab.units import counted, format_seconds
 from flushlab.workload.engine import errno_of
-from flushlab.workload.oltp import DATABASE as OLTP_DATABASE
-from flushlab.workload.oltp import PREFIX as OLTP_PREFIX
-from flushlab.workload.oltp import READ_ONLY, WRITES, OltpWorkload
-from flushlab.workload.txn import TxnWorkload
-from flushlab.workload.upsert import DATABASE as UPSERT_DATABASE
-from flushlab.workload.upsert import UpsertWorkload
+from flushlab.workload.sql import TxnWorkload
+from flushlab.workload.tables import READ_ONLY, WRITES, OltpWorkload, UpsertWorkload
+from flushlab.workload.tables import SBTEST as OLTP_DATABASE
+from flushlab.workload.tables import SBTEST as OLTP_PREFIX
+from flushlab.workload.tables import UPSERT as UPSERT_DATABASE
 
 Load = OltpWorkload | UpsertWorkload | TxnWorkload
 

@@ -11,7 +11,7 @@ from flushlab.build.inspect import Answer
 from flushlab.campaign.pool.protocol import RunnerInput, ServerPool, Use
 from flushlab.campaign.pool.remote import RemotePool, RemoteTarget
 from flushlab.campaign.pool.sandboxes import ClusterPool, SandboxPool
-from flushlab.campaign.pool.target import target_of
+from flushlab.campaign.target import target_of
 from flushlab.campaign.watcher import Watcher
 from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import MeasurementError, StorageError, UsageError
@@ -21,7 +21,8 @@ from flushlab.server.remote.login import from_nodes
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
 from flushlab.spec.parts import FileSpec, RemoteAccess, ServerSpec
-from flushlab.workload import Timing, build_workload
+from flushlab.workload.parse import build_workload
+from flushlab.workload.protocol import Timing
 from tests.fakes.server import FakeServer
 from tests.unit.builds import MARIADB
 

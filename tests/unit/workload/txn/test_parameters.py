@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from flushlab.errors import UsageError
-from flushlab.workload.txn import parse_txn
+from flushlab.workload.txn.file import parse_txn
 
 DAY = 86_400
 
