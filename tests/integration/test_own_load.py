@@ -107,8 +107,7 @@ def load(server: Sandbox, connections: int, rate: float) -> Iterator[None]:
 
 
 def recorded(file: Path) -> Sequence[recording.Stretch]:
-    (found,) = parse(file.read_text()).recordings
-    return found.stretches
+    return parse(file.read_text()).stretches
 
 
 def commits(server: Sandbox) -> int:
