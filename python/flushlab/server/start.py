@@ -9,9 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flushlab.build import Progress, find_build, silent
+from flushlab.build import find_build
 from flushlab.datadir import own_disk, require_fault_disk
 from flushlab.errors import StartFailed, UsageError
+from flushlab.progress import Progress, silent
 from flushlab.server.galera.bootstrap import Choice
 from flushlab.server.galera.cluster import Cluster, kept_clusters, node_names
 from flushlab.server.sandbox import kept
@@ -28,7 +29,6 @@ SANDBOX, CLUSTER = "sandbox:", "cluster:"
 
 
 def is_kept(server: str) -> bool:
-    """True if `--server` names what runs already: `sandbox:NAME` or `cluster:NAME`."""
     return server.startswith((SANDBOX, CLUSTER))
 
 
@@ -188,7 +188,6 @@ def stopped_names() -> list[str]:
 
 
 def _named(name: str) -> list[str]:
-    """The sandboxes that a name stands for."""
     if name.startswith(SANDBOX):
         return [name.removeprefix(SANDBOX)]
     return node_names(name.removeprefix(CLUSTER)) or [name.removeprefix(CLUSTER)]

@@ -16,20 +16,11 @@ from typing import ClassVar, Self
 
 import msgspec
 
-from flushlab.build import Progress
 from flushlab.campaign.data import Data
 from flushlab.campaign.facts import EXTERNAL, Resources
 from flushlab.campaign.loop import check_other_load
 from flushlab.campaign.pool import own_load, remote_use
-from flushlab.campaign.pool.protocol import (
-    CampaignSpec,
-    Once,
-    PlaceOf,
-    RunnerInput,
-    Search,
-    ServerPool,
-    Use,
-)
+from flushlab.campaign.pool.protocol import CampaignSpec, Once, PlaceOf, RunnerInput, Search, ServerPool, Use
 from flushlab.campaign.pool.remote_use import Load
 from flushlab.campaign.pool.room import paper_root
 from flushlab.campaign.pool.running_server import raise_running, tried, without_restarts
@@ -47,6 +38,7 @@ from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
 from flushlab.machine import describe_client, home_path
 from flushlab.plan.plan import Plan
+from flushlab.progress import Progress
 from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
 from flushlab.server.remote.login import Address, addresses_of
 from flushlab.server.remote.put_back import require_kept

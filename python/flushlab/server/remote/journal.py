@@ -18,6 +18,7 @@ from flushlab.errors import NotWritable, ServerDied, ServerError
 from flushlab.machine import state_path
 from flushlab.process import ProcessIdentity
 from flushlab.process.identity import machine, myself, world
+from flushlab.progress import Progress
 from flushlab.undo import signals
 
 CONNECT_S = 5.0
@@ -35,8 +36,6 @@ _RESTART_S = 20.0
 """Longest wait for a server that is down: it may be restarting."""
 _POLL_S = 0.5
 
-Say = Callable[[str], None]
-
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """The author of an entry of any kind. No field has a default: a file without one has no known author."""
@@ -47,7 +46,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_left(self) -> bool:
-        """Whether the flushlab that wrote it is known to be gone."""
         if self.world == world():
             return not self.owner.alive()
         is_older = self.world.split()[0] != world().split()[0]
@@ -58,15 +56,12 @@ E = TypeVar("E", bound=Entry)
 
 
 class Author(TypedDict):
-    """The fields of an `Entry`."""
-
     owner: ProcessIdentity
     world: str
     machine: str
 
 
 def this_author() -> Author:
-    """This flushlab, as the author of an entry."""
     return Author(owner=myself(), world=world(), machine=machine())
 
 
@@ -83,13 +78,8 @@ def write(path: Path, entry: Entry, *, new: bool, without: str) -> None:
         raise NotWritable(f"{path} cannot be written: {error.strerror}", hint=without) from error
 
 
-def await_answer(query: Callable[..., object], name: str, say: Say) -> None:
+def await_answer(query: Callable[..., object], name: str, say: Progress) -> None:
     """Waits until a server answers, so that things on it can be undone; says so if that takes long.
-
-    Args:
-        query: asks it.
-        name: of it, for people.
-        say: told that it is waited for.
 
     Raises:
         ServerDied: it is down or silent for too long, or after Ctrl-C.
@@ -130,11 +120,10 @@ def _ask(query: Callable[..., object], limit_s: float) -> None:
 
 
 def files(folder: str) -> list[Path]:
-    """Entries of a kind, whoever wrote them."""
     return sorted((state_path() / folder).glob("*.json"))
 
 
-def left_entries(folder: str, kind: type[E], say: Say) -> Iterator[tuple[Path, E]]:
+def left_entries(folder: str, kind: type[E], say: Progress) -> Iterator[tuple[Path, E]]:
     """Entries of flushlabs that are gone; reports the files that cannot be read."""
     for path in files(folder):
         try:
@@ -149,7 +138,6 @@ def left_entries(folder: str, kind: type[E], say: Say) -> Iterator[tuple[Path, E
 
 
 def is_there(path: Path, entry: Entry) -> bool:
-    """Whether the file still has that entry, unchanged."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=type(entry)) == entry
     except (OSError, msgspec.DecodeError):

@@ -22,10 +22,11 @@ import msgspec
 
 from flushlab.errors import FlushlabError, ServerError, SettingsTouched, UsageError
 from flushlab.machine import state
+from flushlab.progress import Progress
 from flushlab.record import ServerIdentity, Value
 from flushlab.server.control import StatementFailed
 from flushlab.server.remote import journal
-from flushlab.server.remote.journal import ANSWER_S, CONNECT_S, Say, await_answer
+from flushlab.server.remote.journal import ANSWER_S, CONNECT_S, await_answer
 from flushlab.server.remote.login import Address
 from flushlab.server.remote.server import RemoteServer
 from flushlab.server.variables import (
@@ -53,13 +54,7 @@ its bound is cut, and MariaDB raises innodb_io_capacity_max instead."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """A global variable that has other values for a while.
-
-    Attributes:
-        name: of the variable.
-        before: value to put back.
-        during: values in the meantime, the first one first.
-    """
+    """A global variable that has other values for a while."""
 
     name: str
     before: Value
@@ -70,9 +65,6 @@ class _Written(journal.Entry, frozen=True, kw_only=True):
     """What the file holds.
 
     Attributes:
-        address: the server.
-        changes: to be put back in this order.
-        undo: the statements for that.
         started_s: when the server started, by its own clock. None if it does not tell, and for settings that
             change before each slice: a slice may set them on a server that started anew, too.
         whatever_it_is: also a value that is not among those of `changes`, where the server may have made it
@@ -91,7 +83,6 @@ class Changes:
     """Global variables of an attached server, changed until they are put back.
 
     Args:
-        server: owner of the variables.
         wanted: names and values for a while; several: each for a slice. A variable that has its value already
             is left out.
     """
@@ -117,7 +108,6 @@ class Changes:
 
     @property
     def before(self) -> dict[str, Value]:
-        """The variables, as they were."""
         return {one.name: one.before for one in self._changes}
 
     def require_settable(self) -> None:
@@ -139,22 +129,18 @@ class Changes:
 
     @property
     def do(self) -> tuple[str, ...]:
-        """The statements that make them."""
         return tuple(_statement(self._server.identity, one.name, one.during[0]) for one in self._changes)
 
     @property
     def undo(self) -> tuple[str, ...]:
-        """The statements that put all back."""
         return tuple(_statement(self._server.identity, one.name, one.before) for one in self._all)
 
     @property
     def by_hand(self) -> str:
-        """The same for somebody who runs them by hand."""
         return f"{' '.join(self.undo)} ({LOST_AT_RESTART})"
 
     @property
     def meanwhile(self) -> str:
-        """The values that each variable has, in words."""
         words = []
         for one in self._changes:
             others = " or ".join(dict.fromkeys(map(str, one.during)))
@@ -168,10 +154,9 @@ class Changes:
 
     @property
     def where(self) -> str:
-        """The server, for people."""
         return self._server.address.name
 
-    def report_silence(self, say: Say) -> None:
+    def report_silence(self, say: Progress) -> None:
         """From now on, reports once how to undo the changes if the server gives no sign of life."""
 
         def report() -> None:
@@ -261,7 +246,7 @@ class Changes:
     def _read(self, names: Iterable[str]) -> dict[str, Value]:
         return read_variables(self._query, self._server.identity, names)
 
-    def put_back(self, say: Say) -> None:
+    def put_back(self, say: Progress) -> None:
         """Puts all back, once; reports an obstacle, and leaves the rest to the next flushlab."""
         if self._path is None:
             return
@@ -295,13 +280,9 @@ class Changes:
             return same(change.name, now, made)
         return not self._came_of_it or any(same(change.name, now, value) for value in change.during)
 
-    def _await_own_statement(self, say: Say) -> None:
+    def _await_own_statement(self, say: Progress) -> None:
         """Waits until a statement that was interrupted has ended. Its connection had the lock, and is not
-        this one any more; what it set would come after everything has been put back.
-
-        Raises:
-            ServerError: it still runs.
-        """
+        this one any more; what it set would come after everything has been put back."""
         if _lock(self._query, wait_s=0):
             return
         say(f"{self.where}: waiting for the statement that was interrupted; then all is put back")
@@ -321,7 +302,7 @@ class Changes:
         journal.write(path, written, new=new, without=why)
 
 
-def put_back_left(say: Say) -> None:
+def put_back_left(say: Progress) -> None:
     """Puts back what killed flushlabs have left; servers that do not answer keep their file."""
     for path, written in journal.left_entries(FOLDER, _Written, say):
         name = written.address.name
@@ -371,12 +352,7 @@ def require_kept(server: RemoteServer) -> None:
 
 def _started_s(query: Query, *, latest: bool) -> float | None:
     """When the server started, by its own clock; None if it does not tell. A jump of that clock moves both
-    readings.
-
-    Args:
-        query: asks it.
-        latest: an answer that is late makes it later, not earlier.
-    """
+    readings."""
 
     def uptime() -> list[tuple[object, ...]]:
         return query("SHOW GLOBAL STATUS LIKE 'Uptime'")
@@ -412,7 +388,6 @@ def _unlock(query: Query) -> None:
 
 
 def _bound_to(names: Iterable[str]) -> list[str]:
-    """What may change along with settings."""
     given = {*names}
     pairs = [*_BOUNDS.items(), *((bound, name) for name, bound in _BOUNDS.items())]
     return [other for one, other in pairs if one in given]
@@ -429,8 +404,7 @@ def _is_left(identity: ServerIdentity, written: _Written, change: Change, now: V
     )
 
 
-def _report_restart(server: RemoteServer, changes: tuple[Change, ...], say: Say) -> None:
-    """Reports the values of a server that has lost every SET GLOBAL."""
+def _report_restart(server: RemoteServer, changes: tuple[Change, ...], say: Progress) -> None:
     same = Configuration({}, server.identity).same
     now = read_variables(
         partial(server.query, answer_s=ANSWER_S), server.identity, [one.name for one in changes]
@@ -446,22 +420,13 @@ def _report_restart(server: RemoteServer, changes: tuple[Change, ...], say: Say)
 def _restore(
     server: RemoteServer,
     changes: tuple[Change, ...],
-    say: Say,
+    say: Progress,
     is_ours: Callable[[Change, Value | None], bool],
 ) -> set[str]:
     """Puts back what can be, whatever is refused meanwhile.
 
-    Args:
-        server: owner of the variables.
-        changes: of them.
-        say: told what is put back, and what is not.
-        is_ours: whether a value came of what flushlab set.
-
     Returns:
         Names of variables that had another value than before, each of which was reported.
-
-    Raises:
-        ServerError: the server is gone, refused one of them, or has another value afterwards.
     """
     same = Configuration({}, server.identity).same
     query = partial(server.query, answer_s=ANSWER_S)
