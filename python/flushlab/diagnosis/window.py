@@ -1,4 +1,4 @@
-"""Window: adds up what is told of a server, over all time or the last seconds, and makes the evidence. Pure.
+"""Window: adds up what a server tells, over all time or the last seconds, and makes the evidence. Pure.
 
 The one way to `Evidence`: `sampling` notes a session's answers for the doctor, `watch` for its last half
 minute, `files.samples` the outputs that files have.
