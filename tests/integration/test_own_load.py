@@ -34,7 +34,7 @@ from flushlab.server.remote import put_back
 from flushlab.server.remote.server import watched
 from flushlab.telemetry.live import session
 from flushlab.telemetry.live.questions import load_questions
-from flushlab.workload import OwnLoad
+from flushlab.workload.protocol import OwnLoad
 from tests.command import flushlab
 from tests.conftest import StartSandbox, flavors
 from tests.integration import application

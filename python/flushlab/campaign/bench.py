@@ -45,8 +45,9 @@ from flushlab.settings.configuration import Configuration
 from flushlab.spec import fields
 from flushlab.spec.build import build, names_given, taking
 from flushlab.spec.kinds import BenchSpec
-from flushlab.workload import Workload, all_options, parse_timing, parse_workload, settled
 from flushlab.workload.options import EngineOptions, seeded
+from flushlab.workload.parse import all_options, parse_timing, parse_workload, settled
+from flushlab.workload.protocol import Workload
 
 
 def require_running(spec: BenchSpec) -> None:

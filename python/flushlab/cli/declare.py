@@ -292,7 +292,7 @@ def _is_switch(word: str) -> bool:
 
 def _taken(workload: str) -> Iterable[str]:
     """The options of a workload; none of an unknown one."""
-    from flushlab.workload import workload_options
+    from flushlab.workload.parse import workload_options
 
     with suppress(UsageError):
         return workload_options(workload)
@@ -429,7 +429,7 @@ def _of_spec(spec: type[Spec]) -> list[click.Parameter]:
 
 
 def _of_workloads(taken: Mapping[str, Field]) -> Iterable[click.Parameter]:
-    from flushlab.workload import all_options, defaults_of
+    from flushlab.workload.parse import all_options, defaults_of
 
     every = {name: info for name, info in all_options().items() if name not in taken}
     for name, info in every.items():

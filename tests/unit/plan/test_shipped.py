@@ -31,7 +31,7 @@ from flushlab.plan.plan import Plan
 from flushlab.plan.toml import positions, read_toml
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import canonical, load_catalog
-from flushlab.workload import build_workload, changed
+from flushlab.workload.parse import build_workload, changed
 from tests.unit.settings.servers import ALL, MARIADB1011, MYSQL57, MYSQL80, MYSQL97
 
 ROOT = Path(__file__).parents[3]

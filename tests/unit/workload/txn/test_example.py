@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from flushlab.workload import TxnWorkload, build_workload, fingerprint, settled_name
-from flushlab.workload.txn import parse_txn
-from flushlab.workload.txn.file import KINDS
+from flushlab.workload.parse import build_workload, fingerprint, settled_name
+from flushlab.workload.sql import TxnWorkload
+from flushlab.workload.txn.file import KINDS, parse_txn
 
 GUIDES = Path(__file__).parents[4] / "docs" / "how-to"
 

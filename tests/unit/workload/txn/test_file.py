@@ -4,7 +4,7 @@ import pytest
 
 from flushlab.errors import UsageError
 from flushlab.record import DecimalParameter, IntegerParameter, RandSpec, TxnSpec
-from flushlab.workload.txn import parse_txn
+from flushlab.workload.txn.file import parse_txn
 
 TOML = """\
 title = "orders"

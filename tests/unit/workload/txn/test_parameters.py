@@ -16,7 +16,7 @@ from flushlab.record import (
     TextDraw,
     UuidParameter,
 )
-from flushlab.workload.txn import parse_txn
+from flushlab.workload.txn.file import parse_txn
 
 DAY = 86_400
 
