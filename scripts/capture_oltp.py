@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from flushlab.workload.oltp import NAMES
+from flushlab.workload.tables import NAMES
 from tests.sysbench_log import logged, without_values
 
 from flushlab.build import find_build
