@@ -13,11 +13,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from flushlab.workload.tables import NAMES
 from tests.sysbench_log import logged, without_values
 
 from flushlab.build import find_build
 from flushlab.server import Sandbox
+from flushlab.workload.tables import NAMES
 
 FOLDER = Path(__file__).parents[1] / "tests" / "integration" / "sysbench"
 VARIANTS = dict.fromkeys(NAMES, ()) | {
