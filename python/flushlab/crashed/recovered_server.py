@@ -19,7 +19,7 @@ from flushlab.record import Crash, CrashNode, CrashPoint, NodeWay, Value
 from flushlab.server import Sandbox
 from flushlab.server.control import StatementFailed
 from flushlab.server.galera.cluster import Cluster
-from flushlab.server.sandbox import failures
+from flushlab.server.sandbox.log import killed
 from flushlab.server.sql import SYSTEM_LIST
 
 _IN_INNODB = ".ibb"
@@ -109,7 +109,7 @@ def ask(server: Sandbox, acks: AcksTable | None) -> RecoveredServer:
         elif not isinstance(error, ServerDied) and not dies(server):
             raise
         if server.was_killed:
-            raise failures.killed("the server") from error
+            raise killed("the server") from error
         return RecoveredServer(None if acks is None else {}, extra=(f"its tables cannot be read: {error}",))
     try:
         server.kill()
@@ -121,7 +121,7 @@ def ask(server: Sandbox, acks: AcksTable | None) -> RecoveredServer:
         if isinstance(error, StatementFailed) and error.errno in CANNOT_NOW:
             raise
         if server.was_killed:
-            raise failures.killed("the server") from error
+            raise killed("the server") from error
         return found._replace(not_again=said(str(error)))
     return found._replace(again=again)
 
@@ -308,7 +308,7 @@ def _seen(number: int, node: Sandbox, acks: AcksTable) -> Seen:
         elif not isinstance(error, ServerDied) and not dies(node):
             raise
         if node.was_killed:
-            raise failures.killed(f"node {number}") from error
+            raise killed(f"node {number}") from error
         text = said(error.message) if isinstance(error, ServerDied) else error.message
         return Seen(
             number, RecoveredServer(None, extra=[f"node {number} cannot read its tables: {text}"]), None

@@ -28,7 +28,7 @@ from flushlab.crashed.replica import RELAY, LogPosition, Replica, Source, listen
 from flushlab.datadir import DataRoot
 from flushlab.datadir.restore import copy_tree
 from flushlab.errors import FlushlabError, StorageError
-from flushlab.process.passing import passing_folder
+from flushlab.process.run_record import passing_folder
 from flushlab.record import ReplicaOutcome, ReplicaState
 from flushlab.server import Sandbox
 

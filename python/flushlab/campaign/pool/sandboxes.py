@@ -72,7 +72,7 @@ from flushlab.record import Arm, Launch, Machine, OtherLoad, ServerIdentity, Sto
 from flushlab.server import DataDirectory, Sandbox
 from flushlab.server.clients import Clients
 from flushlab.server.sandbox.base_file import fit_here, require_taken
-from flushlab.server.sandbox.failures import refusal
+from flushlab.server.sandbox.log import refusal
 from flushlab.settings.candidates import Candidate, propose
 from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.configuration import Configuration
