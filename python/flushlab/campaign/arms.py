@@ -49,7 +49,7 @@ class BoundArm(Arm, frozen=True, kw_only=True):
         no_effect: its settings that have no effect, as there is no binary log.
         floor: the safest floor that it meets; empty: it could not run.
         guarantees: plain words per failure (`process_crash`, `os_crash`, `power_loss`, `torn_page`,
-            `replication`), and the floor with its condition on the disk (`floor`).
+            `replication`). `floor` is the floor with its condition on the disk.
         build, build_id: of its server, where that is not the first one; else empty.
         server: the server that it ran on, where that is not the first one; else null.
         against: the arm that it is compared with, where that is the base of a further server; else empty. The
