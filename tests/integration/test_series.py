@@ -13,8 +13,7 @@ import pytest
 
 from flushlab.server.protocol import Server
 from flushlab.store import Store
-from flushlab.workload import Measured, Timing
-from flushlab.workload.protocol import Window
+from flushlab.workload.protocol import Measured, Timing, Window
 from flushlab.workload.sql import SqlWorkload
 from tests.command import flushlab
 from tests.conftest import require_build
@@ -187,7 +186,7 @@ settings = {{ innodb_doublewrite = false }}
     assert [arm["outcome"] for arm in result["arms"]] == ["measured", "skipped"]
     assert "while the server runs" in result["arms"][1]["reason"]
     with Store(home / "store.sqlite") as store:
-        (campaign,) = store._campaigns("", ())
+        (campaign,) = store.campaigns()
         trials = list(store.trials(campaign.id))
     assert {trial.arm.name: trial.settings["innodb_flush_log_at_trx_commit"] for trial in trials} == {
         "base": 1,
@@ -265,7 +264,7 @@ def test_all_that_proved_faster_runs_together_and_claims_are_answered(home: Path
     assert interrupted.returncode == 130, interrupted.stderr
     assert trials_saved(home) == 1
     with Store(home / "store.sqlite") as store:
-        (campaign,) = store._campaigns("", ())
+        (campaign,) = store.campaigns()
     kept = script.read_text()
     script.write_text("DO SLEEP(0);\n")
     changed = run("--resume", campaign.id)

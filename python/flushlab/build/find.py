@@ -1,4 +1,4 @@
-"""Find: from a build's name to the build, fetching it if need be.
+"""Find: from a build's name to the build, fetching it if need be; how later releases differ from it.
 
 Build layer. Names: `mariadb`, `mariadb@10.11`, `mysql@5.7`, `mysql@8.0.15`, a build's id, or the path or URL
 of a tarball. A name without a series stands for one series, whatever is installed (`STANDS_FOR`). Of a
@@ -14,7 +14,6 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.build import versions
 from flushlab.build.build import Build
 from flushlab.build.debian import DebianSource
 from flushlab.build.maven import MavenSource
@@ -22,6 +21,96 @@ from flushlab.build.prefix import Found, Obtainable, Source
 from flushlab.build.tarball import BasedirSource, PathSource, TarballSource, build_from, build_in, is_address
 from flushlab.errors import BuildNotFound, UsageError
 from flushlab.progress import Progress, silent
+from flushlab.record.machine import Flavor, server_name
+
+HOW = "give a tarball (path or URL), or --basedir"
+GUIDE = "docs/how-to/production-version.md"
+
+
+class Change(msgspec.Struct, frozen=True):
+    flavor: Flavor
+    since: tuple[int, ...]
+    what: str
+    source: str
+
+
+CHANGES = (
+    Change(
+        "mysql",
+        (5, 7, 25),
+        "O_DIRECT_NO_FSYNC syncs file metadata",
+        "https://dev.mysql.com/doc/refman/5.7/en/innodb-parameters.html#sysvar_innodb_flush_method",
+    ),
+    Change(
+        "mysql",
+        (8, 0, 20),
+        "doublewrite in files of its own",
+        "https://dev.mysql.com/doc/refman/8.0/en/innodb-doublewrite-buffer.html",
+    ),
+    Change(
+        "mysql",
+        (8, 0, 30),
+        "redo sized by innodb_redo_log_capacity",
+        "https://dev.mysql.com/doc/refman/8.0/en/innodb-redo-log.html",
+    ),
+    Change(
+        "mysql",
+        (8, 4),
+        "new InnoDB defaults",
+        "https://dev.mysql.com/doc/refman/8.4/en/mysql-nutshell.html",
+    ),
+)
+SERIES: tuple[tuple[Flavor, tuple[int, ...]], ...] = (
+    ("mariadb", (11, 4)),
+    ("mysql", (8, 0, 30)),
+    ("mysql", (8, 4)),
+)
+"""Releases of production servers: a series, or the first release of a series that differs from the rest."""
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """A release that no source of builds has.
+
+    Attributes:
+        name: `mysql@8.4`, or `mysql@8.0.30+` for any release of the series from that one on.
+    """
+
+    name: str
+    how: str
+
+
+def chosen(asked: tuple[int, ...], build: Build) -> str:
+    """One line about the release that an incomplete version chose, and what later releases changed.
+
+    Returns:
+        The line; empty if the user named the release in full, or no later release changed the write path.
+    """
+    if len(asked) >= len(build.version):
+        return ""
+    later = [
+        f"{one.what} ({'.'.join(map(str, one.since))})"
+        for one in CHANGES
+        if one.flavor == build.flavor and one.since > build.version
+    ]
+    if not later:
+        return ""
+    number = ".".join(map(str, build.version))
+    return f"{server_name(build.flavor, asked)} is {number}; later releases changed: {', '.join(later)}"
+
+
+def missing_releases(known: Iterable[tuple[Flavor, tuple[int, ...]]]) -> Sequence[Missing]:
+    """The releases of `SERIES` that none of these flavors and versions is of."""
+    there = list(known)
+    found = []
+    for flavor, version in SERIES:
+        is_series = len(version) == 2
+        if not any(
+            one == flavor and has[:2] == version[:2] and (is_series or has >= version) for one, has in there
+        ):
+            text = ".".join(map(str, version))
+            found.append(Missing(f"{flavor}@{text}{'' if is_series else '+'}", HOW))
+    return found
+
 
 DEFAULT = "mariadb"
 SOURCES: tuple[Source, ...] = (
@@ -57,8 +146,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """`mariadb@10.11`."""
-        return f"{self.flavor}@{'.'.join(map(str, self.version))}"
+        return server_name(self.flavor, self.version)
 
     def matches(self, flavor: str, version: tuple[int, ...], build_id: str = "") -> bool:
         """True if a build of that flavor and version is meant."""
@@ -94,7 +182,6 @@ def survey() -> Found:
 
 
 def list_builds() -> list[Build]:
-    """Builds that can be started now."""
     return list(survey().builds)
 
 
@@ -112,8 +199,6 @@ def find_build(
         name: `flavor`, `flavor@version`, a build's id, or the path or URL of a tarball, perhaps with
             `#sha256=…` behind it.
         basedir: take the build in this directory; `name` must then fit it, unless it is the default.
-        get: fetch it if none is installed.
-        progress: receives a line per download.
 
     Raises:
         UsageError: a tarball's address that is none, or a sandbox.
@@ -144,21 +229,24 @@ def find_build(
     if not choice and here.problems and not here.builds:
         raise here.problems[0]
     stands = "" if wanted == asked else f", which stands for {wanted.name},"
-    raise BuildNotFound(
-        f"the build {name!r}{stands} {_absence(choice)}; {describe(here.builds, fetchable)}",
-        hint=_hint(choice, get),
-    )
+    absence = "is not available"
+    hint = "use one of these, a tarball by its path or URL, or an unpacked server with --basedir"
+    if len(choice) > 1:
+        absence, hint = "could mean several builds", f"give the version, for example {choice[0].name}"
+    elif choice:
+        absence, hint = "is not installed yet", f"run: flushlab server get {choice[0].name}"
+    message = f"the build {name!r}{stands} {absence}; {describe(here.builds, fetchable)}"
+    raise BuildNotFound(message, hint=hint)
 
 
 def _told(build: Build, asked: Wanted, progress: Progress) -> Build:
     """The build, after a line about later releases if the name left the release open."""
-    if asked.flavor and (line := versions.chosen(asked.version, build)):
+    if asked.flavor and (line := chosen(asked.version, build)):
         progress(line)
     return build
 
 
 def describe(builds: Sequence[Build], fetchable: Iterable[Obtainable]) -> str:
-    """What there is, in one line."""
     here = ", ".join(f"{one.name} ({one.source})" for one in builds) or "none"
     absent = [
         one
@@ -195,17 +283,3 @@ def _may_be(one: Obtainable, wanted: Wanted) -> bool:
     # While package lists are not fetched yet, a version may be unknown or known in part only.
     partly_known = len(one.version) < 3 and wanted.version[: len(one.version)] == one.version
     return one.flavor == wanted.flavor and partly_known
-
-
-def _absence(choice: list[Obtainable]) -> str:
-    if not choice:
-        return "is not available"
-    return "is not installed yet" if len(choice) == 1 else "could mean several builds"
-
-
-def _hint(choice: list[Obtainable], get: bool) -> str:
-    if len(choice) > 1:
-        return f"give the version, for example {choice[0].name}"
-    if choice and not get:
-        return f"run: flushlab server get {choice[0].name}"
-    return "use one of these, a tarball by its path or URL, or an unpacked server with --basedir"

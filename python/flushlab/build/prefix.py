@@ -1,19 +1,33 @@
-"""Prefix: an unpacked build under flushlab's home, published whole or not at all.
+"""Prefix: an unpacked build under flushlab's home, published whole or not at all, and where builds come from.
 
 Build layer. A prefix is filled in a temporary directory beside its final place and renamed; `build.json`
 inside tells what it is and what it was made of. If two processes want the same prefix, the second waits for a
 lock file, and finds the prefix done.
+
+A tar archive is unpacked as one that nobody has vouched for. Refused are names and links that lead outside,
+by themselves or through links that the archive brings along, and devices, pipes and sockets. Owners are not
+restored, nor are set-id bits. Not on tarfile's `data_filter`: Debian 12's Python is 3.11.2, and it came with
+3.11.4.
 """
 
 from __future__ import annotations
 
+import bz2
+import errno
+import gzip
+import lzma
 import os
+import shutil
+import tarfile
+import zlib
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import ClassVar, TypeVar
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, ClassVar, TypeVar
 
 import msgspec
+import zstandard
 
+from flushlab import atomic
 from flushlab.atomic import locked_by_one
 from flushlab.build.apt import Package
 from flushlab.build.build import Build
@@ -21,8 +35,149 @@ from flushlab.errors import FlushlabError, NoSpace, ServerError, StorageError
 from flushlab.machine import home_part, home_path
 from flushlab.process import discard, passing_folder, reap
 from flushlab.progress import Progress
-from flushlab.record.machine import Flavor
+from flushlab.record.machine import Flavor, server_name
 from flushlab.units import format_size
+
+MAX_BYTES = 40 << 30
+MAX_MEMBERS = 500_000
+"""Limits of what is unpacked; MySQL's largest distribution, with its test suite, has 5 GB in 30,000 files."""
+
+_MAGIC = {
+    b"\x1f\x8b": "gz",
+    b"\xfd7zXZ\x00": "xz",
+    b"BZh": "bz2",
+    b"\x28\xb5\x2f\xfd": "zst",
+}
+_OPENERS: dict[str, Callable[[Any], Any]] = {
+    "gz": lambda file: gzip.GzipFile(fileobj=file),
+    "xz": lzma.LZMAFile,
+    "bz2": bz2.BZ2File,
+    "zst": lambda file: zstandard.ZstdDecompressor().stream_reader(
+        file, read_across_frames=True, closefd=False
+    ),
+}
+_BROKEN = (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error, zstandard.ZstdError, ValueError)
+
+
+def unpack_tar(archive: IO[bytes], folder: Path, *, name: str) -> None:
+    """Unpacks an archive into an empty folder.
+
+    Raises:
+        ServerError: it is no such archive, is broken, or has a member that is refused.
+        NoSpace: the disk is full.
+    """
+    folder = folder.resolve()
+    try:
+        content = _plain(archive)
+        with tarfile.open(fileobj=content, mode="r|") as members:
+            _unpack(members, folder, name)
+        while content.read(1 << 20):
+            pass
+        let_all_enter(folder)
+    except _BROKEN as error:
+        raise ServerError(
+            f"{name} cannot be unpacked: {error or type(error).__name__}",
+            hint="it is not a complete tar archive in gz, xz, bz2 or zst: fetch it again",
+        ) from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise NoSpace(
+                f"no space left in {folder} while unpacking {name}",
+                hint="make room, or set FLUSHLAB_HOME to another file system",
+            ) from error
+        raise ServerError(f"{name} cannot be unpacked: {error}") from error
+
+
+def let_all_enter(folder: Path) -> None:
+    """Opens a folder's directories to the servers' user, whatever the umask they were made under."""
+    for directory, _, _ in os.walk(folder):
+        Path(directory).chmod(0o755)
+
+
+def _plain(archive: IO[bytes]) -> IO[bytes]:
+    """The archive's content, decompressed on the way; what is cut off or damaged is an error at its end."""
+    start = archive.read(8)
+    archive.seek(0)
+    kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "")
+    return _OPENERS[kind](archive) if kind else archive
+
+
+def _unpack(members: tarfile.TarFile, folder: Path, name: str) -> None:
+    total_bytes = 0
+    links: list[Path] = []
+    for count, member in enumerate(members, start=1):
+        total_bytes += member.size
+        if count > MAX_MEMBERS or total_bytes > MAX_BYTES:
+            raise ServerError(
+                f"{name} unpacks to more than {MAX_MEMBERS:,} files or {format_size(MAX_BYTES)}"
+            )
+        target = _inside(folder, member.name, member, name)
+        if target == folder:
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if member.isdir():
+            if target.is_symlink() or not target.is_dir():
+                target.mkdir()
+            continue
+        if target.is_symlink() or target.is_file():
+            target.unlink()  # the later one counts, and must not be written through the earlier one
+        if member.issym():
+            _require_inside(target.parent / member.linkname, folder, member, name)
+            target.symlink_to(member.linkname)
+            links.append(target)
+        elif member.islnk():
+            source = _inside(folder, member.linkname, member, name)
+            if source.is_symlink() or not source.is_file():
+                raise _refused(member, name, f"is a link to {member.linkname}, which is not a file in it")
+            os.link(source, target)
+        elif member.isreg():
+            _write(members, member, target)
+        else:
+            raise _refused(member, name, "is neither file, directory nor link")
+    for link in links:  # once more: a later link may have changed where an earlier one leads
+        if not _leads_inside(link, folder):
+            raise ServerError(f"{name} is refused: its links lead out of the target folder")
+
+
+def _inside(folder: Path, path: str, member: tarfile.TarInfo, name: str) -> Path:
+    parts = PurePosixPath(path)
+    if parts.is_absolute() or ".." in parts.parts or "\0" in path:
+        raise _refused(member, name, f"is at {path!r}, outside the archive")
+    target = folder / parts
+    if target == folder:
+        return folder
+    _require_inside(target.parent, folder, member, name)
+    return target.parent.resolve() / target.name
+
+
+def _require_inside(path: Path, folder: Path, member: tarfile.TarInfo, name: str) -> None:
+    if not _leads_inside(path, folder):
+        raise _refused(member, name, "leads out of the target folder")
+
+
+def _leads_inside(path: Path, folder: Path) -> bool:
+    try:
+        return path.resolve().is_relative_to(folder)
+    except (RuntimeError, OSError):  # links in a circle
+        return False
+
+
+def _refused(member: tarfile.TarInfo, name: str, why: str) -> ServerError:
+    return ServerError(
+        f"{name} is refused: its member {member.name!r} {why}",
+        hint="this is not a server distribution; do not trust its source",
+    )
+
+
+def _write(members: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    content = members.extractfile(member)
+    assert content is not None, "a regular file has content"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    mode = 0o755 if member.mode & 0o100 else 0o644
+    with content, os.fdopen(os.open(target, flags, mode), "wb") as handle:
+        shutil.copyfileobj(content, handle, 1 << 20)
+        os.fchmod(handle.fileno(), mode)
+
 
 _NEEDED_BYTES = 500 << 20
 """Largest prefix seen is MySQL 9.7.4 with 350 MB; checked before anything is fetched."""
@@ -32,28 +187,17 @@ _Content = TypeVar("_Content")
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of a prefix's `build.json`.
-
-    Attributes:
-        build: ready to start; paths are absolute.
-        origin: files that it was made of, with their hashes.
-    """
-
     build: Build
     origin: tuple[Package, ...]
 
 
 def origin(build: Build) -> tuple[Package, ...]:
     """The files that a build's prefix was made of; none if it is not one of ours."""
-    try:
-        document = (Path(build.prefix) / "build.json").read_bytes()
-        return msgspec.json.decode(document, type=Published).origin
-    except (OSError, msgspec.DecodeError):
-        return ()
+    document = atomic.read_json(Path(build.prefix) / "build.json", Published)
+    return document.origin if document else ()
 
 
 def prefixes(source: str) -> list[Build]:
-    """Builds of a source that are published under flushlab's home."""
     files = sorted((home_path() / "builds").glob(f"{source}-*/build.json"))
     return [build for file in files if (build := _build_of(file)) is not None]
 
@@ -70,12 +214,9 @@ def published(key: str) -> Build | None:
     return _build_of(home_path() / "builds" / key / "build.json")
 
 
-def _build_of(document: Path) -> Build | None:
-    try:
-        build = msgspec.json.decode(document.read_bytes(), type=Published).build
-    except (OSError, msgspec.DecodeError):
-        return None  # removed meanwhile, or written by another version: not a build of ours
-    return build if Path(build.mysqld).is_file() else None
+def _build_of(file: Path) -> Build | None:
+    document = atomic.read_json(file, Published)
+    return document.build if document and Path(document.build.mysqld).is_file() else None
 
 
 def publish(
@@ -87,9 +228,7 @@ def publish(
     """The build in the prefix `key`, made with `fill` if it is not there.
 
     Args:
-        key: directory name, starting with the source's name and a hyphen.
         fill: unpacks into the directory given and says what is in it; its paths may lie in that directory.
-        needed_bytes: must be free there.
 
     Raises:
         NoSpace: less than that is free.
@@ -120,10 +259,8 @@ def publish_prefix(
     """What is in the prefix `key`, made with `fill` if it is not there.
 
     Args:
-        key: directory name.
         there: what a prefix holds, or None if it is not there.
         fill: makes the content in the directory given; it will lie in the second one.
-        needed_bytes: must be free there.
 
     Raises:
         NoSpace, StorageError: as `publish`.
@@ -163,10 +300,7 @@ class Obtainable(msgspec.Struct, frozen=True, kw_only=True):
     """A build that is not here and can be fetched.
 
     Attributes:
-        flavor: `mysql` or `mariadb`.
         version: as far as it is known before fetching: (10, 11, 19), (10, 11) or ().
-        source: name of the source that fetches it.
-        what: the package or artifact, for people.
         release: the other Debian release that it comes from, with its libraries; empty for builds that run
             with this system's.
     """
@@ -179,18 +313,10 @@ class Obtainable(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """`mysql@5.7.22`, or `mariadb` while the version is not known."""
-        return f"{self.flavor}@{'.'.join(map(str, self.version))}" if self.version else self.flavor
+        return server_name(self.flavor, self.version)
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What one source has here.
-
-    Attributes:
-        builds: ready to start.
-        problems: why others cannot be.
-    """
-
     builds: tuple[Build, ...] = ()
     problems: tuple[FlushlabError, ...] = ()
 

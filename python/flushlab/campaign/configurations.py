@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flushlab.errors import UsageError
-from flushlab.plan.plan import BASE, RESERVED
-from flushlab.record import Value
+from flushlab.plan.plan import RESERVED
+from flushlab.record import BASE, Value
 from flushlab.server.sandbox.base_file import content
 from flushlab.settings.option_names import load_option_names, setting_of, settings_of
 from flushlab.spec.build import build
@@ -26,8 +26,8 @@ from flushlab.spec.kinds import CompareSpec
 from flushlab.spec.option import fields, flag
 from flushlab.spec.option import spelled as spell
 from flushlab.spec.parts import SAME_WORKLOAD, StorageSpec, WorkloadSpec
-from flushlab.workload import ON_DATA, all_options, settled, settled_name, workload_names
 from flushlab.workload.options import SWITCH
+from flushlab.workload.parse import ON_DATA, all_options, settled, settled_name, workload_names
 
 _LABELLED = re.compile(r"([^-:=\s](?:[^:=-]|:(?!\s)|(?<!\s)-|-(?!-))*):\s+(.+)")
 """A colon and a blank end a label, in which no option stands."""

@@ -43,9 +43,10 @@ from flushlab.spec.parts import (
     StorageSpec,
     WorkloadSpec,
 )
-from flushlab.workload import Workload, protocol
+from flushlab.workload import protocol
 from flushlab.workload.engine import require_cluster
 from flushlab.workload.options import EngineOptions
+from flushlab.workload.protocol import Workload
 
 
 @dataclass(frozen=True)

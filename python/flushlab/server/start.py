@@ -16,7 +16,7 @@ from flushlab.progress import Progress, silent
 from flushlab.server.galera.bootstrap import Choice
 from flushlab.server.galera.cluster import Cluster, kept_clusters, node_names
 from flushlab.server.sandbox import kept
-from flushlab.server.sandbox.failures import refusal
+from flushlab.server.sandbox.log import refusal
 from flushlab.server.sandbox.sandbox import Sandbox
 from flushlab.server.sandbox.spec import DataDirectory, Instance
 from flushlab.settings.admission import parse_settings
@@ -29,7 +29,6 @@ SANDBOX, CLUSTER = "sandbox:", "cluster:"
 
 
 def is_kept(server: str) -> bool:
-    """True if `--server` names what runs already: `sandbox:NAME` or `cluster:NAME`."""
     return server.startswith((SANDBOX, CLUSTER))
 
 
@@ -189,7 +188,6 @@ def stopped_names() -> list[str]:
 
 
 def _named(name: str) -> list[str]:
-    """The sandboxes that a name stands for."""
     if name.startswith(SANDBOX):
         return [name.removeprefix(SANDBOX)]
     return node_names(name.removeprefix(CLUSTER)) or [name.removeprefix(CLUSTER)]

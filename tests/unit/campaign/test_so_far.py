@@ -23,8 +23,8 @@ from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
 from flushlab.spec.parts import RemoteAccess, WorkloadSpec
 from flushlab.store import CampaignRow
-from flushlab.workload import Timing
-from tests.unit.campaign.test_bound_series import BASE, FLUSH, MACHINE, MARIADB, STORAGE, effect, series
+from flushlab.workload.protocol import Timing
+from tests.unit.campaign.test_series_analysis import BASE, FLUSH, MACHINE, MARIADB, STORAGE, effect, series
 
 
 def row(request: msgspec.Struct, kind: str) -> CampaignRow:

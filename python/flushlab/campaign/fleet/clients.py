@@ -30,7 +30,7 @@ from flushlab.fleet.connect import FleetNode
 from flushlab.progress import Progress
 from flushlab.record import Latency, LoadSpec
 from flushlab.server.clients import Access, Load
-from flushlab.server.sandbox.account import new_password
+from flushlab.server.sandbox.option_files import new_password
 from flushlab.workload.generators import Generator, Reached, SeveralLoads
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from flushlab.campaign.pool.work import CrashTask, Enter
-from flushlab.campaign.request import BenchRequest, StoredRequest
+from flushlab.campaign.request import BenchRequest, CampaignRequest
 from flushlab.errors import FlushlabError, HarnessError
 from flushlab.experiment.protocol import BlockAhead
 from flushlab.record import CrashRow, Trial
@@ -34,7 +34,7 @@ class Opening(NamedTuple):
     """
 
     enter: Enter
-    request: StoredRequest | BenchRequest | None = None
+    request: CampaignRequest | BenchRequest | None = None
     root_for: str = ""
 
 

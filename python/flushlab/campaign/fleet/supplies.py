@@ -21,7 +21,8 @@ from flushlab.build.build import Build
 from flushlab.build.galera import galera_for
 from flushlab.build.prefix import prefix_of
 from flushlab.build.tarball import build_in
-from flushlab.campaign.request import BenchRequest, BoundArm, ComparingRequest, SeriesRequest, StoredRequest
+from flushlab.campaign.arms import BoundArm
+from flushlab.campaign.request import BenchRequest, CampaignRequest, ComparingRequest, SeriesRequest
 from flushlab.dataset import open_dataset
 from flushlab.dataset.directory import Directory
 from flushlab.errors import UsageError
@@ -32,7 +33,9 @@ from flushlab.redact import option_file_without_passwords, without_passwords
 from flushlab.spec.kinds import BenchSpec, CrashSpec, TuneSpec
 from flushlab.spec.option import Spec
 from flushlab.spec.parts import ServerSpec, ServersSpec, WorkloadSpec
-from flushlab.workload import ON_DATA, TxnWorkload, build_workload, files_named
+from flushlab.workload.command import files_named
+from flushlab.workload.parse import ON_DATA, build_workload
+from flushlab.workload.sql import TxnWorkload
 
 PASSWORD = "there is a password or a private key in it"
 OPTION_FILE = "option files can hold passwords"
@@ -41,7 +44,7 @@ _OF_SYSTEM = ("/bin", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/run",
 """Each machine has its own programs there."""
 
 
-Asked = StoredRequest | BenchRequest
+Asked = CampaignRequest | BenchRequest
 
 
 @dataclass(frozen=True)

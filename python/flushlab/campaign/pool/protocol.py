@@ -18,7 +18,7 @@ from flushlab.campaign.loop import check_other_load
 from flushlab.campaign.pool.room import NoVolumes, Volumes
 from flushlab.campaign.pool.running_server import has_all
 from flushlab.campaign.pool.work import Enter, RunTrial
-from flushlab.campaign.request import ArmGroup, BenchRequest, SeriesRequest, StoredRequest, TuneRequest
+from flushlab.campaign.request import ArmGroup, BenchRequest, CampaignRequest, SeriesRequest, TuneRequest
 from flushlab.campaign.scheduling import Capacity
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
@@ -47,9 +47,11 @@ from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import BenchSpec, CompareSpec, SeriesSpec, TuneSpec
 from flushlab.spec.parts import FileSpec, RemoteAccess, ServerSpec, ServersSpec
 from flushlab.store import Store
-from flushlab.trial import ArmRunner, Draft, SlicedRunner, measure
-from flushlab.trial.sliced import SLICE_S
-from flushlab.workload import Timing, Workload, on_data
+from flushlab.trial.measurement import Draft, measure
+from flushlab.trial.runner import ArmRunner
+from flushlab.trial.sliced import SLICE_S, SlicedRunner
+from flushlab.workload.parse import on_data
+from flushlab.workload.protocol import Timing, Workload
 
 if TYPE_CHECKING:
     from flushlab.campaign.pool.sandboxes import SandboxPool
@@ -167,7 +169,7 @@ class Work(NamedTuple):
         root_for: words for what of it needs root; empty if nothing does.
     """
 
-    request: StoredRequest
+    request: CampaignRequest
     here: Callable[[], AbstractContextManager[RunTrial]]
     there: Enter
     ahead: Callable[[int], Sequence[BlockAhead]]
@@ -189,7 +191,7 @@ class CrashWork(NamedTuple):
         root_for: words for what of it needs root; empty if nothing does.
     """
 
-    request: StoredRequest
+    request: CampaignRequest
     there: Enter
     ahead: Callable[[int], Sequence[BlockAhead]]
     watcher: Watcher

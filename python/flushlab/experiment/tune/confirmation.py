@@ -16,20 +16,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from flushlab.experiment.blocks import BASE, CONTROL, YOURS, Sheet
+from flushlab.experiment.blocks import YOURS, Sheet
 from flushlab.experiment.protocol import Objective, stall_share
 from flushlab.experiment.tune.pool import Selection, Space
 from flushlab.experiment.tune_plan import UNCHANGED, FrontierPoint, Guards, Rejected
-from flushlab.record import Comparison, OverMachines, Ratio, Trial
+from flushlab.record import BASE, CONTROL, Comparison, OverMachines, Ratio, Trial
 from flushlab.settings.floor import Floor
-from flushlab.statistics import (
-    Machines,
-    Scores,
-    compare_over,
-    detectable_over,
-    held,
-    over_machines,
-)
+from flushlab.statistics import Table, held
 
 WORTH_LOG = math.log(1.01)
 """A change that buys less than 1 % is not worth a line in an option file."""
@@ -40,16 +33,12 @@ PRECISE_LOG = math.log(1.05)
 
 
 class _Analysis(NamedTuple):
-    """State of the comparisons at one interim analysis."""
-
     blocks: int
     alpha: float
     comparisons: dict[Objective, dict[str, Comparison]]
-    scores: Scores
-    guarded: dict[str, str]
-    stalled: frozenset[str]
-    machines: Machines
+    table: Table
     over: dict[str, OverMachines]
+    guarded: dict[str, str]
 
 
 class Confirmation:
@@ -61,7 +50,7 @@ class Confirmation:
         self._objective = objective
         self.selections: dict[str, Selection] = {}
         """Selection of each arm that may be handed over."""
-        self._sheet = Sheet((BASE, CONTROL), objective)
+        self._sheet = Sheet(objective, (BASE, CONTROL))
         self._trials: dict[str, list[Trial]] = {}
         self._rejected: dict[str, str] = {}
         self._analyses: list[_Analysis] = []
@@ -69,7 +58,6 @@ class Confirmation:
     # -- facts in ------------------------------------------------------------------------------------
 
     def admit(self, arm: str, selection: Selection) -> None:
-        """Enters an arm."""
         self.selections[arm] = selection
         self._sheet.admit(arm)
 
@@ -78,12 +66,10 @@ class Confirmation:
         self._sheet.admit(arm)
 
     def record(self, arm: str, block: int, trials: Sequence[Trial]) -> None:
-        """Takes the trials of one cell."""
         self._sheet.record(arm, block, trials)
         self._trials.setdefault(arm, []).extend(trials)
 
     def reject(self, arm: str, reason: str) -> None:
-        """Takes an arm out of the running."""
         self._rejected[arm] = reason
 
     def judge(
@@ -97,26 +83,20 @@ class Confirmation:
             since: number of the first of these blocks.
             arms: arms that ran beside the base in them, if not all; intervals of all arms hold at once.
         """
-        apart, family = frozenset(self._sheet.stalled), len(self._sheet.arms) - 1
-        scores = {by: self._sheet.scores(by, BASE, arms=arms, since=since) for by in self._sheet.measures}
-        machines = self._machines(since)
-        found = {
-            by: compare_over(own, BASE, machines, alpha=alpha, family=family, twin=CONTROL, apart=apart)
-            for by, own in scores.items()
+        family = len(self._sheet.arms) - 1
+        tables = {by: self._sheet.table(BASE, by, arms=arms, since=since) for by in self._sheet.measures}
+        compared = {
+            by: {one.arm: one for one in table.compare(BASE, alpha=alpha, family=family, twin=CONTROL)}
+            for by, table in tables.items()
         }
-        compared = {by: {one.arm: one for one in own} for by, own in found.items()}
-        own = scores[self._objective]
-        over = over_machines(own, BASE, machines, alpha=alpha, family=family, apart=apart)
-        one = _Analysis(blocks, alpha, compared, own, {}, apart, machines, over)
+        own = tables[self._objective]
+        over = own.over_machines(BASE, alpha=alpha, family=family)
+        one = _Analysis(blocks, alpha, compared, own, over, {})
         self._analyses.append(one)
         one.guarded.update({name: why for name in self.selections if (why := self._guard(name))})
 
-    def _machines(self, since: int) -> dict[int, str]:
-        return {block: name for block, name in self._sheet.machines.items() if block >= since}
-
     @property
     def next_block(self) -> int:
-        """Number of a block that nothing was recorded in."""
         return self._sheet.next_block
 
     def _guard(self, arm: str) -> str:
@@ -140,26 +120,21 @@ class Confirmation:
 
     @property
     def interim_analyses(self) -> int:
-        """Number of interim analyses."""
         return len(self._analyses)
 
     @property
     def blocks(self) -> int:
-        """Blocks behind the last interim analysis."""
         return self._analyses[-1].blocks if self._analyses else 0
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """All arms and the control against the base: with the proven claims of the analyses."""
         return self.compared_by(self._objective)
 
     def compared_by(self, by: Objective) -> tuple[Comparison, ...]:
-        """The same of another measure, such as p99 latency."""
         return tuple(found for name in self._sheet.arms if (found := self.compared(name, by)) is not None)
 
     @property
     def rejected(self) -> tuple[Rejected, ...]:
-        """Arms that may not win."""
         return tuple(Rejected(arm=arm, reason=reason) for arm, reason in self._reasons().items())
 
     def compared(self, arm: str, by: Objective | None = None) -> Comparison | None:
@@ -227,7 +202,6 @@ class Confirmation:
         return all(_decided(c) for c in (*arms, *between))
 
     def is_beaten(self, arm: str) -> bool:
-        """Whether it is proven that the arm buys nothing worth a line."""
         found = self.compared(arm)
         return found is not None and math.log(found.ratio.high) < WORTH_LOG
 
@@ -240,9 +214,10 @@ class Confirmation:
         """
         gains, family = dict[str, float](), len(self._sheet.arms) - 1
         for one in self._analyses:
-            calm = {arm: cells for arm, cells in one.scores.items() if arm == BASE or arm not in one.stalled}
-            found = detectable_over(
-                calm, BASE, one.machines, alpha=one.alpha, family=family, twin=CONTROL, power=power
+            scores, stalled = one.table.scores, one.table.stalled
+            calm = {arm: cells for arm, cells in scores.items() if arm == BASE or arm not in stalled}
+            found = one.table._replace(scores=calm).detectable(
+                BASE, alpha=one.alpha, family=family, twin=CONTROL, power=power
             )
             gains |= {arm: min(gains.get(arm, math.inf), gain) for arm, gain in found.items()}
         stayed = {arm: gain for arm, gain in gains.items() if not self.is_beaten(arm)} or gains
@@ -253,7 +228,6 @@ class Confirmation:
         return {**(self._analyses[-1].guarded if self._analyses else {}), **self._rejected}
 
     def _proven(self, floor: Floor) -> list[Comparison]:
-        """Faster arms that may run at the floor and were not rejected."""
         rejected = self._reasons()
         return [
             comparison
@@ -278,7 +252,6 @@ class Confirmation:
         return None
 
     def _versus_yours(self, arm: str) -> Ratio | None:
-        """The base or an arm against the user's own settings; None where these were not measured."""
         yours = self.compared(YOURS)
         if yours is None:
             return None
@@ -294,10 +267,8 @@ class Confirmation:
         found = [
             found
             for one in self._analyses
-            if other in one.scores
-            for found in compare_over(
-                one.scores, other, one.machines, alpha=one.alpha, only={arm}, apart=one.stalled
-            )
+            if other in one.table.scores
+            for found in one.table.compare(other, alpha=one.alpha, only={arm})
         ]
         if found:
             return held(found)

@@ -26,27 +26,20 @@ Promises:
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flushlab.errors import BelowFloor, MeasurementError
-from flushlab.experiment.blocks import BASE, CONTROL, YOURS, undisturbed
-from flushlab.experiment.protocol import (
-    BlockAhead,
-    Conversation,
-    Request,
-    Standing,
-    Steps,
-    redo_rate,
-)
+from flushlab.experiment.blocks import YOURS, Sheet
+from flushlab.experiment.protocol import BlockAhead, Conversation, Request, Standing, Steps, redo_rate
 from flushlab.experiment.tune.budget import END_TRIALS, TuneBudget
 from flushlab.experiment.tune.confirmation import WORTH_LOG, Confirmation
 from flushlab.experiment.tune.pool import CandidatePool, Selection, Space, TuneRounds
 from flushlab.experiment.tune.screening import Screening
 from flushlab.experiment.tune_plan import Dropped, TunePlan, TuneResult, best_at, offers_below
-from flushlab.record import Arm, Trial, Value
+from flushlab.record import BASE, CONTROL, Arm, Trial, Value
 from flushlab.settings.floor import Floor
-from flushlab.statistics import Contrasts, InterimAnalyses, Scores, contrasts
+from flushlab.statistics import Contrasts, InterimAnalyses, contrasts
 
 DROP_ERRORS = 1.5
 """A cost below this many of its standard errors is noise, once reduction has measured it: of changes that
@@ -55,12 +48,7 @@ do nothing 7 % stay."""
 
 @dataclass
 class Reduction:
-    """Drops changes from the selection of each floor.
-
-    Attributes:
-        chosen: per floor, what is left.
-        dropped: what is not.
-    """
+    """Drops changes from the selection of each floor; `chosen` is what is left."""
 
     _pool: CandidatePool
     _rounds: TuneRounds
@@ -83,22 +71,14 @@ class Reduction:
         if groups and len(groups[0]) > 1 + self._budget.room and self._budget.kept_running:
             groups = [set(pair) for pair in dict.fromkeys(pairs)]
         blocks = self._budget.reduce_blocks(sum(map(len, groups)), len(self.to_confirm()) + 2)
-        scores, disturbed = dict[str, dict[int, float]](), set[tuple[str, int]]()
+        sheet = Sheet(self._rounds.objective)
         if blocks >= 2:
             for number, arms in enumerate(groups):
                 ordered = [self._pool.arm(selection) for selection in sorted(arms, key=sorted)]
-                for block in range(number * blocks, (number + 1) * blocks):
-                    yield from self._rounds.score_block(
-                        ordered,
-                        "reduce",
-                        block,
-                        scores,
-                        disturbed,
-                        following=(number + 1) * blocks - block - 1,
-                    )
+                yield from self._rounds.score(ordered, "reduce", number * blocks, blocks, sheet)
         for floor, droppable in items.items():
             selection = self.chosen[floor]
-            costs = self._costs(selection, droppable, scores, disturbed)
+            costs = self._costs(selection, droppable, sheet)
             cheap = self._cheap(selection, costs, floor, measured=blocks >= 2)
             if len(cheap) >= 2 and blocks >= 2:
                 cheap = yield from self._drop_together(selection, cheap, floor, blocks)
@@ -142,13 +122,10 @@ class Reduction:
         attempt = 0
         while len(cheap) >= 2 and self._budget.reduce_blocks(2, len(self.to_confirm()) + 2) >= blocks:
             pair = [self._pool.arm(selection), self._pool.arm(selection - frozenset(cheap))]
-            scores, disturbed = dict[str, dict[int, float]](), set[tuple[str, int]]()
+            sheet = Sheet(self._rounds.objective)
             first = 1000 * (1 + floor.rank) + 100 * attempt  # block numbers of their own
-            for block in range(first, first + blocks):
-                yield from self._rounds.score_block(
-                    pair, "reduce", block, scores, disturbed, following=first + blocks - block - 1
-                )
-            found = _contrasts(scores, disturbed, pair[1].name)
+            yield from self._rounds.score(pair, "reduce", first, blocks, sheet)
+            found = _contrasts(sheet, pair[1].name)
             if found is not None and float(found.estimate[0]) < max(WORTH_LOG, float(found.error[0])):
                 return cheap
             cheap = cheap[: len(cheap) // 2]
@@ -156,15 +133,11 @@ class Reduction:
         return cheap
 
     def _costs(
-        self,
-        selection: Selection,
-        items: Sequence[int],
-        scores: Scores,
-        disturbed: Collection[tuple[str, int]],
+        self, selection: Selection, items: Sequence[int], sheet: Sheet
     ) -> dict[int, tuple[float, float]]:
         """Loss by dropping each item and its standard error, log units: screening and reduction pooled."""
         assert self._screening.effects is not None
-        found = _contrasts(scores, disturbed, self._pool.arm(selection).name)
+        found = _contrasts(sheet, self._pool.arm(selection).name)
         direct = (
             {}
             if found is None
@@ -192,13 +165,12 @@ class Reduction:
         return costs
 
 
-def _contrasts(scores: Scores, disturbed: Collection[tuple[str, int]], base: str) -> Contrasts | None:
+def _contrasts(sheet: Sheet, base: str) -> Contrasts | None:
     """Differences from an arm, of undisturbed cells where there are enough; None without the arm."""
-    return contrasts(undisturbed(scores, disturbed, base), base) if base in scores else None
+    return contrasts(sheet.table(base).scores, base) if base in sheet.arms else None
 
 
 def _pooled(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
-    """Mean of two estimates weighted by precision, with its standard error."""
     weights = [1 / max(error, 1e-9) ** 2 for _, error in (one, other)]
     mean = (one[0] * weights[0] + other[0] * weights[1]) / sum(weights)
     return mean, math.sqrt(1 / sum(weights))
@@ -249,7 +221,6 @@ class Tune:
         self._conversation = Conversation(self._story())
 
     def ask(self) -> Request | None:
-        """The trial to run now, or None when the campaign is done."""
         return self._conversation.ask()
 
     def ahead(self, most: int) -> tuple[BlockAhead, ...]:
@@ -257,7 +228,6 @@ class Tune:
         return () if self.ask() is None else self._rounds.ahead(most)
 
     def tell(self, trial: Trial) -> None:
-        """Takes the record of the trial that was due; records of the recovery check are ignored."""
         if trial.stage == "recovery":
             return
         self._conversation.ask()
@@ -265,20 +235,15 @@ class Tune:
         self._conversation.tell(trial)
 
     def reject(self, arm: str, reason: str) -> None:
-        """Takes an arm out of the running for a reason measured elsewhere (its recovery takes too long).
-
-        `result` then shows the next best that was confirmed, or the base.
-        """
+        """Takes an arm out for a reason measured elsewhere; `result` then has the next best, or the base."""
         self._confirmation.reject(arm, reason)
 
     @property
     def least_trials(self) -> int:
-        """Trials of the smallest valid campaign."""
         return self._budget.least_trials
 
     @property
-    def progress(self) -> Standing:
-        """Where it stands."""
+    def standing(self) -> Standing:
         due = self.ask()
         best = self.result().winner
         total = self._budget.trials if due is None else max(self._expected, self._budget.trials + 1)
@@ -292,7 +257,6 @@ class Tune:
         )
 
     def result(self) -> TuneResult:
-        """What is proven so far; works at any moment. Only finished analyses count."""
         confirmation = self._confirmation
         frontier = confirmation.frontier(self._reduction.chosen)
         return TuneResult(
@@ -346,7 +310,6 @@ class Tune:
         yield from self._confirm()
 
     def _calibrate(self) -> Steps[None]:
-        """The base by itself, two to four times."""
         wanted, block = 2, 0
         steady = True
         redo_rates: list[float] = []

@@ -21,10 +21,10 @@ from flushlab.errors import StartFailed, StorageError
 from flushlab.process import Guard, Reach
 from flushlab.progress import Progress, silent
 from flushlab.record import Value
-from flushlab.server.sandbox import failures, log
+from flushlab.server.sandbox import log
 from flushlab.server.sandbox.contents import initialised
-from flushlab.server.sandbox.node import NOWHERE, Membership, State, recovered
-from flushlab.server.sandbox.ports import free_places
+from flushlab.server.sandbox.log import ending, killed, start_failed
+from flushlab.server.sandbox.node import NOWHERE, Membership, State, free_places, recovered
 from flushlab.server.sandbox.sandbox import Sandbox
 from flushlab.server.sandbox.spec import DataDirectory, Node, SandboxSpec
 from flushlab.settings.catalog import load_catalog
@@ -39,8 +39,6 @@ class NodePosition(msgspec.Struct, frozen=True, kw_only=True):
     """A stopped node and its position.
 
     Attributes:
-        name: of the node.
-        state: its position.
         recovered: the node was killed, and its position comes from `--wsrep-recover`.
     """
 
@@ -50,13 +48,6 @@ class NodePosition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """The node to bootstrap from.
-
-    Attributes:
-        number: of the node, from 1.
-        why: in words.
-    """
-
     number: int
     why: str
 
@@ -134,9 +125,9 @@ def recover(node: Sandbox) -> State:
         error.unfinished = True
         raise error
     if code == -signal.SIGKILL:
-        raise failures.killed(what, f" while it recovered {node.name}")
-    how = f"could not recover {node.name} ({failures.ending(code)})"
-    failed = failures.start_failed(node.build, node.endpoint, node.settings, said, how)
+        raise killed(what, f" while it recovered {node.name}")
+    how = f"could not recover {node.name} ({ending(code)})"
+    failed = start_failed(node.build, node.endpoint, node.settings, said, how)
     if isinstance(failed, StartFailed):
         failed.hint = (
             f"empty {node.datadir} and start the cluster again: the node then copies another one's data,"
@@ -166,13 +157,7 @@ def node_data(
     """The snapshot that nodes start from; made if it is not there.
 
     Args:
-        build: the server.
-        galera: the provider.
-        settings: of the nodes; only those that shape files count.
-        data_root: of the node that makes the snapshot.
         snapshot: a server's data directory; the build's initialised one if None.
-        snapshots: the store of snapshots.
-        progress: told if it must be made.
 
     Raises:
         StartFailed: the node did not become ready.

@@ -32,18 +32,21 @@ from flushlab.progress import Progress, silent
 from flushlab.record import Endpoint, Value
 from flushlab.server.galera.bootstrap import BOOTSTRAP, Choice, NodePosition, choose, node_data, recover
 from flushlab.server.protocol import Applied, NodeGroup, Refusal, differences, not_in_step
-from flushlab.server.sandbox import account, failures, log
 from flushlab.server.sandbox import kept as keeping
+from flushlab.server.sandbox import log
+from flushlab.server.sandbox.log import killed, shortage
 from flushlab.server.sandbox.node import (
     GCACHE_BYTES,
     Membership,
     NodeAddress,
     State,
     View,
+    free_places,
     read_state,
+    require_free_places,
     write_state,
 )
-from flushlab.server.sandbox.ports import free_places, require_free_places
+from flushlab.server.sandbox.option_files import new_password
 from flushlab.server.sandbox.sandbox import Sandbox
 from flushlab.server.sandbox.spec import DataDirectory, Instance, Node, SandboxSpec
 from flushlab.settings.configuration import Configuration
@@ -67,7 +70,6 @@ class Cluster(NodeGroup[Sandbox]):
 
     Args:
         name: of the cluster; its nodes are `NAME-1` and so on.
-        nodes: in their order; they run, or will.
     """
 
     def __init__(self, name: str, nodes: Sequence[Sandbox]) -> None:
@@ -96,16 +98,10 @@ class Cluster(NodeGroup[Sandbox]):
         """Starts nodes on copies of one data directory and waits until all are synced.
 
         Args:
-            build: the server.
-            size: number of nodes.
-            settings: of every node.
-            arguments: last words of every command line.
             data: of every node; the snapshot is a single server's, as for `Sandbox.start`. Each node gets a
                 slow disk of its own, which ends with the cluster.
-            instance: the cluster's name and account; without a port.
             latency_s: round-trip time in seconds from node to node. Above 0, each node has a network of its
                 own, and flushlab reaches it by its unix socket alone; 0: the nodes are on loopback.
-            progress: takes a line before each step that takes long.
 
         Raises:
             UsageError: no cluster can be made of the build, or the name is taken.
@@ -138,7 +134,7 @@ class Cluster(NodeGroup[Sandbox]):
             settings=given,
             arguments=arguments,
             data=replace(data, root=root, snapshot=copied, snapshots=snapshots),
-            instance=replace(instance, name=None, password=instance.password or account.new_password()),
+            instance=replace(instance, name=None, password=instance.password or new_password()),
         )
         for attempt in range(_TRIES):
             try:
@@ -224,17 +220,14 @@ class Cluster(NodeGroup[Sandbox]):
 
     @property
     def build(self) -> Build:
-        """What its nodes were started from."""
         return self.first.build
 
     @property
     def kept(self) -> bool:
-        """True if it outlives flushlab."""
         return self.first.kept
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """How to reach each node."""
         return tuple(node.endpoint for node in self.nodes)
 
     @property
@@ -249,16 +242,13 @@ class Cluster(NodeGroup[Sandbox]):
 
     @property
     def settings(self) -> Mapping[str, Value]:
-        """What every node's option file sets."""
         return self.first.settings
 
     @property
     def restored(self) -> Restored | None:
-        """Way and bytes of the first data directory's restore."""
         return self.first.restored
 
     def alive(self) -> bool:
-        """True while every node's process runs, or any inside `losing_nodes`."""
         alive = (node.alive() for node in self.nodes)
         return any(alive) if self._may_lose else all(alive)
 
@@ -357,7 +347,6 @@ class Cluster(NodeGroup[Sandbox]):
         self._await(time.monotonic() + limit_s, queues_empty=False)
 
     def log_tail(self, lines: int = 20) -> str:
-        """The ends of all nodes' error logs."""
         return "\n".join(f"{node.name}:\n{node.log_tail(lines)}" for node in self.nodes)
 
     def restart(self, settings: Mapping[str, Value] | None = None) -> None:
@@ -371,7 +360,6 @@ class Cluster(NodeGroup[Sandbox]):
         self.await_synced()
 
     def kill(self) -> None:
-        """SIGKILL of all nodes. The data directories stay."""
         undo_all(node.kill for node in self.nodes)
 
     def stop(self) -> None:
@@ -465,9 +453,9 @@ class Cluster(NodeGroup[Sandbox]):
         for node, before in zip(self.nodes, logged, strict=True):
             what = f"{node.name}, a node of the cluster {self.name}"
             if node.was_killed:
-                return failures.killed(f"{what},")
+                return killed(f"{what},")
             said = log.since(node.log, before)
-            if (found := failures.shortage(f"{what}, says", node.endpoint, said)) is not None:
+            if (found := shortage(f"{what}, says", node.endpoint, said)) is not None:
                 return found
         return None
 
@@ -509,7 +497,6 @@ class Cluster(NodeGroup[Sandbox]):
             time.sleep(_POLL_S)
 
     def _bootstrap(self) -> Choice:
-        """Starts the node that came furthest as a cluster of its own."""
         found = []
         for node in self.nodes:
             state = read_state(node.datadir)
@@ -555,7 +542,6 @@ def require_size(size: int) -> None:
 
 
 def kept_clusters() -> list[str]:
-    """Names of kept clusters."""
     return list(dict.fromkeys(member.cluster for member in _kept_members()))
 
 

@@ -17,12 +17,10 @@ from flushlab.build import Build
 from flushlab.errors import StorageError, UsageError
 from flushlab.process import ProcessIdentity, all_records, run_folder, run_record, terminate
 from flushlab.process.identity import world
-from flushlab.process.janitor import reap_record
+from flushlab.process.run_record import reap_record
 from flushlab.record import DiskEmulation, Endpoint, Storage, Value
-from flushlab.server.sandbox import account
-from flushlab.server.sandbox.node import Membership
-from flushlab.server.sandbox.option_files import SandboxPaths
-from flushlab.server.sandbox.ports import HOST
+from flushlab.server.sandbox.node import HOST, Membership
+from flushlab.server.sandbox.option_files import SandboxPaths, sandbox_endpoint
 from flushlab.server.sandbox.starting import STOP_LIMIT_S
 
 _FILE = "sandbox.json"
@@ -32,17 +30,8 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     """A kept sandbox, without its password.
 
     Attributes:
-        name: of the sandbox.
-        build: of the server.
-        paths: of the sandbox's files.
-        settings: in its option file.
-        arguments: of its command line.
-        storage: of the data directory.
-        port: on loopback.
-        connects: the server may open connections.
         membership: place in a cluster, or None.
         disk: the slow one that is its own, or None.
-        halted: stopped with its data kept, and not started since.
     """
 
     name: str
@@ -59,7 +48,6 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def host(self) -> str:
-        """Where it listens, besides its socket."""
         return self.membership.address if self.membership else HOST
 
 
@@ -67,7 +55,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """A kept sandbox and whether it runs.
 
     Attributes:
-        saved: the content of `sandbox.json`.
         pid: of the server, or None if it does not run here.
         elsewhere: another machine or container with the same home started it, and may still run it.
     """
@@ -78,7 +65,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> str:
-        """In a word: `dead` is a server that ended without being asked to."""
         if self.pid:
             return "running"
         if self.elsewhere:
@@ -87,7 +73,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def save(saved: Saved) -> None:
-    """Writes a sandbox down, or again."""
     atomic.write(saved.paths.folder / _FILE, msgspec.json.encode(saved, enc_hook=str))
 
 
@@ -102,7 +87,6 @@ def load(name: str) -> tuple[Saved, ProcessIdentity]:
 
 
 def statuses() -> list[Status]:
-    """All kept sandboxes, by name."""
     found = []
     for record in all_records():
         file = run_folder() / record.name / _FILE
@@ -128,11 +112,10 @@ def endpoint(saved: Saved) -> Endpoint:
         password = parser["client"]["password"]
     except (OSError, KeyError, configparser.Error) as error:
         raise StorageError(f"the option file {file} cannot be read: {error}") from error
-    return account.endpoint(saved.paths, saved.host, saved.port, password)
+    return sandbox_endpoint(saved.paths, saved.host, saved.port, password)
 
 
 def note_process(name: str, process: ProcessIdentity) -> None:
-    """Writes down that a kept sandbox was restarted."""
     record = run_record.read(name)
     if record is not None:
         run_record.rewrite(msgspec.structs.replace(record, server=process, world=world()))
@@ -140,10 +123,6 @@ def note_process(name: str, process: ProcessIdentity) -> None:
 
 def require_disk(name: str, cluster: str = "") -> None:
     """Makes sure that the disk of a kept sandbox, if it has one of its own, is still there.
-
-    Args:
-        name: of the sandbox.
-        cluster: name of the cluster that the sandbox is a node of.
 
     Raises:
         StorageError: its program has ended, and what was on it is gone.

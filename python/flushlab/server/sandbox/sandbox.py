@@ -26,15 +26,25 @@ from flushlab.machine import server_user
 from flushlab.process import Guard, reap, run_record
 from flushlab.progress import Progress, silent
 from flushlab.record import DiskEmulation, Endpoint, Launch, ServerIdentity, Storage, Value
-from flushlab.server import variables
 from flushlab.server.clients import Clients
 from flushlab.server.control import ConnectionGone, Control
-from flushlab.server.protocol import Applied, SingleServer
-from flushlab.server.sandbox import account, contents, failures, log, ports, reconfigure
+from flushlab.server.protocol import Applied, SingleServer, wsrep_status
+from flushlab.server.sandbox import contents, log, reconfigure
 from flushlab.server.sandbox import kept as keeping
-from flushlab.server.sandbox.option_files import SandboxPaths, give, self_signed, server_option_file
+from flushlab.server.sandbox.log import died
+from flushlab.server.sandbox.node import HOST, free_port, require_free_port
+from flushlab.server.sandbox.option_files import (
+    SandboxPaths,
+    give,
+    new_password,
+    sandbox_endpoint,
+    self_signed,
+    server_option_file,
+    write_private,
+)
 from flushlab.server.sandbox.spec import DataDirectory, Instance, Node, SandboxSpec, Startup
 from flushlab.server.sandbox.starting import DetachedProcess, ServerProcess, Start, end
+from flushlab.server.sql import read_variables, redo_enabled
 from flushlab.settings.admission import require_admitted
 from flushlab.undo import undo_all
 
@@ -47,16 +57,9 @@ class Sandbox(SingleServer):
     """A sandbox. Made by `start` or `attach`; a context manager that ends an owned one.
 
     Attributes:
-        build: what it was started from.
-        kept: it outlives flushlab.
         membership: its part of a cluster, or None.
         link: its end of a network of its own, or None.
-        name, folder, log: of the sandbox, of its option files and log, and of its error log.
-        endpoint: how to reach it.
-        storage: where its data directory lies.
         disk: the slow one that is its own, or None.
-        identity: which server answered; known once it has.
-        seconds: how long things took: `restore`, `start` (the last one).
         restored: way and bytes of the data directory's restore; None for an attached one.
         answer_s: longest wait for the answer to a query that names none; for ever if None.
     """
@@ -107,10 +110,6 @@ class Sandbox(SingleServer):
     ) -> Self:
         """Starts a server on a restored data directory and waits until it is ready.
 
-        Args:
-            build, settings, arguments, written, data, instance, startup: see `SandboxSpec`.
-            progress: takes a line before each step that takes long.
-
         Raises:
             UsageError: the name is taken or not allowed, a setting is one that sandboxes set themselves, or
                 the socket's path is too long.
@@ -160,10 +159,10 @@ class Sandbox(SingleServer):
         root = data.root or DataRoot.open()
         paths = SandboxPaths.choose(membership.name if membership else instance.name, root)
         if instance.port is not None:
-            ports.require_free_port(instance.port)
+            require_free_port(instance.port)
         clients = instance.clients
-        host = membership.address if membership else clients.access.address if clients else ports.HOST
-        port = membership.place.sql_port if membership else instance.port or ports.free_port(host)
+        host = membership.address if membership else clients.access.address if clients else HOST
+        port = membership.place.sql_port if membership else instance.port or free_port(host)
         reap()
         with ExitStack() as undo:
             disk = None
@@ -177,7 +176,7 @@ class Sandbox(SingleServer):
             sandbox = cls(
                 spec,
                 paths,
-                account.endpoint(paths, host, port, instance.password or account.new_password()),
+                sandbox_endpoint(paths, host, port, instance.password or new_password()),
                 root.storage,
                 guard,
                 disk.record if disk is not None else None,
@@ -256,31 +255,26 @@ class Sandbox(SingleServer):
 
     @property
     def datadir(self) -> Path:
-        """Its data directory."""
         return self._paths.datadir
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Directories that its server writes to."""
         return self._paths.of_server
 
     @property
     def settings(self) -> Mapping[str, Value]:
-        """What its option file sets, apart from the sandbox's own lines."""
         return dict(self._spec.settings)
 
     @property
     def arguments(self) -> Sequence[str]:
-        """More words for its command line."""
         return self._spec.arguments
 
     @property
     def launch(self) -> Launch:
-        """What no variable shows: extra arguments, preloaded libraries, a switched-off redo log."""
         return Launch(
             arguments=tuple(self._spec.arguments),
             preload=self.build.environment.get("LD_PRELOAD"),
-            redo_enabled=variables.redo_enabled(self.query, self.identity),
+            redo_enabled=redo_enabled(self.query, self.identity),
         )
 
     @property
@@ -303,8 +297,6 @@ class Sandbox(SingleServer):
         """Runs one statement on the control connection, reconnecting once if it is gone.
 
         Args:
-            sql: the statement.
-            args: its arguments.
             answer_s: longest wait for an answer; `self.answer_s` if None.
 
         Raises:
@@ -313,7 +305,7 @@ class Sandbox(SingleServer):
             StatementFailed: the server answered with an error.
         """
         if not self.alive():
-            raise failures.died(self.name, self.said_since_start())
+            raise died(self.name, self.said_since_start())
         limit_s = self.answer_s if answer_s is None else answer_s
         began = time.monotonic()
         try:
@@ -322,12 +314,12 @@ class Sandbox(SingleServer):
             within = f" within {limit_s:.0f} s" if limit_s and time.monotonic() - began >= limit_s else ""
             # A crash closes its connections some time before the process is dead.
             if self._process is None or self._process.wait(1.0) is not None:
-                raise failures.died(self.name, self.said_since_start()) from error
+                raise died(self.name, self.said_since_start()) from error
             raise ServerError(f"the server {self.name} does not answer{within}: {error}") from error
 
     def read_back(self, names: Iterable[str]) -> dict[str, Value]:
         """Global variables as they are, typed as the catalog types them; unknown names are left out."""
-        return variables.read_variables(self.query, self.identity, names)
+        return read_variables(self.query, self.identity, names)
 
     def apply(self, settings: Mapping[str, Value]) -> Applied:
         """Sets dynamic settings at run time, restarts for the others, reads every one back.
@@ -348,7 +340,6 @@ class Sandbox(SingleServer):
         self._write_options()
 
     def log_tail(self, lines: int = 20) -> str:
-        """The end of the server's error log."""
         return log.tail(self.log, lines)
 
     def said_since_start(self) -> str:
@@ -396,11 +387,7 @@ class Sandbox(SingleServer):
         self.await_again()
 
     def begin_again(self, once: Sequence[str] = ()) -> None:
-        """As `start_again`, but does not wait until it is ready: `await_again` does.
-
-        Args:
-            once: arguments of this start alone.
-        """
+        """As `start_again`, but does not wait until it is ready: `await_again` does."""
         assert not self.alive(), "start_again is for a server that is stopped or killed"
         self._port_is_fixed = True
         if self._guard is not None:
@@ -532,8 +519,8 @@ class Sandbox(SingleServer):
             except PortTaken:
                 if self._port_is_fixed or attempt == _PORT_TRIES - 1:
                     raise
-                host, password = self.endpoint.host or ports.HOST, self.endpoint.password
-                self.endpoint = account.endpoint(self._paths, host, ports.free_port(host), password)
+                host, password = self.endpoint.host or HOST, self.endpoint.password
+                self.endpoint = sandbox_endpoint(self._paths, host, free_port(host), password)
                 self._control = Control(self.endpoint)
                 self._spawn(guard)
             except StartFailed:
@@ -550,18 +537,11 @@ class Sandbox(SingleServer):
 
     def _identify(self) -> None:
         if self._spec.node is not None:
-            rows = self._control.query(
-                "SHOW GLOBAL STATUS WHERE Variable_name IN"
-                " ('wsrep_cluster_status', 'wsrep_local_state_comment')",
-                answer_s=_GREETING_S,
-            )
-            facts = {str(name).lower(): str(value) for name, value in rows}
-            if facts["wsrep_cluster_status"] != "Primary":
+            status = wsrep_status(self._control.query, answer_s=_GREETING_S)
+            if status["wsrep_cluster_status"] != "Primary":
                 raise ConnectionGone("it has no quorum")
-            if facts["wsrep_local_state_comment"] != "Synced":
-                raise ConnectionGone(
-                    f"it is not synced with its cluster ({facts['wsrep_local_state_comment']})"
-                )
+            if (state := status["wsrep_local_state_comment"]) != "Synced":
+                raise ConnectionGone(f"it is not synced with its cluster ({state})")
         ((text,),) = self._control.query("SELECT VERSION()", answer_s=_GREETING_S)
         self.identity = msgspec.structs.replace(self.build.identity, version_text=str(text))
 
@@ -574,11 +554,11 @@ class Sandbox(SingleServer):
             self.membership,
             has_clients=self.clients is not None,
         )
-        account.write_private(self._paths.server_options, content, server_user())
+        write_private(self._paths.server_options, content, server_user())
         certificate = self._paths.certificate
         if str(certificate) in content and not certificate.exists():
             identity = self.clients.access.identity if self.clients else self_signed()
-            account.write_private(certificate, identity, server_user())
+            write_private(certificate, identity, server_user())
         if self.kept and self._guard is None:
             self._write_kept()
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import pymysql
 
 from flushlab.errors import FlushlabError, HarnessError, StartFailed
 from flushlab.machine import proc_stat, server_user
-from flushlab.process import Guard, Network, ProcessIdentity, Reach
+from flushlab.process import Guard, GuardedProcess, Network, ProcessIdentity, Reach
 from flushlab.process.identity import signal_process, wait_for_end
 from flushlab.record import Endpoint
 from flushlab.server.control import (
@@ -29,9 +29,10 @@ from flushlab.server.control import (
     explain,
     tls_context,
 )
-from flushlab.server.sandbox import account, failures, log, option_files
+from flushlab.server.sandbox import log, option_files
+from flushlab.server.sandbox.log import ending, killed, start_failed
 from flushlab.server.sandbox.node import Membership
-from flushlab.server.sandbox.option_files import SandboxPaths
+from flushlab.server.sandbox.option_files import SandboxPaths, account_sql, logs_in_by_sha2, write_secret
 from flushlab.server.sandbox.spec import READY_LIMIT_S, SandboxSpec
 from flushlab.settings.admission import require_admitted_words
 
@@ -39,49 +40,23 @@ STOP_LIMIT_S = 300.0
 """Longest wait for an orderly stop, which writes all dirty pages; then SIGKILL."""
 
 
-class ServerProcess(Protocol):
-    """A server's process, guarded or detached."""
+class DetachedProcess(NamedTuple):
+    """A process that is not ours any more, known by its pid and start time."""
 
-    @property
-    def identity(self) -> ProcessIdentity:
-        """Pid and start time."""
-        ...
+    identity: ProcessIdentity
 
     def alive(self) -> bool:
-        """True while it runs; a zombie does not."""
-        ...
+        return self.identity.alive()
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends a signal; nothing happens if it is dead."""
-        ...
-
-    def wait(self, seconds: float) -> int | None:
-        """Waits for its end; None if it still runs."""
-        ...
-
-
-class DetachedProcess:
-    """A process known by its pid and start time."""
-
-    def __init__(self, identity: ProcessIdentity) -> None:
-        self._identity = identity
-
-    @property
-    def identity(self) -> ProcessIdentity:
-        """Pid and start time."""
-        return self._identity
-
-    def alive(self) -> bool:
-        """True while it runs; a zombie does not."""
-        return self._identity.alive()
-
-    def signal(self, number: signal.Signals) -> None:
-        """Sends a signal; nothing happens if it is dead."""
-        signal_process(self._identity, number)
+        signal_process(self.identity, number)
 
     def wait(self, seconds: float) -> int | None:
         """0 once it is dead, however it died; None if it still runs."""
-        return 0 if wait_for_end(self._identity, seconds) else None
+        return 0 if wait_for_end(self.identity, seconds) else None
+
+
+ServerProcess = GuardedProcess | DetachedProcess
 
 
 def end(process: ServerProcess, number: signal.Signals) -> None:
@@ -114,9 +89,7 @@ class ProcessCounters(NamedTuple):
     """Processor time, I/O and log of a process so far.
 
     Attributes:
-        cpu_s: of processor time.
         io_bytes: read from and written to devices; None where that is hidden: nobody is called idle then.
-        log_bytes: length of its log.
     """
 
     cpu_s: float
@@ -165,7 +138,6 @@ class Activity:
 
     @property
     def words(self) -> str:
-        """What has been seen of one that is idle."""
         if self._spins:
             return f"has read, written and said nothing for {self._still_for_s:.0f} s"
         return f"has done nothing for {self._idle_s:.0f} s"
@@ -176,7 +148,6 @@ class Activity:
 
 
 def _is_heard(then: ProcessCounters, now: ProcessCounters) -> bool:
-    """Whether it has read, written or said anything; or that is hidden."""
     return now.io_bytes is None or now[1:] != then[1:]
 
 
@@ -191,11 +162,10 @@ def of_process(pid: int, log_file: Path) -> ProcessCounters | None:
 
 def _io_bytes(pid: int) -> int | None:
     try:
-        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+        counts = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
     except OSError:
         return None
-    found = dict(line.split(": ") for line in lines)
-    return int(found["read_bytes"]) + int(found["write_bytes"])
+    return int(counts["read_bytes"]) + int(counts["write_bytes"])
 
 
 _POLL_S, _POLL_SHARE, _MOST_POLL_S = 0.002, 0.01, 0.1
@@ -206,14 +176,6 @@ _CHECK_S = 0.5
 
 @dataclass(frozen=True)
 class Start:
-    """One start of one sandbox.
-
-    Attributes:
-        spec: of the sandbox, with its present settings and arguments.
-        paths, endpoint: of the sandbox.
-        once: arguments of this start alone.
-    """
-
     spec: SandboxSpec
     paths: SandboxPaths
     endpoint: Endpoint
@@ -228,18 +190,18 @@ class Start:
         paths, user = self.paths, server_user()
         require_admitted_words(self.spec.written, self.spec.build.flavor, self.spec.build.version)
         paths.clear_socket()
-        account.write_secret(paths.client_options, option_files.client_option_file(self.endpoint))
+        write_secret(paths.client_options, option_files.client_option_file(self.endpoint))
         build, membership = self.spec.build, self._membership
         clients = self.spec.instance.clients
         access = clients.access if clients else None
-        accounts = account.account_sql(build, self.endpoint.password, access)
+        accounts = account_sql(build, self.endpoint.password, access)
         if membership:
             accounts = f"SET SESSION wsrep_on = OFF;\n{accounts}"  # every node makes them for itself
         connects = membership is not None or self.spec.instance.connects
         network: Network = "own" if self._has_own_network else "host" if connects else "none"
         link = self.spec.node.link if self.spec.node else None
         sql = self.spec.startup.sql
-        account.write_secret(paths.init_file, accounts + "".join(f"{one};\n" for one in sql), user)
+        write_secret(paths.init_file, accounts + "".join(f"{one};\n" for one in sql), user)
         return guard.spawn(
             [
                 *build.command,
@@ -266,11 +228,6 @@ class Start:
 
     def await_ready(self, process: ServerProcess, log_start: int, identify: Callable[[], None]) -> None:
         """Waits until queries are answered over both ways in; `identify` asks the last one.
-
-        Args:
-            process: the server's.
-            log_start: length of its log before.
-            identify: asks over the control connection; may raise `ConnectionGone`.
 
         Raises:
             StartFailed, PortTaken, NoSpace, NoMemory, LibraryMissing: it did not become ready, and is dead.
@@ -323,8 +280,8 @@ class Start:
                 raise failed
         code = process.wait(0)
         if code == -signal.SIGKILL:
-            raise failures.killed(f"the server {self.spec.build.name}", " while it started")
-        raise self._failed(f"stopped while it started ({failures.ending(code)})", log_start)
+            raise killed(f"the server {self.spec.build.name}", " while it started")
+        raise self._failed(f"stopped while it started ({ending(code)})", log_start)
 
     def _knock(self) -> None:
         for transport in ("socket",) if self._has_own_network else ("socket", "tcp"):
@@ -332,10 +289,10 @@ class Start:
                 self.endpoint,
                 transport,
                 answer_s=READY_LIMIT_S,
-                tls=tls_context("required") if account.logs_in_by_sha2(self.spec.build) else None,
+                tls=tls_context("required") if logs_in_by_sha2(self.spec.build) else None,
             ) as connection:
                 connection.cursor().execute("SELECT 1")
 
     def _failed(self, how: str, log_start: int) -> FlushlabError:
         said = log.since(self.paths.log, log_start)
-        return failures.start_failed(self.spec.build, self.endpoint, self.spec.settings, said, how)
+        return start_failed(self.spec.build, self.endpoint, self.spec.settings, said, how)

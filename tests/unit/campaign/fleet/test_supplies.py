@@ -8,17 +8,18 @@ import msgspec
 import pytest
 
 from flushlab.build import Build
+from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.crash.plan import asked_load, load_of
 from flushlab.campaign.fleet import supplies
 from flushlab.campaign.fleet.supplies import OPTION_FILE, PASSWORD, Asked, Supplies, supplies_of
-from flushlab.campaign.request import BenchRequest, BoundArm, SeriesRequest, TuneRequest
+from flushlab.campaign.request import BenchRequest, SeriesRequest, TuneRequest
 from flushlab.campaign.series import workload_of
 from flushlab.errors import UsageError
 from flushlab.fleet.content import Manifest
 from flushlab.fleet.transfer import ABSOLUTE, Place
 from flushlab.spec.kinds import BenchSpec, CrashSpec
 from flushlab.spec.parts import BaseSpec, CrashWorkloadSpec, DataSpec, WorkloadSpec
-from flushlab.workload import fingerprint
+from flushlab.workload.parse import fingerprint
 from tests.unit.builds import MARIADB
 from tests.unit.report.campaigns import crash_request, series_request, tune_request
 
