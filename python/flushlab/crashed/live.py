@@ -7,15 +7,14 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import msgspec
 
 from flushlab import _core
-from flushlab.crashed import judge as notes_of
-from flushlab.crashed.judge import Note
+from flushlab.crashed.judge import ACKS_TABLE, NOTE_BYTES, Note, acks_table_sql, read_notes
 from flushlab.crashed.recovered_server import AcksTable, said
 from flushlab.errors import FlushlabError, MeasurementError
 from flushlab.record import AcksSpec, LoadSpec
@@ -25,49 +24,10 @@ from flushlab.workload.engine import native, raise_if_failed
 from flushlab.workload.protocol import Timing
 from flushlab.workload.sql import SqlWorkload
 
+SideWorkload = CommandWorkload | SqlWorkload
 _JOIN_S = 60.0
 _LONGEST_S = 86_400.0
 """The server does not live that long."""
-
-SideWorkload = CommandWorkload | SqlWorkload
-
-
-class RunningSideWorkload:
-    """A side workload that runs, in a thread, on a server that is killed at some time."""
-
-    def __init__(self, side: SideWorkload, server: Sandbox) -> None:
-        self._side, self._server = side, server
-        self._stop = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._failed: FlushlabError | None = None
-        self._thread = threading.Thread(target=self._run, name=side.name, daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    @property
-    def ended(self) -> bool:
-        return not self._thread.is_alive()
-
-    def check(self) -> None:
-        if self.ended and self._failed is not None:
-            raise self._failed
-
-    def stop(self) -> None:
-        os.eventfd_write(self._stop, 1)
-        self._thread.join(_JOIN_S)
-        if not self._thread.is_alive():
-            os.close(self._stop)
-
-    def _run(self) -> None:
-        try:
-            if isinstance(self._side, CommandWorkload):
-                self._side.run_until(self._server, self._stop)
-            else:
-                self._side.run(self._server, Timing(max_seconds=_LONGEST_S), nullcontext())
-        except FlushlabError as error:
-            self._failed = error
-
-
 _POLL_S = 0.01
 _FIRST_COMMIT_S = 60.0
 _DYING = re.compile(r"fatal|abort|assert|got signal", re.IGNORECASE)
@@ -105,109 +65,109 @@ def make_acks_table(server: Sandbox, acks: AcksTable) -> None:
     Galera refuses the latter to nodes.
     """
     server.query(f"CREATE DATABASE IF NOT EXISTS {acks.database}")
-    server.query(f"DROP TABLE IF EXISTS {acks.database}.{notes_of.ACKS_TABLE}")
-    server.query(notes_of.acks_table_sql(acks.database, acks.rows))
+    server.query(f"DROP TABLE IF EXISTS {acks.database}.{ACKS_TABLE}")
+    server.query(acks_table_sql(acks.database, acks.rows))
     ((on,),) = server.query("SELECT @@log_bin")
     if int(on) and server.membership is None:
         mysql_8_4 = server.identity.flavor == "mysql" and server.identity.version >= (8, 4)
         server.query("RESET BINARY LOGS AND GTIDS" if mysql_8_4 else "RESET MASTER")
 
 
-class Loading:
-    """A load with an acknowledgement table, entered with the first acknowledged commit."""
+class UnderLoad:
+    """A server under load; a context manager, entered with the first acknowledged commit, if there are any.
+
+    Args:
+        server: has the acknowledgement table, if the load has one.
+        position: of the disk's record.
+    """
 
     def __init__(
-        self, server: Sandbox, spec: LoadSpec, acks: AcksTable, folder: Path, position: Path | None = None
+        self, server: Sandbox, load: CrashingLoad, folder: Path, position: Path | None = None
     ) -> None:
-        self._server, self._spec = server, spec
+        self._server, self._given = server, load
         self._file = folder / "notes"
-        noted = AcksSpec(file=str(self._file), position=str(position or ""), rows=acks.rows)
-        self._file.unlink(missing_ok=True)
-        load = msgspec.json.encode(msgspec.structs.replace(spec, acks=noted))
-        self._load = native(lambda: _core.LoadRun(load), server)
+        self._load: _core.LoadRun | None = None
+        if load.spec and load.acks:
+            noted = AcksSpec(file=str(self._file), position=str(position or ""), rows=load.acks.rows)
+            spec = msgspec.json.encode(msgspec.structs.replace(load.spec, acks=noted))
+            self._file.unlink(missing_ok=True)
+            self._load = native(lambda: _core.LoadRun(spec), server)
+        self._side_failed: FlushlabError | None = None
+        self._side: threading.Thread | None = None
+        if load.side:
+            self._stop_side = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            self._side = threading.Thread(target=self._run_side, name=load.side.name, daemon=True)
 
     def __enter__(self) -> Self:
-        try:
-            began = time.monotonic()
-            self._load.start()
-            while not self.acknowledged():
-                raise_if_failed(self._load, self._server)
-                if time.monotonic() - began > _FIRST_COMMIT_S:
-                    raise MeasurementError(
-                        f"{self._spec.workload}: nothing was committed within {_FIRST_COMMIT_S:.0f} s",
-                        hint="try fewer --threads or another workload",
-                    )
-                time.sleep(_POLL_S)
-        except BaseException:
-            self._load.stop()
-            raise
+        if self._load:
+            try:
+                self._await_commit(self._load)
+            except BaseException:
+                self._load.stop()
+                raise
+        if self._side:
+            self._side.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and not issubclass(kind, Exception):
-            self._server.kill()  # it may not answer: nobody waits for that after a Ctrl-C
-        self._load.stop()
-
-    def let_run(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            self.check()
-            time.sleep(min(_POLL_S, left))
-
-    def check(self) -> None:
-        raise_if_failed(self._load, self._server)
-
-    def acknowledged(self) -> int:
-        return self._file.stat().st_size // notes_of.NOTE_BYTES if self._file.exists() else 0
-
-    def notes(self) -> list[Note]:
-        return notes_of.read_notes(self._file)
-
-
-class Working:
-    def __init__(self, server: Sandbox, load: CrashingLoad, folder: Path, position: Path | None) -> None:
-        self._server = server
-        self._loading = (
-            Loading(server, load.spec, load.acks, folder, position) if load.spec and load.acks else None
-        )
-        self._side = RunningSideWorkload(load.side, server) if load.side else None
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            if self._loading:
-                stack.enter_context(self._loading)
-            if self._side:
-                self._side.start()
-                stack.callback(self._side.stop)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        if kind is not None and self._side:
-            self._server.kill()  # the side workload may wait for it
-        self._stack.__exit__(kind, error, trace)
+        # The side workload may wait for the server, and after a Ctrl-C nobody waits for its answers.
+        if kind is not None and (self._side or not issubclass(kind, Exception)):
+            self._server.kill()
+        if self._side:  # what becomes of it once the server is dead does not matter
+            os.eventfd_write(self._stop_side, 1)
+            self._side.join(_JOIN_S)
+            if not self._side.is_alive():
+                os.close(self._stop_side)
+        if self._load:
+            self._load.stop()
 
     @property
     def over(self) -> bool:
-        """There is no load with an acknowledgement table, and the side workload has ended."""
-        return self._loading is None and (self._side is None or self._side.ended)
+        """There is no acknowledgement table, and the side workload has ended by itself."""
+        return self._load is None and (self._side is None or not self._side.is_alive())
 
     def let_run(self, seconds: float) -> None:
+        """Waits, no longer than until it is over; raises what ends it before that."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and not self.over:
             self._check()
             time.sleep(min(_POLL_S, left))
         self._check()
 
+    def acknowledged(self) -> int:
+        return self._file.stat().st_size // NOTE_BYTES if self._file.exists() else 0
+
     def notes(self) -> list[Note]:
-        return self._loading.notes() if self._loading else []
+        return read_notes(self._file) if self._load else []
+
+    def _await_commit(self, load: _core.LoadRun) -> None:
+        load.start()
+        began = time.monotonic()
+        while not self.acknowledged():
+            self._check()
+            if time.monotonic() - began > _FIRST_COMMIT_S:
+                assert self._given.spec is not None, "it has commits"
+                raise MeasurementError(
+                    f"{self._given.spec.workload}: nothing was committed within {_FIRST_COMMIT_S:.0f} s",
+                    hint="try fewer --threads or another workload",
+                )
+            time.sleep(_POLL_S)
 
     def _check(self) -> None:
-        if self._loading:
-            self._loading.check()
-        if self._side:
-            self._side.check()
+        if self._load:
+            raise_if_failed(self._load, self._server)
+        if self._side_failed is not None:
+            raise self._side_failed
+
+    def _run_side(self) -> None:
+        side = self._given.side
+        try:
+            if isinstance(side, CommandWorkload):
+                side.run_until(self._server, self._stop_side)
+            elif side:
+                side.run(self._server, Timing(max_seconds=_LONGEST_S), nullcontext())
+        except FlushlabError as error:
+            self._side_failed = error
 
 
 def run_until_killed(
@@ -222,7 +182,7 @@ def run_until_killed(
     """Drives a load and kills the server under it; `fault` happens in the middle, and may end the server or
     its load."""
     complaint, words, died = "", "", False
-    with Working(server, load, folder, position) as working:
+    with UnderLoad(server, load, folder, position) as working:
         began = time.monotonic()
         working.let_run(seconds / 2 if fault else seconds)
         if fault:
