@@ -7,6 +7,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -100,9 +101,7 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
     fs: FileSystemName
     first: int = 0
     last: int = 0
-    rows: int
-    database: str
-    alone: bool = False
+    acks: AcksTable | None
     ended_ns: int = 0
     commits_per_s: float = 0.0
     faulty: Fault | None = None
@@ -111,10 +110,6 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
     workload: str = ""
     beside: str = ""
     whole: bool = True
-
-    @property
-    def acks(self) -> AcksTable | None:
-        return AcksTable(self.database, self.rows, self.alone) if self.rows else None
 
     def write(self, folder: Path) -> None:
         beside = folder / f".{RUN}"
@@ -195,14 +190,8 @@ def record(
     free = _SPARED_BYTES
     try:
         with ExitStack() as stack:
-            own = [
-                stack.enter_context(
-                    FaultDisk(
-                        disks.folder, disks.size, disks.fs, disks.emulate, record=True, record_in=folder
-                    )
-                )
-                for _ in range(server.nodes)
-            ]
+            new_disk = partial(FaultDisk, disks.folder, disks.size, disks.fs, disks.emulate)
+            own = [stack.enter_context(new_disk(record=True, record_in=folder)) for _ in range(server.nodes)]
             try:
                 _run(server, own, prepare, folder, fault, disks.folder if replica else None)
             except BaseException:
@@ -253,9 +242,7 @@ def _run(
                 for node, one in zip(nodes, own, strict=True)
             ),
             fs=disk.fs,
-            rows=load.acks.rows if load.acks else 0,
-            database=load.acks.database if load.acks else "",
-            alone=bool(load.acks and load.acks.alone),
+            acks=load.acks,
             workload=load.workload,
             beside=load.beside,
             faulty=fault,
@@ -292,8 +279,16 @@ def _run(
     for one in own:
         one.require_served(1 if fault == "eio" else 0)
     begin = min((note.position for note in ran.notes), default=0)
-    if fault:
-        begin = _met(fault, disk.record, faults[0])
+    if fault == "full":
+        begin = faults[0]
+    elif fault == "eio":
+        failed = Recording(disk.record).records("failed", first=faults[0] + 1)
+        if (met := next((one.number for one in failed), None)) is None:
+            raise MeasurementError(
+                "no flush failed: none was asked of the disk in the second half of the load",
+                hint="take a longer --duration, settings that sync more often or a load that lasts longer",
+            )
+        begin = met
     if len(own) > 1:
         begin, last = min(note.time_ns for note in ran.notes), ran.ended_ns
     run = msgspec.structs.replace(
@@ -325,18 +320,6 @@ def _fail(disk: FaultDisk, fault: Fault) -> int:
             raise HarnessError(f"the file system of {disk.mount} could not be filled: {free} blocks are free")
         at = disk.position()
     return at
-
-
-def _met(fault: Fault, record: Path, after: int) -> int:
-    if fault == "full":
-        return after
-    failed = next((one.number for one in Recording(record).records("failed", first=after + 1)), None)
-    if failed is None:
-        raise MeasurementError(
-            "no flush failed: none was asked of the disk in the second half of the load",
-            hint="take a longer --duration, settings that sync more often or a load that lasts longer",
-        )
-    return failed
 
 
 def _told(ran: LoadOutcome, at: int, acks: AcksTable | None) -> str:

@@ -44,11 +44,6 @@ class LogPosition(NamedTuple):
     offset: int
 
 
-class ReplicaAccount(NamedTuple):
-    user: str
-    password: str
-
-
 class Source:
     def __init__(self, server: Sandbox) -> None:
         self.server = server
@@ -58,20 +53,18 @@ class Source:
                 "--replica needs the binary log, which this server runs without", hint="add --set log_bin=ON"
             )
 
-    def admit(self) -> ReplicaAccount:
+    def admit(self) -> tuple[str, str]:
         """Makes an account for one replica, which no binary log tells of."""
-        user = f"flushlab_{secrets.token_hex(4)}"
-        account = ReplicaAccount(
-            user, secrets.token_hex(12)
-        )  # replication takes passwords of 32 characters at most
+        # Replication takes passwords of 32 characters at most.
+        user, password = f"flushlab_{secrets.token_hex(4)}", secrets.token_hex(12)
         for statement in (
             "SET SESSION sql_log_bin = 0",
-            f"CREATE USER {user}@'{self.server.endpoint.host}' IDENTIFIED BY '{account.password}'",
+            f"CREATE USER {user}@'{self.server.endpoint.host}' IDENTIFIED BY '{password}'",
             f"GRANT REPLICATION SLAVE ON *.* TO {user}@'{self.server.endpoint.host}'",
             "SET SESSION sql_log_bin = 1",
         ):
             self.server.query(statement)
-        return account
+        return user, password
 
     def first(self) -> LogPosition:
         return LogPosition(str(self.server.query("SHOW BINARY LOGS")[0][0]), 4)
@@ -81,10 +74,10 @@ class Source:
         row = self.server.query("SHOW BINARY LOG STATUS" if mysql_8_4 else "SHOW MASTER STATUS")[0]
         return LogPosition(str(row[0]), int(row[1]))
 
-    def has_served(self, account: ReplicaAccount) -> bool:
-        """Whether it has sent all that it has to the replica of an account."""
+    def has_served(self, user: str) -> bool:
+        """Whether it has sent all that it has to the replica of a user."""
         rows = self.server.query("SHOW PROCESSLIST")
-        return any(row[1] == account.user and "has sent all" in str(row[6]) for row in rows)
+        return any(row[1] == user and "has sent all" in str(row[6]) for row in rows)
 
 
 class Status(NamedTuple):
@@ -140,9 +133,9 @@ class Replica:
 
     def listen(self, source: Source) -> None:
         self._listened = True
-        account = self._change(source, source.first(), gtid=False)
+        user = self._change(source, source.first(), gtid=False)
         self._command("START SLAVE IO_THREAD")
-        self._await_served(source, account)
+        self._await_served(source, user)
 
     def stop_listening(self) -> None:
         self._command("STOP SLAVE IO_THREAD")
@@ -154,7 +147,11 @@ class Replica:
         self._command(
             f"START SLAVE SQL_THREAD UNTIL RELAY_LOG_FILE='{until.file}', RELAY_LOG_POS={until.offset}"
         )
-        self._wait(lambda: self._has_applied(until), "applies what it has received")
+        # At the end of the relay log MariaDB waits for more, before it sees that it was to stop there.
+        self._wait(
+            lambda: (now := self.status()).applies == "No" or now.relayed >= until,
+            "applies what it has received",
+        )
         self._command("STOP SLAVE SQL_THREAD")
         error, words = self.status().applying
         if error:
@@ -164,9 +161,11 @@ class Replica:
         """Goes on with a source, or begins with it; comes back when it has been sent all, or cannot go on."""
         at = self.status().applied if self._listened else source.first()
         self._command("STOP SLAVE")
-        account = self._change(source, at, gtid=self._has_gtids())
+        server = self.server
+        gtid = server.identity.flavor == "mariadb" or server.query("SELECT @@gtid_mode") == [("ON",)]
+        user = self._change(source, at, gtid=gtid)
         self._command("START SLAVE")
-        self._await_served(source, account)
+        self._await_served(source, user)
 
     def await_all(self, source: Source) -> Status:
         end = source.end()
@@ -197,13 +196,13 @@ class Replica:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _change(self, source: Source, at: LogPosition, *, gtid: bool) -> ReplicaAccount:
-        endpoint, identity, account = source.server.endpoint, self.server.identity, source.admit()
+    def _change(self, source: Source, at: LogPosition, *, gtid: bool) -> str:
+        endpoint, identity, (user, password) = source.server.endpoint, self.server.identity, source.admit()
         options = [
             f"MASTER_HOST='{endpoint.host}'",
             f"MASTER_PORT={endpoint.port}",
-            f"MASTER_USER='{account.user}'",
-            f"MASTER_PASSWORD='{account.password}'",
+            f"MASTER_USER='{user}'",
+            f"MASTER_PASSWORD='{password}'",
             "MASTER_CONNECT_RETRY=1",
         ]
         if identity.flavor == "mariadb":
@@ -216,21 +215,10 @@ class Replica:
         if not gtid:
             options += [f"MASTER_LOG_FILE='{at.file}'", f"MASTER_LOG_POS={at.offset}"]
         self._command(f"CHANGE MASTER TO {', '.join(options)}")
-        return account
+        return user
 
-    def _has_gtids(self) -> bool:
-        if self.server.identity.flavor == "mariadb":
-            return True
-        ((mode,),) = self.server.query("SELECT @@gtid_mode")
-        return str(mode) == "ON"
-
-    def _has_applied(self, until: LogPosition) -> bool:
-        """At the end of the relay log MariaDB waits for more, before it sees that it was to stop there."""
-        now = self.status()
-        return now.applies == "No" or now.relayed >= until
-
-    def _await_served(self, source: Source, account: ReplicaAccount) -> None:
-        self._wait(lambda: self.status().error != 0 or source.has_served(account), "has been sent everything")
+    def _await_served(self, source: Source, user: str) -> None:
+        self._wait(lambda: self.status().error != 0 or source.has_served(user), "has been sent everything")
 
     def _command(self, sql: str) -> None:
         self.server.query(_words(self.server.identity, sql))
@@ -239,13 +227,11 @@ class Replica:
         until = time.monotonic() + _LIMIT_S
         while not condition():
             if time.monotonic() > until:
-                raise ServerError(f"after {_LIMIT_S:.0f} s no replica that {what}: {self._now()}")
+                now = "it does not answer"
+                with suppress(ServerError):
+                    now = str(self.status())
+                raise ServerError(f"after {_LIMIT_S:.0f} s no replica that {what}: {now}")
             time.sleep(_POLL_S)
-
-    def _now(self) -> str:
-        with suppress(ServerError):
-            return str(self.status())
-        return "it does not answer"
 
 
 def listening_replica(server: Sandbox, acks: AcksTable, folder: Path) -> Replica:

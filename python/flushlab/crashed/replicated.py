@@ -52,11 +52,8 @@ class Receipt(NamedTuple):
 def listening(server: Sandbox, acks: AcksTable, folder: Path, position: Path) -> Iterator[Listening]:
     """A new replica that listens to a server, and notes what it receives; `position`: 8 bytes, little
     endian."""
-    with (
-        listening_replica(server, acks, folder) as replica,
-        Listening(replica, position) as found,
-    ):
-        yield found
+    with listening_replica(server, acks, folder) as replica, Listening(replica, position) as listener:
+        yield listener
 
 
 class Listening:
@@ -97,25 +94,20 @@ class Listening:
         (folder / _RECEIPTS).write_bytes(b"".join(_RECEIPT.pack(*one) for one in self._receipts))
 
     def _sample(self) -> None:
+        datadir, number, last = self._replica.server.datadir, 1, (0, 0)
         try:
-            self._note()
+            with self._position.open("rb", buffering=0) as position:
+                while not self._over.wait(_SAMPLE_S):
+                    while _file(datadir, number + 1).exists():
+                        number += 1
+                    file = _file(datadir, number)
+                    seen = number, file.stat().st_size if file.exists() else 0
+                    if seen != last:
+                        at = int.from_bytes(os.pread(position.fileno(), 8, 0), "little")
+                        self._receipts.append(Receipt(at, *seen, time.monotonic_ns()))
+                        last = seen
         except OSError as error:
             self._failed = error
-
-    def _note(self) -> None:
-        datadir, number, last = self._replica.server.datadir, 1, (0, 0)
-        position = os.open(self._position, os.O_RDONLY)
-        try:
-            while not self._over.wait(_SAMPLE_S):
-                while _file(datadir, number + 1).exists():
-                    number += 1
-                seen = number, _length(_file(datadir, number))
-                if seen != last:
-                    at = int.from_bytes(os.pread(position, 8, 0), "little")
-                    self._receipts.append(Receipt(at, *seen, time.monotonic_ns()))
-                    last = seen
-        finally:
-            os.close(position)
 
 
 class Received:
@@ -133,6 +125,11 @@ class Received:
                 f"what the replica of {record} has received cannot be read: {error}", hint="record again"
             ) from error
 
+    @classmethod
+    def find(cls, record: Path) -> Self | None:
+        """None if no replica listened, or its recording was cut short."""
+        return cls(record) if (record / FOLDER / _RECEIPTS).exists() else None
+
     def before(self, at: int, moment_ns: int | None = None) -> LogPosition | None:
         """End of the last whole transaction that it had received at record `at`, or at a moment behind it."""
         known = [
@@ -141,10 +138,6 @@ class Received:
             if one.position <= at and (moment_ns is None or one.time_ns <= moment_ns)
         ]
         return _last(self._ends, known[-1].file, known[-1].length) if known else None
-
-
-def there_is(record: Path) -> bool:
-    return (record / FOLDER / _RECEIPTS).exists()
 
 
 def transaction_ends(datadir: Path) -> Mapping[int, list[int]]:
@@ -168,13 +161,6 @@ def _last(ends: Mapping[int, list[int]], file: int, length: int) -> LogPosition 
 
 def _file(datadir: Path, number: int) -> Path:
     return datadir / f"{RELAY}.{number:06d}"
-
-
-def _length(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except FileNotFoundError:
-        return 0
 
 
 Commit = tuple[int, int]

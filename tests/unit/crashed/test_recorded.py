@@ -17,6 +17,7 @@ from flushlab.crashed import recorded, replicated
 from flushlab.crashed.judge import Note, packed_note
 from flushlab.crashed.recorded import CrashImages
 from flushlab.crashed.recording import Fault, RecordedNode, RecordedRun
+from flushlab.crashed.recovered_server import AcksTable
 from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import NotMounted
 from flushlab.datadir.recording import ENTRY
@@ -48,8 +49,7 @@ def cut_short(faulty: Fault | None = None, first: int = 0) -> RecordedRun:
         fs="ext4",
         first=first,
         last=0,
-        rows=1,
-        database="d",
+        acks=AcksTable("d", 1),
         ended_ns=0,
         commits_per_s=0.0,
         faulty=faulty,

@@ -111,7 +111,7 @@ def replayed_arm(plan: CrashPlan, line: str) -> CrashArm:
     return CrashArm(
         name="replay",
         settings=run.settings,
-        checks_rows=run.rows > 0,
+        checks_rows=run.acks is not None,
         records=images.records,
         fault=images.run.fault,
         folder=str(folder),
