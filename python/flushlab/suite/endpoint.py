@@ -110,7 +110,12 @@ class SuiteEndpoint(ThreadingTCPServer):
 
     def _take(self, request: _Request) -> Body:
         _require(request, ("POST",), "lease")
-        lease_s = _lease_s(request.query.get("lease", ""))
+        text = request.query.get("lease", "")
+        lease_s = math.nan
+        with suppress(ValueError):
+            lease_s = float(text or LEASE_S)
+        if not 0 < lease_s <= LONGEST_LEASE_S:
+            raise _Refused("400 Bad Request", f"lease={text} is not a number of seconds up to a day")
         try:
             lease = self._pool.take(lease_s, is_wanted=request.is_open)
         except ServerError as error:
@@ -163,15 +168,17 @@ class _Answer(StreamRequestHandler):
             raise ValueError("the head does not end")
         self.rfile.read(min(length, _LONGEST))
         path, _, query = path.partition("?")
-        return _Request(method, path, dict(parse_qsl(query, keep_blank_values=True)), self._is_open)
 
-    def _is_open(self) -> bool:
-        readable = select.poll()
-        readable.register(self.connection, select.POLLIN)
-        try:
-            return not readable.poll(0) or self.connection.recv(1, socket.MSG_PEEK) != b""
-        except OSError:
-            return False
+        def is_open() -> bool:
+            """Whether whoever asked still waits for the answer."""
+            readable = select.poll()
+            readable.register(self.connection, select.POLLIN)
+            try:
+                return not readable.poll(0) or self.connection.recv(1, socket.MSG_PEEK) != b""
+            except OSError:
+                return False
+
+        return _Request(method, path, dict(parse_qsl(query, keep_blank_values=True)), is_open)
 
 
 def _reset(server: SuiteServer, request: _Request) -> Body:
@@ -196,13 +203,3 @@ def _cut(request: _Request, *, usual: bool) -> bool:
     if value not in _CONNECTIONS:
         raise _Refused("400 Bad Request", f"connections={value} is not known: use kill or keep")
     return _CONNECTIONS[value]
-
-
-def _lease_s(text: str) -> float:
-    try:
-        seconds = float(text or LEASE_S)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds <= LONGEST_LEASE_S:
-        raise _Refused("400 Bad Request", f"lease={text} is not a number of seconds up to a day")
-    return seconds

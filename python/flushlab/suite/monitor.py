@@ -66,10 +66,13 @@ class Habits:
     def sample(self) -> None:
         now, at = self._counters(), time.monotonic()
         if now:
-            new = {name: _since(self._last.get(name, 0), now.get(name, 0)) for name in _NAMES}
-            for name, count in new.items():
-                self._counted[name] += count
-            if any(new.values()):
+            is_counted = False
+            for name in _NAMES:
+                before, after = self._last.get(name, 0), now.get(name, 0)
+                new = after - before if after >= before else after  # a reset started the server again
+                self._counted[name] += new
+                is_counted |= new > 0
+            if is_counted:
                 self._seconds += at - self._last_at
             self._last = now
         self._last_at = at
@@ -93,10 +96,6 @@ class Habits:
 
     def _counters(self) -> dict[str, int]:
         return {str(name): int(value) for name, value in self._server.ask(_SQL)}
-
-
-def _since(before: int, after: int) -> int:
-    return after - before if after >= before else after  # a reset started the server again
 
 
 class SuiteMonitor:

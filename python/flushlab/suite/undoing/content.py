@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -284,13 +284,10 @@ class Content:
 
     def _checksums_of(self, keys: Collection[str]) -> dict[str, object]:
         found = dict[str, object]()
-        for some in _chunks(sorted(key for key in keys if key not in self._digests)):
+        plain = sorted(key for key in keys if key not in self._digests)
+        for start in range(0, len(plain), _AT_ONCE):
+            some = plain[start : start + _AT_ONCE]
             rows = self._session.ask(f"CHECKSUM TABLE {', '.join(self.tables[key].sql for key in some)}")
             found |= {key: crc for key, (_, crc) in zip(some, rows, strict=True)}
         found |= {key: self._session.ask(sql) for key, sql in self._digests.items() if key in keys}
         return found
-
-
-def _chunks(keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(keys), _AT_ONCE):
-        yield keys[start : start + _AT_ONCE]
