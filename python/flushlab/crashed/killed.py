@@ -26,7 +26,7 @@ from typing import ClassVar, Self
 import msgspec
 
 from flushlab.crashed import judge, replicated
-from flushlab.crashed.live import CrashingLoad, LoadOutcome, UnderLoad, make_acks_table, run_until_killed
+from flushlab.crashed.live import CrashingLoad, LoadOutcome, UnderLoad, run_until_killed
 from flushlab.crashed.recording import CrashedServer, Disks, start_server
 from flushlab.crashed.recovered_server import (
     AcksTable,
@@ -34,6 +34,7 @@ from flushlab.crashed.recovered_server import (
     as_one,
     ask,
     await_together,
+    make_acks_table,
     not_ready,
     require_alike,
     said,

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import msgspec
 
 from flushlab import _core
-from flushlab.crashed.judge import ACKS_TABLE, NOTE_BYTES, Note, acks_table_sql, read_notes
+from flushlab.crashed.judge import NOTE_BYTES, Note, read_notes
 from flushlab.crashed.recovered_server import AcksTable, said
 from flushlab.errors import FlushlabError, MeasurementError
 from flushlab.record import AcksSpec, LoadSpec
@@ -57,20 +57,6 @@ class LoadOutcome(NamedTuple):
     complaint: str = ""
     died: bool = False
     words: str = ""
-
-
-def make_acks_table(server: Sandbox, acks: AcksTable) -> None:
-    """Makes an empty acknowledgement table, and forgets what the binary log has of an older one.
-
-    Galera refuses the latter to nodes.
-    """
-    server.query(f"CREATE DATABASE IF NOT EXISTS {acks.database}")
-    server.query(f"DROP TABLE IF EXISTS {acks.database}.{ACKS_TABLE}")
-    server.query(acks_table_sql(acks.database, acks.rows))
-    ((on,),) = server.query("SELECT @@log_bin")
-    if int(on) and server.membership is None:
-        mysql_8_4 = server.identity.flavor == "mysql" and server.identity.version >= (8, 4)
-        server.query("RESET BINARY LOGS AND GTIDS" if mysql_8_4 else "RESET MASTER")
 
 
 class UnderLoad:

@@ -15,8 +15,8 @@ import msgspec
 
 from flushlab.build import Build
 from flushlab.crashed.judge import Note, begun_after
-from flushlab.crashed.live import CrashingLoad, LoadOutcome, make_acks_table, run_until_killed
-from flushlab.crashed.recovered_server import IDLE_S, AcksTable, require_alike
+from flushlab.crashed.live import CrashingLoad, LoadOutcome, run_until_killed
+from flushlab.crashed.recovered_server import IDLE_S, AcksTable, make_acks_table, require_alike
 from flushlab.crashed.replicated import listening
 from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import FaultDisk, FileSystemName, remove_record

@@ -13,7 +13,7 @@ import msgspec
 
 from flushlab import _core
 from flushlab.crashed import judge
-from flushlab.crashed.judge import ACKS_TABLE, Commits, Note, RecoveredServer
+from flushlab.crashed.judge import ACKS_TABLE, Commits, Note, RecoveredServer, acks_table_sql
 from flushlab.errors import MeasurementError, ServerDied, ServerError, StartFailed
 from flushlab.record import Crash, CrashNode, CrashPoint, NodeWay, Value
 from flushlab.server import Sandbox
@@ -96,6 +96,20 @@ class AcksTable(NamedTuple):
     database: str
     rows: int
     alone: bool = False
+
+
+def make_acks_table(server: Sandbox, acks: AcksTable) -> None:
+    """Makes an empty acknowledgement table, and forgets what the binary log has of an older one.
+
+    Galera refuses the latter to nodes.
+    """
+    server.query(f"CREATE DATABASE IF NOT EXISTS {acks.database}")
+    server.query(f"DROP TABLE IF EXISTS {acks.database}.{ACKS_TABLE}")
+    server.query(acks_table_sql(acks.database, acks.rows))
+    ((on,),) = server.query("SELECT @@log_bin")
+    if int(on) and server.membership is None:
+        mysql_8_4 = server.identity.flavor == "mysql" and server.identity.version >= (8, 4)
+        server.query("RESET BINARY LOGS AND GTIDS" if mysql_8_4 else "RESET MASTER")
 
 
 def ask(server: Sandbox, acks: AcksTable | None) -> RecoveredServer:

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from flushlab.build import Build
-from flushlab.crashed.live import make_acks_table
-from flushlab.crashed.recovered_server import AcksTable
+from flushlab.crashed.recovered_server import AcksTable, make_acks_table
 from flushlab.datadir import DataRoot
 from flushlab.errors import ServerError, UsageError
 from flushlab.record import ServerIdentity, Value
