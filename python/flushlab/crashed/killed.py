@@ -25,9 +25,16 @@ from typing import ClassVar, Self
 
 import msgspec
 
-from flushlab.crashed import judge, replicated
-from flushlab.crashed.live import CrashingLoad, LoadOutcome, UnderLoad, run_until_killed
-from flushlab.crashed.recording import CrashedServer, Disks, start_server
+from flushlab.crashed import judge
+from flushlab.crashed.recording import (
+    CrashedServer,
+    CrashingLoad,
+    Disks,
+    LoadOutcome,
+    UnderLoad,
+    run_until_killed,
+    start_server,
+)
 from flushlab.crashed.recovered_server import (
     AcksTable,
     NotBack,
@@ -41,7 +48,7 @@ from flushlab.crashed.recovered_server import (
     see,
     way_back,
 )
-from flushlab.crashed.replica import listening_replica
+from flushlab.crashed.replica import listening_replica, of_killed
 from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import FaultDisk, FaultImage, remove_record
 from flushlab.errors import FlushlabError, ServerDied, StartFailed
@@ -135,7 +142,7 @@ class KilledServer(Killed):
                 self._seconds = ran.lasted_s
             found = self._judged(server, load, ran, point, draws)
             if replica and self._replicas and load.acks and found.outcome not in ("not_started", "unknown"):
-                old, new = replicated.of_killed(server, load.acks, replica, self._replicas)
+                old, new = of_killed(server, load.acks, replica, self._replicas)
                 found = msgspec.structs.replace(found, replica=old, new_replica=new)
         return found, server.alive() and not self._afresh
 

@@ -23,12 +23,12 @@ import msgspec
 
 from flushlab.build import Build
 from flushlab.build.galera import galera_for
-from flushlab.crashed import judge, replicated
+from flushlab.crashed import judge, replica
 from flushlab.crashed.judge import Note, acknowledged_before, read_notes
 from flushlab.crashed.killed import bring_back, node_on
 from flushlab.crashed.recording import FILLER, NOTES, RecordedRun
 from flushlab.crashed.recovered_server import IDLE_S, NotBack, as_one, ask, not_ready, see
-from flushlab.crashed.replicated import Received
+from flushlab.crashed.replica import Received
 from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import FaultImage, NotMounted, trusted
 from flushlab.datadir.recording import Extents, Record, Recording
@@ -275,7 +275,7 @@ class CrashImages:
             with self._left(point, number) as (image, datadir), self._start(image, datadir) as server:
                 recovered = ask(server, acks)
                 moment_ns = self._moment(point) if self._is_drawn(point) else None
-                old, new = replicated.of_crash_image(server, acks, received, point.at, self._work, moment_ns)
+                old, new = replica.of_crash_image(server, acks, received, point.at, self._work, moment_ns)
         except StartFailed as error:
             return not_ready(point, notes, error)
         found = judge.judge(point, notes, self._moment(point), recovered)

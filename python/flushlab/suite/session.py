@@ -33,8 +33,7 @@ from flushlab.settings.admission import require_admitted
 from flushlab.settings.words import find_words
 from flushlab.suite import command, prepare
 from flushlab.suite.command import CommandEnd
-from flushlab.suite.endpoint import SuiteEndpoint
-from flushlab.suite.monitor import Objects, SuiteMonitor
+from flushlab.suite.endpoint import Objects, SuiteEndpoint, SuiteMonitor
 from flushlab.suite.pool import LEAST, Pool, PoolUse
 from flushlab.suite.profile import ChosenRoot, choose_root, content_settings, reserve_bytes, throwaway
 from flushlab.suite.request import SuiteRequest, create_database, fields_of, variables

@@ -12,8 +12,7 @@ import msgspec
 import pytest
 
 from flushlab.campaign.crash import runner as runners
-from flushlab.campaign.crash.experiment import CrashExperiment
-from flushlab.campaign.crash.request import MOST_CRASHES
+from flushlab.campaign.crash.experiment import MOST_CRASHES, CrashExperiment
 from flushlab.campaign.crash.runner import CrashRunner
 from flushlab.campaign.pool.work import CrashTask
 from flushlab.campaign.watcher import Watcher

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.crashed.replica import LogPosition
-from flushlab.crashed.replicated import Received, all_received
+from flushlab.crashed.replica import LogPosition, Received, all_received
 from flushlab.errors import StorageError
 from tests.unit.crashed.test_binlog import HEAD, transaction
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from flushlab.crashed import judge as judging
-from flushlab.crashed import recorded, replicated
+from flushlab.crashed import recorded, replica
 from flushlab.crashed.judge import Note, packed_note
 from flushlab.crashed.recorded import CrashImages
 from flushlab.crashed.recording import Fault, RecordedNode, RecordedRun
@@ -156,7 +156,7 @@ def test_a_crash_is_no_earlier_than_the_next_record_by_which_commits_count(
     monkeypatch.setattr(CrashImages, "_left", lambda *_: nullcontext((None, None)))
     monkeypatch.setattr(CrashImages, "_start", lambda *_: nullcontext(None))
     monkeypatch.setattr(recorded, "ask", lambda *_: None)
-    monkeypatch.setattr(replicated, "of_crash_image", lambda *_: (None, None))
+    monkeypatch.setattr(replica, "of_crash_image", lambda *_: (None, None))
     seen: list[int] = []
 
     def judge(point: CrashPoint, notes: object, moment: int, *_: object) -> Crash:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from flushlab.campaign.crash.request import CrashRequest
+from flushlab.campaign.crash.experiment import CrashRequest
 from flushlab.campaign.facts import ArmFacts, CampaignFacts, ClaimFacts, PlanFacts, TuningFacts
 from flushlab.campaign.request import BoundArm, SeriesRequest, TuneRequest
 from flushlab.experiment.tune_plan import Dropped, Excluded, FrontierPoint, Rejected

@@ -13,7 +13,7 @@ from flushlab.report.suite import compared_document, comparison, document, summa
 from flushlab.settings.fit import Scaled
 from flushlab.spec.commands import DatabaseSpec
 from flushlab.suite.comparison import Compared, Side, ratio
-from flushlab.suite.monitor import Objects
+from flushlab.suite.endpoint import Objects
 from flushlab.suite.pool import PoolUse
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.servers import Reset

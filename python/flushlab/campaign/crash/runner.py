@@ -18,9 +18,8 @@ from typing import Self
 
 import msgspec
 
-from flushlab.campaign.crash.experiment import CrashExperiment
+from flushlab.campaign.crash.experiment import MOST_CRASHES, CrashExperiment, CrashRequest, require_disk
 from flushlab.campaign.crash.plan import CrashPlan, load_of
-from flushlab.campaign.crash.request import MOST_CRASHES, CrashRequest, require_disk
 from flushlab.campaign.loop import require_same_build
 from flushlab.campaign.pool.work import Composed, CrashRows, CrashTask, RunCrashes
 from flushlab.campaign.target import open_servers
