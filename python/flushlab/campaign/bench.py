@@ -37,7 +37,7 @@ from flushlab.progress import Progress, silent
 from flushlab.record import FleetBench, MachineMean, MachineRun, Trial, Warning
 from flushlab.redact import without_passwords
 from flushlab.server import Sandbox
-from flushlab.server.sandbox.failures import refusal
+from flushlab.server.sandbox.log import refusal
 from flushlab.server.start import attach, is_kept
 from flushlab.settings.admission import parse_settings
 from flushlab.settings.catalog import load_catalog

@@ -81,12 +81,11 @@ def probe(
 
 
 def _directory(spec: ProbeSpec) -> Path:
-    """The directory to probe; leftovers of killed commands are removed first."""
     from flushlab.process import reap, run_folder
 
     for reaped in reap():
         say(f"cleaned up after an earlier run: {reaped}")
-    from flushlab.probe.folder import existing
+    from flushlab.probe.disk import existing
 
     return existing(Path(spec.data_root)) if spec.data_root else run_folder()
 
@@ -105,17 +104,11 @@ def _disk(where: Path, disk: str | None) -> Iterator[tuple[Path, DiskEmulation |
 
 
 def _matrix(spec: ProbeSpec) -> Matrix:
-    """The usual matrix, narrowed to the given sync settings, strategies and threads.
-
-    Raises:
-        UsageError: an unknown value, or a strategy that none of the sync settings permits.
-    """
-    from flushlab.probe import sync_settings
-    from flushlab.probe.ceilings import FULL, QUICK, Matrix
+    from flushlab.probe.ceilings import FULL, QUICK, Matrix, parse_binlog_strategy, parse_sync_settings
 
     usual = QUICK if spec.quick else FULL
-    pairs = map(sync_settings.parse_sync_settings, spec.trx_commit)
-    strategies = map(sync_settings.parse_binlog_strategy, spec.binlog_strategy)
+    pairs = map(parse_sync_settings, spec.trx_commit)
+    strategies = map(parse_binlog_strategy, spec.binlog_strategy)
     return Matrix(
         sync_settings=tuple(dict.fromkeys(pairs)) or usual.sync_settings,
         strategies=tuple(dict.fromkeys(strategies)) or usual.strategies,

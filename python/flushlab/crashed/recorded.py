@@ -33,13 +33,12 @@ from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import FaultImage, NotMounted, trusted
 from flushlab.datadir.recording import Extents, Record, Recording
 from flushlab.errors import FlushlabError, StartFailed
-from flushlab.process.passing import passing_folder
+from flushlab.process.run_record import passing_folder
 from flushlab.record import Crash, CrashNode, CrashPoint, Failure, NodeAlone, PointKind
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.galera.cluster import Cluster
-from flushlab.server.sandbox import account
-from flushlab.server.sandbox.node import Membership
-from flushlab.server.sandbox.ports import free_places
+from flushlab.server.sandbox.node import Membership, free_places
+from flushlab.server.sandbox.option_files import new_password
 from flushlab.server.sandbox.spec import Node, SandboxSpec
 
 _ADVERSARIAL = 4
@@ -297,7 +296,7 @@ class CrashImages:
             for number, one in enumerate(alone, 1)
         ]
         name, galera = f"c{secrets.token_hex(4)}", galera_for(self._build)
-        places, password = free_places(size), account.new_password()
+        places, password = free_places(size), new_password()
         with ExitStack() as stack:
             nodes = []
             for number in range(1, size + 1):

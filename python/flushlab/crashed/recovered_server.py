@@ -19,7 +19,7 @@ from flushlab.record import Crash, CrashNode, CrashPoint, NodeWay, Value
 from flushlab.server import Sandbox
 from flushlab.server.control import StatementFailed
 from flushlab.server.galera.cluster import Cluster
-from flushlab.server.sandbox import failures
+from flushlab.server.sandbox.log import killed
 from flushlab.server.sql import SYSTEM_LIST
 
 _IN_INNODB = ".ibb"
@@ -140,7 +140,7 @@ def _require_damage(server: Sandbox, error: ServerError, name: str) -> None:
     elif not isinstance(error, ServerDied) and not dies(server):
         raise error
     if server.was_killed:
-        raise failures.killed(name) from error
+        raise killed(name) from error
 
 
 def dies(server: Sandbox) -> bool:

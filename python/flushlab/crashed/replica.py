@@ -28,7 +28,7 @@ from flushlab.crashed.recovered_server import AcksTable, Unreadable, make_acks_t
 from flushlab.datadir import DataRoot
 from flushlab.datadir.restore import copy_tree
 from flushlab.errors import FlushlabError, ServerError, StorageError, UsageError
-from flushlab.process.passing import passing_folder
+from flushlab.process.run_record import passing_folder
 from flushlab.record import ReplicaOutcome, ReplicaState, ServerIdentity, Value
 from flushlab.server import DataDirectory, Instance, Sandbox
 

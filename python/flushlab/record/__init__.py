@@ -6,7 +6,7 @@ msgspec and decodes back to an equal value. Units stand last in names.
 
 # ruff: noqa: I001 - one import for each module, with every name exported
 
-from flushlab.record.arm import Arm as Arm, Value as Value
+from flushlab.record.arm import BASE as BASE, BEST as BEST, CONTROL as CONTROL, Arm as Arm, Value as Value
 from flushlab.record.arm import (
     Comparison as Comparison,
     FactorEffect as FactorEffect,
@@ -40,17 +40,11 @@ from flushlab.record.trial import (
 )
 from flushlab.record.load import (
     IGNORED_ERRORS as IGNORED_ERRORS,
-    ChoiceDraw as ChoiceDraw,
     ClientCost as ClientCost,
     ColumnParameter as ColumnParameter,
-    ConnectionParameter as ConnectionParameter,
-    DateParameter as DateParameter,
-    DatetimeParameter as DatetimeParameter,
-    DecimalParameter as DecimalParameter,
     Endpoint as Endpoint,
     ErrorCount as ErrorCount,
     FailedAttempts as FailedAttempts,
-    IntegerParameter as IntegerParameter,
     KindTime as KindTime,
     Latency as Latency,
     AcksSpec as AcksSpec,
@@ -59,14 +53,11 @@ from flushlab.record.load import (
     LoadResult as LoadResult,
     LoadSeen as LoadSeen,
     LoadSpec as LoadSpec,
-    NowParameter as NowParameter,
     OltpSpec as OltpSpec,
     OpenLoop as OpenLoop,
     Parameter as Parameter,
-    PatternParameter as PatternParameter,
     RandSpec as RandSpec,
     RowCounts as RowCounts,
-    RowTextDraw as RowTextDraw,
     ScriptSpec as ScriptSpec,
     ShareSpec as ShareSpec,
     SequenceParameter as SequenceParameter,

@@ -17,7 +17,7 @@ from flushlab.errors import UsageError
 from flushlab.process import reap
 from flushlab.progress import Progress, silent
 from flushlab.record import Endpoint, ServerIdentity, Value
-from flushlab.server.sandbox.account import client_environment
+from flushlab.server.sandbox.option_files import client_environment
 from flushlab.server.sql import quoted, require_not_system
 from flushlab.spec.commands import DatabaseSpec
 from flushlab.spec.parts import DEFAULT_SERVER

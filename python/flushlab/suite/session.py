@@ -26,9 +26,9 @@ from flushlab.record import ServerIdentity, Value
 from flushlab.server import DataDirectory, Sandbox
 from flushlab.server.control import StatementFailed
 from flushlab.server.remote.server import watched
-from flushlab.server.sandbox.account import new_password
 from flushlab.server.sandbox.contents import initialised
-from flushlab.server.variables import changed_values
+from flushlab.server.sandbox.option_files import new_password
+from flushlab.server.sql import changed_values
 from flushlab.settings.admission import require_admitted
 from flushlab.settings.words import find_words
 from flushlab.suite import command, prepare

@@ -302,7 +302,7 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 def environment(endpoint: Endpoint, database: str = DATABASE) -> dict[str, str]:
-    from flushlab.server.sandbox.account import client_environment  # loads the builds; --help needs none
+    from flushlab.server.sandbox.option_files import client_environment  # loads the builds; --help needs none
 
     host, port = endpoint.host or "127.0.0.1", str(endpoint.port or 3306)
     user, password = quote(endpoint.user, safe=""), quote(endpoint.password, safe="")

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from flushlab.campaign.request import StoredRequest
+from flushlab.campaign.request import CampaignRequest
 from flushlab.datadir import own_disk
 from flushlab.datadir.fault_disk import LEAST_BYTES, require_fault_disk, require_images
 from flushlab.errors import FlushlabError, MeasurementError, UsageError
@@ -59,7 +59,7 @@ _ONE_DISK: tuple[CrashKind, ...] = ("eio", "full")
 """Faults of one disk while the load runs; a cluster has several."""
 
 
-class CrashRequest(StoredRequest, frozen=True, kw_only=True):
+class CrashRequest(CampaignRequest, frozen=True, kw_only=True):
     """`workload_digest` changes with the workload's files; `fleet`: address, empty for one machine."""
 
     spec: CrashSpec
@@ -197,7 +197,7 @@ class CrashExperiment:
         self._losing |= not arm.positive_control and loses(row.crash)
 
     @property
-    def progress(self) -> Standing:
+    def standing(self) -> Standing:
         arm = self._due
         if arm is None:
             return Standing(stage=None, done=len(self.rows), total=len(self.rows))

@@ -32,10 +32,10 @@ from flushlab.datadir.fault_disk import record_owner, remove_record
 from flushlab.errors import MeasurementError, NoSpace, StartFailed, StorageError, UsageError
 from flushlab.experiment.protocol import Request
 from flushlab.process.guard import strike
-from flushlab.process.passing import passing_folder
+from flushlab.process.run_record import passing_folder
 from flushlab.progress import Progress
 from flushlab.record import Crash, CrashArm, CrashKind, CrashPoint, CrashRow
-from flushlab.server.sandbox.failures import refusal
+from flushlab.server.sandbox.log import refusal
 
 
 def record_of(keep: Path | None, owner: str) -> Path | None:

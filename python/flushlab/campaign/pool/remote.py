@@ -43,7 +43,7 @@ from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial
 from flushlab.server.remote.login import Address, addresses_of
 from flushlab.server.remote.put_back import require_kept
 from flushlab.server.remote.server import RemoteGroup, open_group
-from flushlab.server.variables import persisted
+from flushlab.server.sql import persisted
 from flushlab.settings.candidates import Candidate, propose
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.floor import Floor
