@@ -35,14 +35,16 @@ import zstandard
 from fleet_scheduling import fresh_store, last_line, running, say, series, slept
 from tests.fleet_testbed import Node
 
-from flushlab.build import silent, survey
+from flushlab.build import survey
 from flushlab.campaign import Budget, Watcher, run
-from flushlab.campaign.fleet.machines import Composed, Machines, Opening, RunTrial, Task, ThreadMachines
+from flushlab.campaign.fleet.machines import Machines, Opening, Task, ThreadMachines
 from flushlab.campaign.fleet.runner import Arrivals, FleetRunner
 from flushlab.campaign.fleet.worker import trials_of
+from flushlab.campaign.pool.work import Composed, RunTrial
 from flushlab.experiment.protocol import Request
 from flushlab.fleet.content import CHUNK_BYTES, LEVEL
 from flushlab.machine import home
+from flushlab.progress import Progress, silent
 from flushlab.record import Trial
 from flushlab.store import Store
 
@@ -70,7 +72,7 @@ class Constant(NamedTuple):
 
 
 @contextmanager
-def carrying(plan: bytes, composed: Composed, progress: Callable[[str], None]) -> Iterator[RunTrial]:
+def carrying(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
     """What runs trials on a machine of the fleet: the record of a real trial after a sleep."""
     given = json.loads(plan)
     record = msgspec.convert(given["trial"], type=Trial)

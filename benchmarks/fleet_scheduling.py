@@ -24,19 +24,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from flushlab.build import silent
 from flushlab.campaign import Budget, Watcher, run
-from flushlab.campaign.fleet.machines import Composed, Opening, RunTrial
+from flushlab.campaign.fleet.machines import Opening
 from flushlab.campaign.fleet.runner import Arrivals, FleetRunner
+from flushlab.campaign.pool.work import Composed, RunTrial
 from flushlab.experiment.protocol import Request
 from flushlab.experiment.series import Series, SeriesPlan
+from flushlab.progress import Progress, silent
 from flushlab.record import Arm, Trial
 from flushlab.store import Store
 
@@ -98,7 +99,7 @@ def slept(request: Request, seconds: float) -> Trial:
 
 
 @contextmanager
-def sleeping(plan: bytes, composed: Composed, progress: Callable[[str], None]) -> Iterator[RunTrial]:
+def sleeping(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
     """What runs trials on a machine of the fleet: an `Enter`."""
     seconds = float(json.loads(plan))
     yield lambda request: slept(request, seconds)

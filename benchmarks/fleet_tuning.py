@@ -38,9 +38,10 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
-from flushlab.campaign.fleet.machines import CrashTask, Ended, Event, Joined, Lost, Opening, Stopped, Task
+from flushlab.campaign.fleet.machines import Ended, Event, Joined, Lost, Opening, Stopped, Task
 from flushlab.campaign.fleet.runner import Arrivals, ArrivedBlock, FleetRunner
 from flushlab.campaign.fleet.worker import trials_of
+from flushlab.campaign.pool.work import CrashTask
 from flushlab.campaign.watcher import Watcher
 from flushlab.experiment.blocks import CONTROL
 from flushlab.experiment.protocol import SELECTING, Request

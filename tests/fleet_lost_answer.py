@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 import time
 
-from flushlab.build import silent
 from flushlab.fleet.connect import connected
 from flushlab.fleet.reach import parse_address
+from flushlab.progress import silent
 
 WORK_S = 1.0
 

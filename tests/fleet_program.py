@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from flushlab.build import silent
-from flushlab.campaign.fleet.machines import Composed, Ended, Event, Opening, RunTrial, Task
+from flushlab.campaign.fleet.machines import Ended, Event, Opening, Task
+from flushlab.campaign.pool.work import Composed, RunTrial
 from flushlab.experiment.protocol import BlockAhead, Request
 from flushlab.fleet.connect import connected
 from flushlab.fleet.reach import parse_address
+from flushlab.progress import Progress, silent
 from flushlab.record import Arm, Trial
 
 ARMS = tuple(Arm(name=name, settings={}) for name in ("base", "control", "fast"))
@@ -29,7 +30,7 @@ RUNS_S = 0.3
 
 
 @contextmanager
-def waiting(plan: bytes, composed: Composed, progress: Callable[[str], None]) -> Iterator[RunTrial]:
+def waiting(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
     """What runs trials on the machine: those of odd blocks end once their block is cancelled."""
     import ray
 

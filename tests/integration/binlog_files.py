@@ -13,9 +13,10 @@ import msgspec
 import pytest
 
 from flushlab import _core
-from flushlab.build import apt, silent
+from flushlab.build import apt
 from flushlab.errors import FlushlabError
 from flushlab.machine import home
+from flushlab.progress import silent
 from tests.conftest import REQUIRED, require_build
 
 

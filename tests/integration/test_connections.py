@@ -26,9 +26,9 @@ from cryptography.x509.oid import NameOID
 
 from flushlab import _core
 from flushlab.build import Build, apt, release
-from flushlab.build.build import silent
 from flushlab.build.debian import SERIES
 from flushlab.errors import ServerError
+from flushlab.progress import silent
 from flushlab.record import Endpoint, LoadResult, LoadSpec, ScriptSpec
 from flushlab.server import Sandbox
 from flushlab.server.control import StatementFailed

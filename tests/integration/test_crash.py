@@ -22,7 +22,7 @@ from flushlab.build import Build
 from flushlab.campaign.crash.check import BROKE, check, disk_mib
 from flushlab.campaign.crash.crash import crash, crash_settings
 from flushlab.campaign.crash.plan import CrashLoad, CrashPlan
-from flushlab.campaign.pool.target import open_servers
+from flushlab.campaign.target import open_servers
 from flushlab.campaign.watcher import Watcher
 from flushlab.cli.app import make_app
 from flushlab.crashed import killed, recorded

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from flushlab.build import silent
 from flushlab.diagnosis import sampling
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
 from flushlab.errors import ServerError
+from flushlab.progress import silent
 from flushlab.record import Endpoint
 from flushlab.record.running import WatchedServer
 from flushlab.server import Sandbox

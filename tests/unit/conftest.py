@@ -28,7 +28,7 @@ def decided(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
         root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))
         yield SandboxPool(MARIADB, Volume(root))
 
-    monkeypatch.setattr("flushlab.campaign.pool.target.open_servers", opened)
+    monkeypatch.setattr("flushlab.campaign.target.open_servers", opened)
     monkeypatch.setattr(series, "carry_out", lambda request, *_: requests.append(request))
     monkeypatch.setattr(SandboxPool, "settings", lambda *_, **__: {})
     monkeypatch.setattr("flushlab.campaign.loop.open_store", lambda: Store(tmp_path / "store.sqlite"))

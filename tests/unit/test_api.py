@@ -16,7 +16,7 @@ import flushlab
 from flushlab.campaign.watcher import Spent, Watcher, watching
 from flushlab.cli.app import make_app
 from flushlab.errors import UsageError
-from flushlab.experiment.protocol import Progress, Request
+from flushlab.experiment.protocol import Request, Standing
 from flushlab.record import Arm
 from flushlab.store import Store
 from tests.unit.crashes import CONTROL, LOSING, rows
@@ -205,7 +205,7 @@ def test_progress_takes_a_line_per_trial() -> None:
     lines: list[str] = []
     watcher = Watcher(lines.append)
     request = Request(arm=Arm(name="A", settings={}), stage="arms", block=1)
-    progress = Progress(stage="arms", done=1, total=20)
+    progress = Standing(stage="arms", done=1, total=20)
     with watcher.campaign(None):
         watcher.starting(request, progress, Spent())
         done = trial(arm=request.arm, stage="arms", seconds={"window": 10.0, "prepare": 500.0})

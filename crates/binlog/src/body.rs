@@ -117,7 +117,7 @@ impl Body {
         &'a mut self,
         table: &'a Table,
         change: Change,
-    ) -> Result<Statement<'a>, EncodeError> {
+    ) -> Result<LoggedStatement<'a>, EncodeError> {
         if self.stage != Stage::Open {
             return Err(EncodeError::Order("a statement needs `begin` before it"));
         }
@@ -129,7 +129,7 @@ impl Body {
         self.buffer.put(table.map_body());
         self.close_event(start);
         let event = self.open_rows(table, change);
-        Ok(Statement {
+        Ok(LoggedStatement {
             body: self,
             table,
             change,
@@ -433,7 +433,7 @@ impl Body {
 
 /// A statement whose rows are being written. Dropped without `end`, it leaves nothing behind.
 #[derive(Debug)]
-pub struct Statement<'a> {
+pub struct LoggedStatement<'a> {
     body: &'a mut Body,
     table: &'a Table,
     change: Change,
@@ -444,7 +444,7 @@ pub struct Statement<'a> {
     rows: u64,
 }
 
-impl Statement<'_> {
+impl LoggedStatement<'_> {
     /// Adds an inserted or deleted row: one value for every column.
     ///
     /// # Errors
@@ -538,7 +538,7 @@ impl Statement<'_> {
     }
 }
 
-impl Drop for Statement<'_> {
+impl Drop for LoggedStatement<'_> {
     fn drop(&mut self) {
         self.body.buffer.truncate(self.undo);
     }

@@ -81,7 +81,7 @@ mod value;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
-pub use body::{Body, Change, Origin, Place, Statement};
+pub use body::{Body, Change, LoggedStatement, Origin, Place};
 pub use bytes::Malformed;
 pub use decimal::decimal_text;
 pub use error::{EncodeError, FormatError};

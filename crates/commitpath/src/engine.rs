@@ -21,7 +21,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::error::Error;
 use crate::files::{Files, Folder, Heads, Unsynced};
 use crate::measure::{Counters, Watch};
-use crate::redo::{self, Checkpoint, Kind, RedoLog};
+use crate::redo::{self, Checkpoint, EntryKind, RedoLog};
 use crate::settings::{BinlogStrategy, CommitSettings};
 use crate::spec::Spec;
 use crate::transaction::{clock_us, Transaction};
@@ -184,7 +184,7 @@ impl Engine {
             let strategy = transaction.settings.binlog_strategy;
             transaction.in_redo &= strategy == BinlogStrategy::Redo;
             if !transaction.in_redo && transaction.lsn == 0 {
-                self.log(&mut transaction, Kind::Prepare)?;
+                self.log(&mut transaction, EntryKind::Prepare)?;
             }
             let order = self.order.lock();
             transaction.settings = order.settings;
@@ -205,7 +205,7 @@ impl Engine {
         watch.lap(&self.counters.encode);
         if transaction.in_redo {
             let (file, position) = (transaction.file, transaction.place.position);
-            self.log(&mut transaction, Kind::Binlog { file, position })?;
+            self.log(&mut transaction, EntryKind::Binlog { file, position })?;
         }
         let mut order = self.order.lock();
         let first = order.gtid + 1 - order.queue.len() as u64;
@@ -232,7 +232,7 @@ impl Engine {
     }
 
     /// Appends a record of the transaction to the redo log.
-    fn log(&self, transaction: &mut Transaction, kind: Kind) -> io::Result<()> {
+    fn log(&self, transaction: &mut Transaction, kind: EntryKind) -> io::Result<()> {
         let mut admission = transaction.admission;
         transaction.lsn = self.redo.append(&transaction.entry(kind), &mut admission)?;
         transaction.admission = admission;
@@ -380,7 +380,7 @@ impl Engine {
         }
         if settings.trx_commit == 3 {
             for one in group.iter_mut() {
-                self.log(one, Kind::Commit)?;
+                self.log(one, EntryKind::Commit)?;
                 lsn = one.lsn;
             }
             self.redo.flush(lsn)?;

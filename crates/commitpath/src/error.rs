@@ -3,7 +3,7 @@ use std::io;
 
 /// Whose fault it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ErrorKind {
     /// The request cannot be carried out as it was written.
     Usage,
     /// The folder or the disk does not let us.
@@ -12,7 +12,7 @@ pub enum Kind {
     Measurement,
 }
 
-impl Kind {
+impl ErrorKind {
     /// `usage`, `storage` or `measurement`.
     pub fn slug(self) -> &'static str {
         match self {
@@ -27,7 +27,7 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     /// Whose fault it is.
-    pub kind: Kind,
+    pub kind: ErrorKind,
     /// What happened, for people.
     pub message: String,
     /// The way out, if one is known.
@@ -37,7 +37,7 @@ pub struct Error {
 }
 
 impl Error {
-    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
         Self {
             kind,
@@ -48,7 +48,7 @@ impl Error {
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self::new(Kind::Usage, message)
+        Self::new(ErrorKind::Usage, message)
     }
 
     /// The same error with the way out.
@@ -66,7 +66,7 @@ impl Error {
             io::ErrorKind::NotFound => "make the folder first, or give another --data-root",
             _ => "give a --data-root that may be written to",
         };
-        let mut storage = Self::new(Kind::Storage, format!("{what}: {error}")).hint(hint);
+        let mut storage = Self::new(ErrorKind::Storage, format!("{what}: {error}")).hint(hint);
         storage.errno = error.raw_os_error();
         storage
     }

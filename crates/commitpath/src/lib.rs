@@ -42,7 +42,7 @@ mod spec;
 mod transaction;
 
 pub use {
-    error::{Error, Kind},
+    error::{Error, ErrorKind},
     measure::LatencyUs,
     run::CommitPath,
     settings::{BinlogStrategy, CommitSettings},

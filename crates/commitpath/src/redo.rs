@@ -54,7 +54,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// What a record says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EntryKind {
     /// The transaction is prepared: it commits if it is in the binlog.
     Prepare,
     /// The transaction is committed (redo 3).
@@ -66,7 +66,7 @@ pub(crate) enum Kind {
 /// What is known of a record before its place is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry<'a> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: EntryKind,
     pub(crate) xid: u64,
     pub(crate) gtid_number: u64,
     pub(crate) payload: &'a [u8],
@@ -83,9 +83,9 @@ impl Entry<'_> {
     /// The header with the checksum of the whole record.
     fn header(&self, lsn: u64) -> [u8; HEADER_SIZE] {
         let (code, file, position) = match self.kind {
-            Kind::Prepare => (1_u32, 0, 0),
-            Kind::Commit => (2, 0, 0),
-            Kind::Binlog { file, position } => (3, file, position),
+            EntryKind::Prepare => (1_u32, 0, 0),
+            EntryKind::Commit => (2, 0, 0),
+            EntryKind::Binlog { file, position } => (3, file, position),
         };
         let mut header = [0; HEADER_SIZE];
         header[4..8].copy_from_slice(&(self.size() as u32).to_le_bytes());
@@ -359,7 +359,7 @@ mod tests {
         let log = RedoLog::create(file, CIRCLE, 4096).unwrap();
         let payload = [7; 1000];
         let entry = Entry {
-            kind: Kind::Prepare,
+            kind: EntryKind::Prepare,
             xid: 1,
             gtid_number: 0,
             payload: &payload,

@@ -11,9 +11,9 @@ use parking_lot::{Condvar, Mutex};
 use rustix::time::{clock_gettime, ClockId};
 
 use crate::engine::{Engine, Groups};
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 use crate::measure::{latency_us, times, Times};
-use crate::shape::{Source, Transactions};
+use crate::shape::{CommitSource, Transactions};
 use crate::spec::{Phase, Progress, RunResult, Spec};
 use crate::transaction::Transaction;
 
@@ -37,10 +37,10 @@ const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 type Observer = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
 /// What the threads of a run share.
-struct Shared {
+struct SharedPath {
     spec: Spec,
     engine: Engine,
-    source: Arc<Source>,
+    source: Arc<CommitSource>,
     phase: AtomicU8,
     stop: AtomicBool,
     /// Transactions that are still to be begun, where they are counted.
@@ -49,7 +49,7 @@ struct Shared {
     started: Instant,
 }
 
-impl Shared {
+impl SharedPath {
     fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.engine.has_failed()
     }
@@ -71,7 +71,7 @@ impl Shared {
             Ok(Ok(())) => return,
             Ok(Err(error)) => Error::storage(format!("{what} in {}", self.spec.directory.display()), &error),
             Err(_) => Error::new(
-                Kind::Measurement,
+                ErrorKind::Measurement,
                 format!("{what}: a thread panicked, which is a bug"),
             ),
         };
@@ -121,7 +121,7 @@ impl Outcome {
 pub struct CommitPath {
     spec: Spec,
     observer: Option<Observer>,
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<SharedPath>>,
     outcome: Arc<Outcome>,
     /// What had moved at the last look, and for how long it has not since.
     last_look: Mutex<([u64; 6], Duration)>,
@@ -222,7 +222,7 @@ impl CommitPath {
 
     /// Gives the run up when nothing has moved for as long as its spec says, whatever holds its threads. Looks are
     /// added, not the time between them: of a process that was stopped nothing is expected.
-    fn give_up_when_stalled(&self, shared: &Shared, look: Duration) {
+    fn give_up_when_stalled(&self, shared: &SharedPath, look: Duration) {
         let (now, limit) = (shared.moved(), shared.spec.stall_seconds);
         let (last, quiet) = &mut *self.last_look.lock();
         *quiet = if now == *last {
@@ -244,7 +244,7 @@ impl CommitPath {
         }
     }
 
-    fn started(&self) -> Result<&Arc<Shared>, Error> {
+    fn started(&self) -> Result<&Arc<SharedPath>, Error> {
         self.shared
             .as_ref()
             .ok_or_else(|| Error::usage("the run was not started").hint("call start first"))
@@ -260,18 +260,18 @@ impl Drop for CommitPath {
 }
 
 fn no_thread(error: io::Error) -> Error {
-    Error::new(Kind::Measurement, format!("no thread is to be had: {error}")).hint("take fewer threads")
+    Error::new(ErrorKind::Measurement, format!("no thread is to be had: {error}")).hint("take fewer threads")
 }
 
 fn stalled(message: String) -> Error {
-    Error::new(Kind::Measurement, message).hint("if the disk hangs, dmesg says so")
+    Error::new(ErrorKind::Measurement, message).hint("if the disk hangs, dmesg says so")
 }
 
-fn prepare(spec: Spec, observer: Option<Observer>) -> Result<Shared, Error> {
+fn prepare(spec: Spec, observer: Option<Observer>) -> Result<SharedPath, Error> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let timestamp = now.unwrap_or_default().as_secs() as u32;
-    let source = Source::new(&spec, timestamp).map_err(|error| Error::usage(error.to_string()))?;
-    Ok(Shared {
+    let source = CommitSource::new(&spec, timestamp).map_err(|error| Error::usage(error.to_string()))?;
+    Ok(SharedPath {
         engine: Engine::create(&spec, timestamp)?,
         source,
         phase: AtomicU8::new(0),
@@ -283,7 +283,7 @@ fn prepare(spec: Spec, observer: Option<Observer>) -> Result<Shared, Error> {
     })
 }
 
-fn supervise(shared: &Shared) -> Result<RunResult, Error> {
+fn supervise(shared: &SharedPath) -> Result<RunResult, Error> {
     let (window, phases, measured) = thread::scope(|scope| commit(shared, scope));
     shared.guard("the logs cannot be closed", || shared.engine.close());
     if !shared.spec.keep {
@@ -296,7 +296,7 @@ fn supervise(shared: &Shared) -> Result<RunResult, Error> {
 }
 
 /// Lets the threads commit until the run is over; gives the window's two ends, its phases and the threads' times.
-fn commit<'s>(shared: &'s Shared, scope: &'s Scope<'s, '_>) -> ([Moment; 2], Vec<Phase>, Vec<Times>) {
+fn commit<'s>(shared: &'s SharedPath, scope: &'s Scope<'s, '_>) -> ([Moment; 2], Vec<Phase>, Vec<Times>) {
     let (second, (committed, keeper_ends)) = (shared.engine.second_sync(), mpsc::channel::<()>());
     let beside = [
         spawn(scope, "keeper", move || {
@@ -347,7 +347,7 @@ fn spawn<'s, T: Send + 's>(
 }
 
 /// Drives the thread's committers: each begins its next transaction when the last one is answered.
-fn commit_all(shared: &Shared, me: u32, measured: &mut Times) -> io::Result<()> {
+fn commit_all(shared: &SharedPath, me: u32, measured: &mut Times) -> io::Result<()> {
     let (engine, spec) = (&shared.engine, &shared.spec);
     let own_time = Duration::from_secs_f64(spec.think_us / 1e6);
     let polls = spec.committers > spec.threads;
@@ -416,7 +416,7 @@ fn time_of(clock: ClockId) -> Duration {
 }
 
 /// Syncs once a second what nobody waits for, and makes room in the redo log, until all threads have ended.
-fn keep(shared: &Shared, ends: &mpsc::Receiver<()>) -> io::Result<()> {
+fn keep(shared: &SharedPath, ends: &mpsc::Receiver<()>) -> io::Result<()> {
     let mut synced = Instant::now();
     while ends.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
         shared.engine.checkpoint()?;
@@ -442,7 +442,7 @@ struct Moment {
 }
 
 impl Moment {
-    fn now(shared: &Shared) -> Self {
+    fn now(shared: &SharedPath) -> Self {
         let engine = &shared.engine;
         Self {
             seconds: shared.started.elapsed().as_secs_f64(),
@@ -458,7 +458,7 @@ impl Moment {
 }
 
 /// Warms up, measures, changes settings when they are due; gives the window's two ends and its phases.
-fn watch(shared: &Shared, threads: &[ScopedJoinHandle<'_, Times>]) -> ([Moment; 2], Vec<Phase>) {
+fn watch(shared: &SharedPath, threads: &[ScopedJoinHandle<'_, Times>]) -> ([Moment; 2], Vec<Phase>) {
     let spec = &shared.spec;
     let warm = Duration::from_secs_f64(spec.warmup_seconds);
     let end = (spec.seconds > 0.0).then(|| warm + Duration::from_secs_f64(spec.seconds));
@@ -518,7 +518,7 @@ fn watch(shared: &Shared, threads: &[ScopedJoinHandle<'_, Times>]) -> ([Moment; 
 }
 
 fn result(
-    shared: &Shared,
+    shared: &SharedPath,
     [opened, closed]: &[Moment; 2],
     measured: &[Times],
     phases: Vec<Phase>,

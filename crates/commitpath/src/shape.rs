@@ -63,7 +63,7 @@ fn put_digits(text: &mut [u8], mut number: u64) {
 
 /// What all committers share.
 #[derive(Debug)]
-pub struct Source {
+pub struct CommitSource {
     shape: Shape,
     tables: Vec<Table>,
     rows: Rows,
@@ -74,7 +74,7 @@ pub struct Source {
     committers: u32,
 }
 
-impl Source {
+impl CommitSource {
     /// What a run of the spec commits; `timestamp` is that of its events.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ fn sizes_table(format: &Format) -> Result<Table, EncodeError> {
 /// One committer's transactions.
 #[derive(Debug)]
 pub struct Transactions {
-    source: Arc<Source>,
+    source: Arc<CommitSource>,
     committer: u32,
     random: Random,
     /// Changes of each own row so far, by table and place among the own ids.
@@ -139,7 +139,7 @@ pub struct Transactions {
 
 impl Transactions {
     /// Of committer number `committer`, from 0 on.
-    pub fn new(source: &Arc<Source>, committer: u32) -> Self {
+    pub fn new(source: &Arc<CommitSource>, committer: u32) -> Self {
         let (own_rows, changes) = match source.shape {
             Shape::OltpUpdateNonIndex { tables, rows } => {
                 let own = (rows - committer).div_ceil(source.committers);

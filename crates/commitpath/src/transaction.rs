@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use flushlab_binlog::{Body, EncodeError, Format, Place};
 
-use crate::redo::{Admission, Entry, Kind, HEADER_SIZE};
+use crate::redo::{Admission, Entry, EntryKind, HEADER_SIZE};
 use crate::settings::{BinlogStrategy, CommitSettings};
 use crate::shape::Transactions;
 
@@ -90,7 +90,7 @@ impl Transaction {
     }
 
     /// What a record of it says.
-    pub(crate) fn entry(&self, kind: Kind) -> Entry<'_> {
+    pub(crate) fn entry(&self, kind: EntryKind) -> Entry<'_> {
         let prepare = Entry {
             kind,
             xid: self.xid,
@@ -100,13 +100,13 @@ impl Transaction {
         };
         let gtid_number = self.place.gtid_number;
         match kind {
-            Kind::Prepare => prepare,
-            Kind::Commit => Entry {
+            EntryKind::Prepare => prepare,
+            EntryKind::Commit => Entry {
                 gtid_number,
                 payload: &[],
                 ..prepare
             },
-            Kind::Binlog { .. } => Entry {
+            EntryKind::Binlog { .. } => Entry {
                 gtid_number,
                 binlog: &self.events,
                 ..prepare

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use flushlab_binlog::check::{Checker, Found, Verdict};
 use flushlab_binlog::{Body, Flavor, Format, Identity, Log, LogOptions, Uuid, HEADER_SIZE, IN_USE_OFFSET};
-use flushlab_commitpath::shape::{Source, Transactions};
-use flushlab_commitpath::{CommitPath, Kind, RunResult, Spec};
+use flushlab_commitpath::shape::{CommitSource, Transactions};
+use flushlab_commitpath::{CommitPath, ErrorKind, RunResult, Spec};
 use serde_json::{json, Value};
 use tempfile::{tempdir, TempDir};
 
@@ -126,7 +126,7 @@ mod same_bytes {
         let format = Format::new(version, identity).unwrap();
         let first = fs::read(made.join(&logs::read_index(made)[0])).unwrap();
         let timestamp = u32::from_le_bytes(first[4..8].try_into().unwrap());
-        let source = Source::new(spec, timestamp).unwrap();
+        let source = CommitSource::new(spec, timestamp).unwrap();
         let options = LogOptions {
             basename: "binlog".to_owned(),
             max_size: u64::MAX,
@@ -311,7 +311,7 @@ mod after_a_crash {
 }
 
 /// The failure of a run that somebody hears.
-fn failure(more: Value, observer: impl Fn(u64, u64) + Send + Sync + 'static) -> (Kind, String) {
+fn failure(more: Value, observer: impl Fn(u64, u64) + Send + Sync + 'static) -> (ErrorKind, String) {
     let folder = tempdir().unwrap();
     let mut run = CommitPath::new(spec(folder.path(), more)).observed(Arc::new(observer));
     run.start().unwrap();
@@ -322,7 +322,7 @@ fn failure(more: Value, observer: impl Fn(u64, u64) + Send + Sync + 'static) -> 
 #[test]
 fn a_thread_that_panics_ends_the_run() {
     let (kind, message) = failure(json!({"seconds": 60}), |gtid, _| assert!(gtid < 3, "as planned"));
-    assert_eq!(kind, Kind::Measurement);
+    assert_eq!(kind, ErrorKind::Measurement);
     assert_eq!(message, "a commit failed: a thread panicked, which is a bug");
 }
 
@@ -334,7 +334,7 @@ fn a_run_that_does_not_move_ends_with_an_error_and_lets_its_caller_go() {
     let inner = gate.clone();
     let more = json!({"seconds": 60, "stall_seconds": 0.2, "threads": 1});
     let (kind, message) = failure(more, move |_, _| drop(inner.lock()));
-    assert_eq!(kind, Kind::Measurement);
+    assert_eq!(kind, ErrorKind::Measurement);
     assert_eq!(message, "no commit, write or sync ended for 0.2 s");
     drop(held);
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use flushlab_commitpath::disk::{measure, Figure, Layout, Order, Outcome, Spec, Way};
-use flushlab_commitpath::Kind;
+use flushlab_commitpath::ErrorKind;
 
 const WAYS: [Way; 6] = [
     Way::Fsync,
@@ -132,7 +132,7 @@ fn a_spec_that_contradicts_itself_is_refused() {
         let mut one = spec(folder.path(), Way::Fsync);
         change(&mut one);
         let error = measure(&one, &|| false).expect_err("a rule is broken");
-        assert_eq!(error.kind, Kind::Usage, "{one:?}");
+        assert_eq!(error.kind, ErrorKind::Usage, "{one:?}");
     }
 }
 

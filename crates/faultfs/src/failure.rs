@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use crate::mix::mix;
 use crate::record::{Entry, EntryKind, Recording};
-use crate::spec::{Failure, Kind};
+use crate::spec::{Failure, FailureKind};
 use crate::{BLOCK, SECTOR};
 
 /// One write that was cut.
@@ -43,9 +43,9 @@ impl Policy {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let durable = match failure.kind {
-            Kind::Os | Kind::Torn => at,
-            Kind::Power => flushed(recording, at, 0)?,
-            Kind::LyingDisk => flushed(recording, at, failure.lying_flushes)?,
+            FailureKind::Os | FailureKind::Torn => at,
+            FailureKind::Power => flushed(recording, at, 0)?,
+            FailureKind::LyingDisk => flushed(recording, at, failure.lying_flushes)?,
         };
         let unit = u64::from(failure.tear.unwrap_or(0));
         if ![0, SECTOR, BLOCK].contains(&unit) {
@@ -54,12 +54,12 @@ impl Policy {
         }
         let unit_sectors = unit / SECTOR;
         let cut = match failure.kind {
-            Kind::Torn => cut(recording, at, seed, unit_sectors.max(1))?,
+            FailureKind::Torn => cut(recording, at, seed, unit_sectors.max(1))?,
             _ => None,
         };
         let dropped = match failure.kind {
-            Kind::Os | Kind::Torn => Vec::new(),
-            Kind::Power | Kind::LyingDisk => dropped(recording, durable)?,
+            FailureKind::Os | FailureKind::Torn => Vec::new(),
+            FailureKind::Power | FailureKind::LyingDisk => dropped(recording, durable)?,
         };
         // A quarter of the seeds keep nothing that was not flushed: the worst that most databases meet. The
         // others keep more or less of it.

@@ -5,7 +5,7 @@ use std::io;
 
 use crate::failure::Policy;
 use crate::index::Index;
-use crate::layers::{Source, Zeros};
+use crate::layers::{ByteSource, Zeros};
 use crate::record::{Recording, ZEROS};
 use crate::spec::{Base, ImageSpec};
 use crate::{BLOCK, SECTOR};
@@ -15,7 +15,7 @@ pub struct Image {
     index: Index,
     policy: Policy,
     data: File,
-    base: Box<dyn Source>,
+    base: Box<dyn ByteSource>,
     size: u64,
 }
 
@@ -23,7 +23,7 @@ impl Image {
     /// Opens an image; its time does not depend on how long the record is, except for the first one of it.
     pub fn open(spec: &ImageSpec) -> io::Result<Self> {
         let recording = Recording::open(&spec.record)?;
-        let base: Box<dyn Source> = match &recording.header.base {
+        let base: Box<dyn ByteSource> = match &recording.header.base {
             Base::Zeros => Box::new(Zeros),
             Base::File => Box::new(File::open(recording.file("base"))?),
             Base::Image(below) => Box::new(Self::open(below)?),
@@ -69,7 +69,7 @@ impl Image {
                 if version.data == ZEROS {
                     part.fill(0);
                 } else {
-                    Source::read(&self.data, part, version.data + (bit - own) * SECTOR)?;
+                    ByteSource::read(&self.data, part, version.data + (bit - own) * SECTOR)?;
                 }
                 bit += run;
             }
@@ -82,7 +82,7 @@ impl Image {
     }
 }
 
-impl Source for Image {
+impl ByteSource for Image {
     fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let end = offset + buffer.len() as u64;
         let mut at = offset;
@@ -110,7 +110,7 @@ impl Source for Image {
 mod tests {
     use super::*;
     use crate::record::{Entry, EntryKind, Recorder};
-    use crate::spec::{Failure, Kind};
+    use crate::spec::{Failure, FailureKind};
     use proptest::prelude::*;
     use std::os::unix::fs::FileExt;
     use tempfile::TempDir;
@@ -207,7 +207,7 @@ mod tests {
         all.chunks(SECTOR as usize).map(value).collect()
     }
 
-    fn failure(kind: Kind, tear: Option<u32>, lying_flushes: u64) -> Failure {
+    fn failure(kind: FailureKind, tear: Option<u32>, lying_flushes: u64) -> Failure {
         Failure {
             kind,
             tear,
@@ -250,7 +250,7 @@ mod tests {
         #[test]
         fn a_crash_of_the_system_keeps_every_write(steps in steps(), share in 0.0..1.0) {
             let at = at_of(&steps, share);
-            let found = sectors(&record(&steps), at, failure(Kind::Os, Some(512), 0), 1);
+            let found = sectors(&record(&steps), at, failure(FailureKind::Os, Some(512), 0), 1);
             prop_assert_eq!(found, replayed(&steps, at));
         }
 
@@ -260,7 +260,7 @@ mod tests {
             tear in prop::sample::select(vec![None, Some(512), Some(4096)]),
         ) {
             let at = at_of(&steps, share);
-            let kind = if lying > 0 { Kind::LyingDisk } else { Kind::Power };
+            let kind = if lying > 0 { FailureKind::LyingDisk } else { FailureKind::Power };
             let found = sectors(&record(&steps), at, failure(kind, tear, lying as u64), seed);
             let kept = durable(&steps, at, lying);
             let mut possible: Vec<Vec<u64>> = replayed(&steps, kept).into_iter().map(|one| vec![one]).collect();
@@ -279,7 +279,7 @@ mod tests {
         #[test]
         fn a_device_that_tears_nothing_keeps_writes_whole(steps in steps_with_zeros(0.0), seed: u64) {
             let at = steps.len() as u64;
-            let found = sectors(&record(&steps), at, failure(Kind::Power, None, 0), seed);
+            let found = sectors(&record(&steps), at, failure(FailureKind::Power, None, 0), seed);
             // Taken from the last one back, each write shows everywhere that no later one that is kept covers.
             let mut covered = vec![false; SECTORS as usize];
             for (number, step) in numbered(&steps).into_iter().rev() {
@@ -298,7 +298,7 @@ mod tests {
         fn a_large_write_that_no_flush_made_durable_is_there_in_part(
             steps in steps_with_zeros(0.0), seed: u64, unit in prop::sample::select(vec![1_u64, 8]),
         ) {
-            let torn = failure(Kind::Torn, Some((unit * SECTOR) as u32), 0);
+            let torn = failure(FailureKind::Torn, Some((unit * SECTOR) as u32), 0);
             let found = sectors(&record(&steps), steps.len() as u64, torn, seed);
             let whole = replayed(&steps, steps.len() as u64);
             let kept = durable(&steps, steps.len() as u64, 0);
@@ -328,7 +328,7 @@ mod tests {
         ) {
             let (at, folder) = (at_of(&steps, share), record(&steps));
             let spec = ImageSpec {
-                record: folder.path().to_owned(), at, failure: failure(Kind::Power, Some(512), 0), seed,
+                record: folder.path().to_owned(), at, failure: failure(FailureKind::Power, Some(512), 0), seed,
             };
             let mut whole = vec![0; SIZE as usize];
             Image::open(&spec).unwrap().read(&mut whole, 0).unwrap();
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn what_was_not_flushed_is_lost_with_some_seeds_in_part_with_others_and_mostly_kept_with_some() {
         let folder = record(&writes(SECTORS));
-        let power = failure(Kind::Power, None, 0);
+        let power = failure(FailureKind::Power, None, 0);
         let kept = |seed| {
             sectors(&folder, SECTORS, power, seed)
                 .iter()
@@ -374,10 +374,10 @@ mod tests {
         steps.extend([Step::Flush { late: 0 }, Step::Flush { late: 3 }]);
         let folder = record(&steps);
         for seed in 0..40 {
-            let found = sectors(&folder, 4, failure(Kind::Power, None, 0), seed);
+            let found = sectors(&folder, 4, failure(FailureKind::Power, None, 0), seed);
             assert_eq!(found[..2], [1, 2], "seed {seed}");
         }
-        let lying = |seed| sectors(&folder, 4, failure(Kind::LyingDisk, None, 2), seed)[0];
+        let lying = |seed| sectors(&folder, 4, failure(FailureKind::LyingDisk, None, 2), seed)[0];
         assert!((0..40).any(|seed| lying(seed) == 0));
     }
 
@@ -408,10 +408,10 @@ mod tests {
                 .unwrap();
         }
         let left = |kind, seed| sectors(&folder, 6, failure(kind, None, 0), seed)[..3].to_vec();
-        let found: Vec<_> = (0..40).map(|seed| left(Kind::Power, seed)).collect();
+        let found: Vec<_> = (0..40).map(|seed| left(FailureKind::Power, seed)).collect();
         assert!(found.iter().all(|one| one[0] == 1 && one[2] == 3));
         assert!(found.iter().any(|one| one[1] == 0) && found.iter().any(|one| one[1] == 2));
-        assert_eq!(left(Kind::Os, 0), [1, 2, 3]);
+        assert_eq!(left(FailureKind::Os, 0), [1, 2, 3]);
     }
 
     #[test]
@@ -423,14 +423,14 @@ mod tests {
             .unwrap();
         entries.set_len(40 * 7 + 13).unwrap();
         assert_eq!(Recording::open(folder.path()).unwrap().last(), 7);
-        let found = sectors(&folder, 7, failure(Kind::Os, None, 0), 0);
+        let found = sectors(&folder, 7, failure(FailureKind::Os, None, 0), 0);
         assert_eq!(found[..9], [1, 2, 3, 4, 5, 6, 7, 0, 0]);
     }
 
     #[test]
     fn an_index_is_made_anew_when_the_record_has_grown() {
         let folder = record(&writes(3));
-        let os = failure(Kind::Os, None, 0);
+        let os = failure(FailureKind::Os, None, 0);
         assert_eq!(sectors(&folder, 3, os, 0)[2], 3);
         let entries = File::options()
             .write(true)
@@ -449,7 +449,7 @@ mod tests {
         let spec = ImageSpec {
             record: below.path().to_owned(),
             at: 3,
-            failure: failure(Kind::Os, None, 0),
+            failure: failure(FailureKind::Os, None, 0),
             seed: 0,
         };
         let above = tempfile::tempdir().unwrap();
@@ -464,7 +464,7 @@ mod tests {
             before: 0,
         };
         recorder.add(entry).unwrap();
-        let found = sectors(&above, 1, failure(Kind::Os, None, 0), 0);
+        let found = sectors(&above, 1, failure(FailureKind::Os, None, 0), 0);
         assert_eq!(found[..5], [1, 77, 3, 0, 0]);
     }
 
@@ -472,7 +472,7 @@ mod tests {
     fn there_is_no_image_beyond_the_last_record() {
         let folder = record(&writes(2));
         let record = folder.path().to_owned();
-        let failure = failure(Kind::Os, None, 0);
+        let failure = failure(FailureKind::Os, None, 0);
         let error = Image::open(&ImageSpec {
             record,
             at: 3,

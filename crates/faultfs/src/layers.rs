@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::SECTOR;
 
 /// Something that can be read like a disk.
-pub trait Source: Send + Sync {
+pub trait ByteSource: Send + Sync {
     /// Fills a buffer with what stands at an offset; both are multiples of a sector.
     fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 }
@@ -16,14 +16,14 @@ pub trait Source: Send + Sync {
 /// A disk that was never written.
 pub struct Zeros;
 
-impl Source for Zeros {
+impl ByteSource for Zeros {
     fn read(&self, buffer: &mut [u8], _: u64) -> io::Result<()> {
         buffer.fill(0);
         Ok(())
     }
 }
 
-impl Source for File {
+impl ByteSource for File {
     /// What lies beyond the end is zero.
     fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let mut done = 0;
@@ -47,14 +47,14 @@ impl Source for File {
 /// The file is sparse, and what of it is valid stands in a bit per sector: opening costs nothing, and the
 /// kernel decides what of it stays in memory.
 pub struct Layers {
-    base: Box<dyn Source>,
+    base: Box<dyn ByteSource>,
     over: File,
     written: Box<[AtomicU64]>,
 }
 
 impl Layers {
     /// Puts an empty file over a source.
-    pub fn new(base: Box<dyn Source>, over: File, size: u64) -> Self {
+    pub fn new(base: Box<dyn ByteSource>, over: File, size: u64) -> Self {
         let words = size.div_ceil(SECTOR * 64) as usize;
         let written = (0..words).map(|_| AtomicU64::new(0)).collect();
         Self { base, over, written }
@@ -92,7 +92,7 @@ impl Layers {
     }
 }
 
-impl Source for Layers {
+impl ByteSource for Layers {
     fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let first = offset / SECTOR;
         let end = first + buffer.len() as u64 / SECTOR;
@@ -101,7 +101,7 @@ impl Source for Layers {
             let (count, upper) = self.run(sector, end);
             let from = ((sector - first) * SECTOR) as usize;
             let part = &mut buffer[from..from + (count * SECTOR) as usize];
-            let source: &dyn Source = if upper { &self.over } else { &*self.base };
+            let source: &dyn ByteSource = if upper { &self.over } else { &*self.base };
             source.read(part, sector * SECTOR)?;
             sector += count;
         }
@@ -148,7 +148,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&[9; 512], 0).unwrap();
         let mut buffer = [1; 1024];
-        Source::read(&file, &mut buffer, 0).unwrap();
+        ByteSource::read(&file, &mut buffer, 0).unwrap();
         assert_eq!((buffer[511], buffer[512]), (9, 0));
     }
 }

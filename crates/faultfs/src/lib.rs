@@ -34,10 +34,10 @@ mod timer;
 
 pub use delays::{Delays, Latency};
 pub use image::Image;
-pub use layers::{Layers, Source};
+pub use layers::{ByteSource, Layers};
 pub use record::{Entry, EntryKind, Recorder, Recording};
 pub use serve::serve;
-pub use spec::{Base, Failure, ImageSpec, Kind, Spec};
+pub use spec::{Base, Failure, FailureKind, ImageSpec, Spec};
 
 /// Smallest write of a disk, in bytes.
 pub const SECTOR: u64 = 512;

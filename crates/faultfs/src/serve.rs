@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::delays::{Clock, Delays, Request};
 use crate::image::Image;
-use crate::layers::{Layers, Source, Zeros};
+use crate::layers::{ByteSource, Layers, Zeros};
 use crate::record::{Entry, EntryKind, Recorder};
 use crate::spec::{Base, ImageSpec, Spec};
 use crate::timer::{be_punctual, Timer};
@@ -118,7 +118,7 @@ impl Disk {
             )));
         }
         let is_image = matches!(spec.base, Base::Image(_));
-        let base: Box<dyn Source> = match &spec.base {
+        let base: Box<dyn ByteSource> = match &spec.base {
             Base::Zeros => Box::new(Zeros),
             Base::File => return Err(io::Error::other("a disk begins with zeros or with an image")),
             Base::Image(image) => open_image(image, spec.size)?,
@@ -285,7 +285,7 @@ impl Disk {
     }
 }
 
-fn open_image(spec: &ImageSpec, size: u64) -> io::Result<Box<dyn Source>> {
+fn open_image(spec: &ImageSpec, size: u64) -> io::Result<Box<dyn ByteSource>> {
     let image = Image::open(spec)?;
     if image.size() != size {
         let sizes = format!("a disk of {size} bytes on an image of {}", image.size());
@@ -526,7 +526,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::spec::{Failure, Kind};
+    use crate::spec::{Failure, FailureKind};
 
     const SIZE: u64 = 16 * BLOCK;
 
@@ -584,7 +584,7 @@ mod tests {
                 .collect()
         }
 
-        fn image(&self, at: u64, kind: Kind) -> Vec<u8> {
+        fn image(&self, at: u64, kind: FailureKind) -> Vec<u8> {
             let image = Image::open(&ImageSpec {
                 record: self.folder.path().join("record"),
                 at,
@@ -613,9 +613,9 @@ mod tests {
         some.flush().unwrap();
         some.write(2, 3).unwrap();
         assert_eq!(some.first_bytes()[..4], [1, 2, 3, 0]);
-        assert_eq!(some.image(0, Kind::Os)[..4], [1, 0, 0, 0]);
-        assert_eq!(some.image(3, Kind::Os)[..4], [1, 2, 3, 0]);
-        assert_eq!(some.image(3, Kind::Power)[..2], [1, 2]);
+        assert_eq!(some.image(0, FailureKind::Os)[..4], [1, 0, 0, 0]);
+        assert_eq!(some.image(3, FailureKind::Os)[..4], [1, 2, 3, 0]);
+        assert_eq!(some.image(3, FailureKind::Power)[..2], [1, 2]);
         let status = &some.tell(&[json!({"do": "status"})])[0];
         for (name, value) in [
             ("records", 3),
@@ -650,7 +650,7 @@ mod tests {
             [Ok(()), Ok(()), Err(libc::ENOSPC)]
         );
         assert_eq!(some.first_bytes()[..3], [1, 2, 0]);
-        assert_eq!(some.image(2, Kind::Os)[..3], [1, 2, 0]);
+        assert_eq!(some.image(2, FailureKind::Os)[..3], [1, 2, 0]);
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub struct ImageSpec {
 /// What crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum FailureKind {
     /// The operating system: what reached the device stays, in its cache too.
     Os,
     /// The power: of what came after the last flush, anything may be left.
@@ -72,7 +72,7 @@ pub enum Kind {
 #[serde(deny_unknown_fields)]
 pub struct Failure {
     /// What crashes.
-    pub kind: Kind,
+    pub kind: FailureKind,
     /// Bytes that the device writes whole or not at all: 512 or 4,096; none: it tears no write.
     pub tear: Option<u32>,
     /// Flushes that a lying disk did not do, the last ones.

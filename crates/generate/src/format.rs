@@ -13,7 +13,7 @@ pub enum Format {
 
 /// How a generator's bytes become a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum CellKind {
     /// A number: as it is.
     Number,
     /// A text of at least one byte, none of which means anything to any format.
@@ -63,22 +63,22 @@ impl Format {
 
     /// Writes what `put` appends as a cell.
     #[inline]
-    pub(crate) fn cell(self, kind: Kind, out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn cell(self, kind: CellKind, out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
         match (self, kind) {
             (Self::Params, _) => put_with_length(out, put),
-            (_, Kind::Number) | (Self::LoadData, Kind::Clean) => put(out),
-            (Self::Values, Kind::Clean) => {
+            (_, CellKind::Number) | (Self::LoadData, CellKind::Clean) => put(out),
+            (Self::Values, CellKind::Clean) => {
                 out.push(b'\'');
                 put(out);
                 out.push(b'\'');
             }
-            (Self::Values, Kind::Bytes | Kind::Geometry) => {
+            (Self::Values, CellKind::Bytes | CellKind::Geometry) => {
                 out.extend_from_slice(b"X'");
                 put_hex(out, put);
                 out.push(b'\'');
             }
-            (_, Kind::Bytes | Kind::Geometry) => put_hex(out, put),
-            (Self::Values, Kind::Text) => {
+            (_, CellKind::Bytes | CellKind::Geometry) => put_hex(out, put),
+            (Self::Values, CellKind::Text) => {
                 out.push(b'\'');
                 let from = out.len();
                 put(out);
@@ -91,7 +91,7 @@ impl Format {
                 });
                 out.push(b'\'');
             }
-            (Self::LoadData, Kind::Text) => {
+            (Self::LoadData, CellKind::Text) => {
                 let from = out.len();
                 put(out);
                 escape(out, from, |byte| match byte {
@@ -161,7 +161,7 @@ fn put_hex(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
 mod tests {
     use super::*;
 
-    fn cell(format: Format, kind: Kind, text: &[u8]) -> String {
+    fn cell(format: Format, kind: CellKind, text: &[u8]) -> String {
         let mut out = Vec::new();
         format.cell(kind, &mut out, |out| out.extend_from_slice(text));
         String::from_utf8(out).unwrap()
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn load_data_escapes_what_would_end_a_cell() {
-        let text = |text| cell(Format::LoadData, Kind::Text, text);
+        let text = |text| cell(Format::LoadData, CellKind::Text, text);
         assert_eq!(text(b"a\tb\nc\\d\0e'\","), "a\\tb\\nc\\\\d\\0e'\",");
         assert_eq!(text(b"\\N"), "\\\\N", "the text, not NULL");
         assert_eq!(text(b""), "");
@@ -178,24 +178,29 @@ mod tests {
     #[test]
     fn values_are_literals() {
         assert_eq!(
-            cell(Format::Values, Kind::Text, b"it's \\ a\n\0"),
+            cell(Format::Values, CellKind::Text, b"it's \\ a\n\0"),
             "'it\\'s \\\\ a\\n\\0'"
         );
-        assert_eq!(cell(Format::Values, Kind::Number, b"-7"), "-7");
-        assert_eq!(cell(Format::Values, Kind::Bytes, b"\x00\xffA"), "X'00FF41'");
-        assert_eq!(cell(Format::Values, Kind::Clean, b"x"), "'x'");
+        assert_eq!(cell(Format::Values, CellKind::Number, b"-7"), "-7");
+        assert_eq!(cell(Format::Values, CellKind::Bytes, b"\x00\xffA"), "X'00FF41'");
+        assert_eq!(cell(Format::Values, CellKind::Clean, b"x"), "'x'");
     }
 
     #[test]
     fn parameters_are_as_they_are_behind_their_length() {
         let length = |length: usize| {
             let mut out = b"before".to_vec();
-            Format::Params.cell(Kind::Text, &mut out, |out| out.resize(out.len() + length, b'x'));
+            Format::Params.cell(CellKind::Text, &mut out, |out| {
+                out.resize(out.len() + length, b'x')
+            });
             assert!(out.ends_with(&vec![b'x'; length]));
             out[6..out.len() - length].to_vec()
         };
-        assert_eq!(cell(Format::Params, Kind::Text, b"it's \\\n"), "\u{7}it's \\\n");
-        assert_eq!(cell(Format::Params, Kind::Bytes, b"\x00A"), "\u{2}\0A");
+        assert_eq!(
+            cell(Format::Params, CellKind::Text, b"it's \\\n"),
+            "\u{7}it's \\\n"
+        );
+        assert_eq!(cell(Format::Params, CellKind::Bytes, b"\x00A"), "\u{2}\0A");
         assert_eq!(length(0), b"\x00");
         assert_eq!(length(250), b"\xFA");
         assert_eq!(length(251), b"\xFC\xFB\x00");

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::format::Kind;
+use crate::format::CellKind;
 
 /// Rows that one call is for.
 const BATCH: u64 = 1000;
@@ -90,10 +90,10 @@ fn called(function: &str, first: u64) -> Rc<[Given]> {
 }
 
 impl Given {
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> CellKind {
         match self {
-            Self::Number(_) => Kind::Number,
-            Self::Null | Self::Text(_) => Kind::Text,
+            Self::Number(_) => CellKind::Number,
+            Self::Null | Self::Text(_) => CellKind::Text,
         }
     }
 }

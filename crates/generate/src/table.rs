@@ -1,7 +1,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::format::Kind;
+use crate::format::CellKind;
 use crate::generator::column::Column;
 use crate::given::failure;
 use crate::{Error, Extent, Format};
@@ -63,7 +63,7 @@ impl Table {
 
     /// For each column what INSERT of a prepared statement makes of its parameter, and whether that is bytes.
     pub fn params(&self) -> Vec<(&'static str, bool)> {
-        let bytes = |column: &Column| matches!(column.kind(), Kind::Bytes | Kind::Geometry);
+        let bytes = |column: &Column| matches!(column.kind(), CellKind::Bytes | CellKind::Geometry);
         let columns = self.columns.iter();
         columns
             .map(|column| (column.param_expression(), bytes(column)))

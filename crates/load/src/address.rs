@@ -46,7 +46,7 @@ impl Address {
     /// Where `endpoint` is reached by that transport.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`]: what was asked for contradicts itself, or a file cannot be read.
+    /// [`crate::ErrorKind::Usage`]: what was asked for contradicts itself, or a file cannot be read.
     pub fn of(endpoint: &Endpoint, asked: Transport<'_>) -> Result<Self, Error> {
         let trust = trust(asked)?;
         match (asked.transport, &endpoint.socket, &endpoint.host, endpoint.port) {

@@ -11,7 +11,7 @@ use crate::result::{
 };
 use crate::schedule::OfferedLoad;
 use crate::usage::Usage;
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 
 /// A second that adds less than this share of the median second is a stall.
 const STALL: f64 = 0.1;
@@ -51,7 +51,7 @@ impl Closed {
     /// far as all windows have them.
     ///
     /// # Errors
-    /// [`Kind::Usage`] if it was another load; [`Kind::Measurement`] if a counter overflows.
+    /// [`ErrorKind::Usage`] if it was another load; [`ErrorKind::Measurement`] if a counter overflows.
     fn add(&mut self, other: Self, number: u32) -> Result<(), Error> {
         if (&self.statements, &self.transactions) != (&other.statements, &other.transactions)
             || self.offered.is_some() != other.offered.is_some()
@@ -62,7 +62,7 @@ impl Closed {
         }
         if self.window.add(&other.window) {
             let message = "more events took as long as each other than a histogram can count";
-            return Err(Error::new(Kind::Measurement, message).hint("measure a shorter window"));
+            return Err(Error::new(ErrorKind::Measurement, message).hint("measure a shorter window"));
         }
         self.length = (self.length * number + other.length) / (number + 1);
         self.shortest = self.shortest.min(other.shortest);
@@ -162,7 +162,7 @@ impl WindowPart {
     /// are added bin by bin.
     ///
     /// # Errors
-    /// [`Kind::Usage`] if there is none, or they were different loads; [`Kind::Measurement`] if a counter overflows.
+    /// [`ErrorKind::Usage`] if there is none, or they were different loads; [`ErrorKind::Measurement`] if a counter overflows.
     pub fn merged(parts: Vec<Self>) -> Result<LoadResult, Error> {
         let mut parts = parts.into_iter();
         let Some(Self(mut whole)) = parts.next() else {
@@ -177,10 +177,10 @@ impl WindowPart {
     /// From its JSON.
     ///
     /// # Errors
-    /// [`Kind::Protocol`] if it is none.
+    /// [`ErrorKind::Protocol`] if it is none.
     pub fn from_json(json: &[u8]) -> Result<Self, Error> {
         serde_json::from_slice(json)
-            .map_err(|error| Error::new(Kind::Protocol, format!("no window: {error}")))
+            .map_err(|error| Error::new(ErrorKind::Protocol, format!("no window: {error}")))
     }
 }
 
@@ -328,12 +328,12 @@ mod tests {
             full
         };
         let error = WindowPart::merged(vec![sent(full()), sent(full())]).unwrap_err();
-        assert_eq!(error.kind, Kind::Measurement);
+        assert_eq!(error.kind, ErrorKind::Measurement);
         let mut other = part(std::iter::empty(), 1000);
         other.statements = vec!["INSERT".to_owned()];
         let different = WindowPart::merged(vec![sent(part(std::iter::empty(), 1000)), sent(other)]);
-        assert_eq!(different.unwrap_err().kind, Kind::Usage);
-        assert_eq!(WindowPart::merged(Vec::new()).unwrap_err().kind, Kind::Usage);
+        assert_eq!(different.unwrap_err().kind, ErrorKind::Usage);
+        assert_eq!(WindowPart::merged(Vec::new()).unwrap_err().kind, ErrorKind::Usage);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::address::Address;
 use crate::endpoint::{Endpoint, READ_TIMEOUT};
 use crate::stream::{Stream, Tls};
 use crate::tls::{self, Trust};
-use crate::{Cancellation, Error, Kind};
+use crate::{Cancellation, Error, ErrorKind};
 
 /// A connection that is logged in: its bytes, and what came of them already.
 #[derive(Debug)]
@@ -27,8 +27,8 @@ pub(crate) struct Opened {
 /// caller's to set.
 ///
 /// # Errors
-/// [`Kind::Server`] if the server cannot be reached, refuses, does not answer in time or asks for what is not
-/// spoken here; [`Kind::Protocol`] if it does not speak the protocol.
+/// [`ErrorKind::Server`] if the server cannot be reached, refuses, does not answer in time or asks for what is not
+/// spoken here; [`ErrorKind::Protocol`] if it does not speak the protocol.
 pub(crate) fn open(
     endpoint: &Endpoint,
     address: &Address,
@@ -38,7 +38,7 @@ pub(crate) fn open(
     let deadline = Deadline(Instant::now() + endpoint.connect_timeout);
     let socket = connect(address, deadline, cancellation).map_err(|error| {
         Error::new(
-            Kind::Server,
+            ErrorKind::Server,
             format!("cannot connect to the server at {address}: {error}"),
         )
     })?;
@@ -128,7 +128,7 @@ impl Dialogue {
         if !self.inbox.is_empty() {
             // Bytes in the clear that would be taken for the server's, as if they had come under TLS.
             return Err(Error::new(
-                Kind::Protocol,
+                ErrorKind::Protocol,
                 "the server goes on in the clear after it was asked for TLS",
             ));
         }

@@ -10,7 +10,7 @@ use crate::address::Address;
 use crate::connect::{open, Opened};
 use crate::endpoint::{Endpoint, READ_TIMEOUT};
 use crate::stream::Stream;
-use crate::{Cancellation, Error, Kind};
+use crate::{Cancellation, Error, ErrorKind};
 
 /// Rows that a query of the engine's own may yield; these are all catalogue look-ups.
 const MAX_ROWS: usize = 10_000;
@@ -27,12 +27,12 @@ const LIMITS: &str = "SHOW SESSION VARIABLES WHERE Variable_name IN \
 
 /// A statement prepared on one connection.
 #[derive(Debug)]
-pub(crate) struct Statement {
+pub(crate) struct PreparedStatement {
     id: u32,
     types_sent: bool,
 }
 
-impl Statement {
+impl PreparedStatement {
     /// Appends its execution as a whole command packet. Types go along the first time only: the server
     /// keeps them, whatever becomes of the execution.
     #[inline]
@@ -255,7 +255,7 @@ impl Connection {
             |row| {
                 if rows.len() == MAX_ROWS {
                     return Err(Error::new(
-                        Kind::Protocol,
+                        ErrorKind::Protocol,
                         format!("a look-up yields more than {MAX_ROWS} rows"),
                     ));
                 }
@@ -272,7 +272,7 @@ impl Connection {
     /// at once goes as several packets if it is longer than `most` bytes.
     ///
     /// # Errors
-    /// [`Kind::Server`]: it refused, or is gone.
+    /// [`ErrorKind::Server`]: it refused, or is gone.
     pub fn load(
         &mut self,
         sql: &[u8],
@@ -330,14 +330,14 @@ impl Connection {
     }
 
     /// Prepares a statement.
-    pub fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
+    pub fn prepare(&mut self, sql: &str) -> Result<PreparedStatement, Error> {
         self.encode(|out| Ok(command::prepare(out, sql.as_bytes())?))?;
         self.push()?;
         let mut preparation = Preparation::new();
         loop {
             while self.inbox.ready()? {
                 if let Some(prepared) = preparation.step(self.inbox.take()?)? {
-                    return Ok(Statement {
+                    return Ok(PreparedStatement {
                         id: prepared.id,
                         types_sent: false,
                     });
@@ -350,7 +350,7 @@ impl Connection {
     /// Runs a prepared statement with values that are written already.
     pub fn execute_written(
         &mut self,
-        statement: &mut Statement,
+        statement: &mut PreparedStatement,
         nulls: &[u8],
         types: &[u8],
         values: &[u8],
@@ -392,7 +392,7 @@ fn limit(row: &[Option<String>]) -> Duration {
 /// A server that wants rows where none were offered, or none where they were.
 fn unasked() -> Error {
     Error::new(
-        Kind::Protocol,
+        ErrorKind::Protocol,
         "the server and flushlab disagree on whether rows are to be sent",
     )
 }

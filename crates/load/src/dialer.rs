@@ -8,7 +8,7 @@ use crate::connection::Connection;
 use crate::error::is_passing;
 use crate::spec::LoadSpec;
 use crate::transaction::Commit;
-use crate::{Cancellation, Error, Kind};
+use crate::{Cancellation, Error, ErrorKind};
 
 /// Opens connections as a load needs them, to one server or to the nodes of a cluster.
 pub(crate) struct Dialer {
@@ -68,5 +68,5 @@ impl Dialer {
 
 /// Whether only the connection is gone.
 pub(crate) fn is_loss(error: &Error) -> bool {
-    error.kind == Kind::Server && error.errno.is_none_or(is_passing)
+    error.kind == ErrorKind::Server && error.errno.is_none_or(is_passing)
 }

@@ -4,7 +4,7 @@ use std::io;
 
 /// Whose fault it is; the class of exception that the caller raises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ErrorKind {
     /// The server answered with an error, cannot be reached or went away.
     Server,
     /// The peer does not speak the protocol as it must.
@@ -19,7 +19,7 @@ pub enum Kind {
     Harness,
 }
 
-impl Kind {
+impl ErrorKind {
     /// `server`, `protocol`, `measurement`, `storage`, `usage` or `harness`.
     pub fn slug(self) -> &'static str {
         match self {
@@ -37,7 +37,7 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     /// Whose fault it is.
-    pub kind: Kind,
+    pub kind: ErrorKind,
     /// The server's error number, if the server answered.
     pub errno: Option<u16>,
     /// The server's SQLSTATE, if the server answered.
@@ -49,7 +49,7 @@ pub struct Error {
 }
 
 impl Error {
-    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             errno: None,
@@ -60,7 +60,7 @@ impl Error {
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self::new(Kind::Usage, message)
+        Self::new(ErrorKind::Usage, message)
     }
 
     /// What is made of a thread that panicked: what it said.
@@ -71,7 +71,7 @@ impl Error {
             "a thread of flushlab panicked: {}",
             text.unwrap_or("it said nothing")
         );
-        Self::new(Kind::Harness, message).hint("this is a bug: please report it with this message")
+        Self::new(ErrorKind::Harness, message).hint("this is a bug: please report it with this message")
     }
 
     /// The same error with the way out.
@@ -87,7 +87,7 @@ impl Error {
             io::ErrorKind::UnexpectedEof => "closed the connection".to_owned(),
             _ => format!("is gone: {error}"),
         };
-        Self::new(Kind::Server, format!("the server at {peer} {what}"))
+        Self::new(ErrorKind::Server, format!("the server at {peer} {what}"))
     }
 
     /// The same error with what was being done in front of its message.
@@ -100,10 +100,12 @@ impl Error {
 impl From<flushlab_protocol::Error> for Error {
     fn from(error: flushlab_protocol::Error) -> Self {
         match error {
-            flushlab_protocol::Error::Protocol(message) => Self::new(Kind::Protocol, message),
-            flushlab_protocol::Error::Unspoken { what, hint } => Self::new(Kind::Server, what).hint(hint),
+            flushlab_protocol::Error::Protocol(message) => Self::new(ErrorKind::Protocol, message),
+            flushlab_protocol::Error::Unspoken { what, hint } => {
+                Self::new(ErrorKind::Server, what).hint(hint)
+            }
             flushlab_protocol::Error::Server(error) => Self {
-                kind: Kind::Server,
+                kind: ErrorKind::Server,
                 errno: Some(error.errno),
                 hint: way_out(error.errno).map(str::to_owned),
                 sqlstate: Some(error.sqlstate),

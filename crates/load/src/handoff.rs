@@ -8,7 +8,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::session::Session;
 use crate::sync::locked;
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 
 /// Where others reach a polling thread: an event descriptor, and sessions whose connections were opened anew.
 pub(crate) struct Handoff {
@@ -20,13 +20,13 @@ impl Handoff {
     /// An empty one.
     ///
     /// # Errors
-    /// [`Kind::Measurement`]: the system gives no descriptor.
+    /// [`ErrorKind::Measurement`]: the system gives no descriptor.
     pub fn new() -> Result<Self, Error> {
         let event = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
         let event = event.map_err(|error| {
             let error = io::Error::from(error);
             let message = format!("the system gives no event descriptor: {error}");
-            Error::new(Kind::Measurement, message)
+            Error::new(ErrorKind::Measurement, message)
         })?;
         Ok(Self {
             event,

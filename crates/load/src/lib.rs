@@ -89,7 +89,7 @@ pub use closed::WindowPart;
 pub use dump::late_indexes::late_parts;
 pub use dump::queue::StreamProgress;
 pub use endpoint::{CONNECT_TIMEOUT, READ_TIMEOUT};
-pub use error::{Error, Kind};
+pub use error::{Error, ErrorKind};
 pub use run::LoadRun;
 pub use schedule::check_schedule;
 pub use script_run::{run_script, ScriptSpec};

@@ -526,11 +526,11 @@ fn known_error<'a>(errors: &'a mut [ErrorCount], errno: u16, sqlstate: &str) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::ErrorKind;
 
     fn deadlock() -> Error {
         Error {
-            kind: Kind::Server,
+            kind: ErrorKind::Server,
             errno: Some(1213),
             sqlstate: Some("40001".into()),
             message: "Deadlock found".into(),

@@ -10,7 +10,7 @@ use crate::dialer::{is_loss, Dialer};
 use crate::handoff::Handoff;
 use crate::session::Session;
 use crate::worker::guarded;
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 
 /// Pauses between attempts: each twice as long as the last, up to the longest; the first attempt is made at
 /// once, and one that succeeds begins anew.
@@ -92,7 +92,7 @@ impl Reconnect {
                 if let Err(error) = named.spawn_scoped(scope, open) {
                     let message =
                         format!("the system gives no thread to open a lost connection anew: {error}");
-                    self.control.fail(Error::new(Kind::Measurement, message));
+                    self.control.fail(Error::new(ErrorKind::Measurement, message));
                 }
             }
         });

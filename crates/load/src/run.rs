@@ -27,7 +27,7 @@ use crate::transaction::{Commit, Transaction};
 use crate::usage::Usage;
 use crate::worker::{guarded, Worker};
 use crate::workload::{Acked, Acks, NewKeys, Rank, Workload};
-use crate::{Cancellation, Error, Kind};
+use crate::{Cancellation, Error, ErrorKind};
 
 /// How long running events may take to end before their connections are cut.
 const GRACE: Duration = Duration::from_secs(2);
@@ -105,7 +105,7 @@ impl LoadRun {
     /// Connects, checks the tables and prepares all statements.
     ///
     /// # Errors
-    /// [`Kind::Server`] if the server cannot be reached or refuses; [`Kind::Measurement`] if the
+    /// [`ErrorKind::Server`] if the server cannot be reached or refuses; [`ErrorKind::Measurement`] if the
     /// tables are not what `spec` needs.
     pub fn connect(spec: &LoadSpec, cancellation: Arc<Cancellation>) -> Result<Self, Error> {
         let dialer = Dialer::new(spec.clone(), cancellation);
@@ -154,7 +154,7 @@ impl LoadRun {
     /// started: what the network, with TLS where there is TLS, takes of each statement.
     ///
     /// # Errors
-    /// [`Kind::Usage`] if it was started or stopped before, or `count` is 0; those of a lost connection.
+    /// [`ErrorKind::Usage`] if it was started or stopped before, or `count` is 0; those of a lost connection.
     pub fn round_trips(&mut self, count: u32) -> Result<Latency, Error> {
         let Some((connection, _)) = self.ready.first_mut() else {
             return Err(Error::usage("the load was started or stopped before"));
@@ -171,7 +171,7 @@ impl LoadRun {
     /// Starts the thread: one drives all connections.
     ///
     /// # Errors
-    /// [`Kind::Usage`] if it was started or stopped before; [`Kind::Measurement`] if the system gives
+    /// [`ErrorKind::Usage`] if it was started or stopped before; [`ErrorKind::Measurement`] if the system gives
     /// no thread.
     pub fn start(&mut self) -> Result<(), Error> {
         if self.running.is_some() || self.ready.is_empty() {
@@ -237,7 +237,7 @@ impl LoadRun {
     /// A glance at the load; cheap.
     ///
     /// # Errors
-    /// [`Kind::Usage`] if it was not started.
+    /// [`ErrorKind::Usage`] if it was not started.
     pub fn progress(&self) -> Result<LoadProgress, Error> {
         let running = self.running.as_ref().ok_or_else(not_started)?;
         let elapsed = running.end.unwrap_or_else(Instant::now) - running.start;
@@ -256,7 +256,7 @@ impl LoadRun {
     /// All that it has done so far; dearer than [`Self::progress`], so once a second is enough.
     ///
     /// # Errors
-    /// [`Kind::Usage`] if it was not started.
+    /// [`ErrorKind::Usage`] if it was not started.
     pub fn seen(&self) -> Result<LoadSeen, Error> {
         let running = self.running.as_ref().ok_or_else(not_started)?;
         let schedule = running.control.schedule.as_ref();
@@ -275,7 +275,7 @@ impl LoadRun {
     /// Opens the measured window, or opens it anew, while the load runs on. A profile begins here.
     ///
     /// # Errors
-    /// [`Kind::Usage`] if it does not run or is paused; [`Kind::Storage`] if the files of its seconds cannot be made; what
+    /// [`ErrorKind::Usage`] if it does not run or is paused; [`ErrorKind::Storage`] if the files of its seconds cannot be made; what
     /// made the load fail, if it has.
     pub fn open_window(&mut self) -> Result<(), Error> {
         let running = running(&mut self.running)?;
@@ -313,8 +313,8 @@ impl LoadRun {
     /// then is it known what of the window counts.
     ///
     /// # Errors
-    /// [`Kind::Usage`] if none is open; what made the load fail, if it has: such a window is no
-    /// measurement; [`Kind::Measurement`] if a transaction does not end within 15 s.
+    /// [`ErrorKind::Usage`] if none is open; what made the load fail, if it has: such a window is no
+    /// measurement; [`ErrorKind::Measurement`] if a transaction does not end within 15 s.
     pub fn close_window(&mut self) -> Result<LoadResult, Error> {
         let result = self.close_window_unless(|| false)?;
         Ok(result.expect("nothing interrupts it"))
@@ -392,8 +392,8 @@ impl LoadRun {
     /// server: until [`Self::resume`] it has nothing to do for this load. Does nothing the second time.
     ///
     /// # Errors
-    /// [`Kind::Usage`] if it does not run, or a window is open: a window has no holes; what made the load fail,
-    /// if it has; [`Kind::Measurement`] if an event does not end within 15 s.
+    /// [`ErrorKind::Usage`] if it does not run, or a window is open: a window has no holes; what made the load fail,
+    /// if it has; [`ErrorKind::Measurement`] if an event does not end within 15 s.
     pub fn pause(&mut self) -> Result<(), Error> {
         self.pause_unless(|| false).map(drop)
     }
@@ -424,7 +424,7 @@ impl LoadRun {
     /// Does nothing if it is not paused.
     ///
     /// # Errors
-    /// [`Kind::Usage`] if it does not run; what made the load fail, if it has.
+    /// [`ErrorKind::Usage`] if it does not run; what made the load fail, if it has.
     pub fn resume(&mut self) -> Result<(), Error> {
         let running = running(&mut self.running)?;
         if let Some(since) = running.paused.take() {
@@ -524,7 +524,7 @@ impl Running {
             }
             if Instant::now() > deadline {
                 let message = format!("{what} did not end within {} s", SETTLING.as_secs());
-                return Err(Error::new(Kind::Measurement, message));
+                return Err(Error::new(ErrorKind::Measurement, message));
             }
             std::thread::sleep(GLANCE);
         }
@@ -534,7 +534,7 @@ impl Running {
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
         let thread = thread.map_err(|error| {
             let message = format!("the system gives no thread for the load: {error}");
-            Error::new(Kind::Measurement, message)
+            Error::new(ErrorKind::Measurement, message)
         })?;
         self.threads.push(thread);
         Ok(())
@@ -657,7 +657,7 @@ mod tests {
             std::thread::yield_now();
         }
         let error = run.close_window().unwrap_err();
-        assert_eq!(error.kind, Kind::Harness);
+        assert_eq!(error.kind, ErrorKind::Harness);
         assert!(
             error.message.contains("connection 3 came undone"),
             "{}",
@@ -665,6 +665,6 @@ mod tests {
         );
         assert!(run.progress().unwrap().hint.unwrap().contains("bug"));
         run.stop();
-        assert_eq!(run.open_window().unwrap_err().kind, Kind::Harness);
+        assert_eq!(run.open_window().unwrap_err().kind, ErrorKind::Harness);
     }
 }

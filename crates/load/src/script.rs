@@ -25,7 +25,7 @@ pub struct Statement<'a> {
 /// escapes in strings, unless the script has set NO_BACKSLASH_ESCAPES.
 ///
 /// # Errors
-/// [`crate::Kind::Usage`]: a string, identifier or comment that does not end, or a DELIMITER without one.
+/// [`crate::ErrorKind::Usage`]: a string, identifier or comment that does not end, or a DELIMITER without one.
 pub fn split(script: &[u8]) -> Result<Vec<Statement<'_>>, Error> {
     let mut statements = Vec::new();
     let mut splitter = Splitter::new();
@@ -744,7 +744,7 @@ pub(crate) fn excerpt(sql: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::ErrorKind;
 
     fn texts(script: &str) -> Vec<(u32, String)> {
         split(script.as_bytes())
@@ -760,7 +760,7 @@ mod tests {
 
     fn refusal(script: &str) -> String {
         let error = split(script.as_bytes()).unwrap_err();
-        assert_eq!(error.kind, Kind::Usage);
+        assert_eq!(error.kind, ErrorKind::Usage);
         error.message
     }
 

@@ -11,14 +11,14 @@ use crate::result::{KindTime, LoadResult};
 use crate::script::{excerpt, kind, Statement};
 use crate::spec::{disabled, unreadable};
 use crate::usage::{Thread, Usage};
-use crate::{Cancellation, Error, Kind};
+use crate::{Cancellation, Error, ErrorKind};
 
 /// Longest time that a script may be given.
 const MAX_LIMIT_SECONDS: f64 = 7.0 * 86_400.0;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Json {
+struct ScriptJson {
     endpoint: Endpoint,
     transport: String,
     #[serde(default = "disabled")]
@@ -42,9 +42,10 @@ impl ScriptSpec {
     /// Reads and checks the JSON of a `ScriptSpec`.
     ///
     /// # Errors
-    /// [`Kind::Usage`]; its message quotes no value that could be the password.
+    /// [`ErrorKind::Usage`]; its message quotes no value that could be the password.
     pub fn from_json(json: &[u8]) -> Result<Self, Error> {
-        let json: Json = serde_json::from_slice(json).map_err(|error| Error::usage(unreadable(&error)))?;
+        let json: ScriptJson =
+            serde_json::from_slice(json).map_err(|error| Error::usage(unreadable(&error)))?;
         if !(json.limit_s > 0.0 && json.limit_s <= MAX_LIMIT_SECONDS) {
             return Err(Error::usage(format!(
                 "limit_s is {}; it must be above 0 and at most {MAX_LIMIT_SECONDS}",
@@ -70,8 +71,8 @@ impl ScriptSpec {
 /// Firing `cancellation` ends it early with an error.
 ///
 /// # Errors
-/// [`Kind::Server`] with the line and the beginning of the statement that the server refused;
-/// [`Kind::Measurement`] if the script does not end within its limit.
+/// [`ErrorKind::Server`] with the line and the beginning of the statement that the server refused;
+/// [`ErrorKind::Measurement`] if the script does not end within its limit.
 pub fn run_script(
     spec: &ScriptSpec,
     statements: &[Statement<'_>],
@@ -146,7 +147,7 @@ fn usage() -> Usage {
 fn out_of_time(limit: Duration, statement: &Statement<'_>, error: Option<Error>) -> Error {
     let doing = if error.is_some() { "in" } else { "before" };
     Error::new(
-        Kind::Measurement,
+        ErrorKind::Measurement,
         format!(
             "line {}: {}: the script did not end within {} s; it was {doing} this statement",
             statement.line,

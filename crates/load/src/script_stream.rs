@@ -14,7 +14,7 @@ use serde::Deserialize;
 use crate::address::{Address, Transport};
 use crate::connection::Connection;
 use crate::dump::late_indexes::LateIndexes;
-use crate::dump::queue::{Place, Shared, State, Statement, StreamProgress};
+use crate::dump::queue::{DumpStatement, Place, SharedQueue, State, StreamProgress};
 use crate::dump::rules::Rules;
 use crate::dump::session::Session;
 use crate::dump::workers::Workers;
@@ -35,7 +35,7 @@ const LONGEST_STATEMENT: Duration = Duration::from_secs(7 * 86_400);
 /// Where a script in pieces runs (`flushlab.record.StreamSpec`).
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Json {
+struct StreamJson {
     endpoint: Endpoint,
     /// The default database at the beginning.
     database: Option<String>,
@@ -54,7 +54,7 @@ struct Json {
 /// A script under way.
 #[derive(Debug)]
 pub struct ScriptStream {
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueue>,
     cancellation: Arc<Cancellation>,
     worker: Option<JoinHandle<()>>,
     /// The script, and the files within files that are being read.
@@ -94,7 +94,7 @@ impl Pieces {
     /// be read, what stands behind that is scanned with the next piece.
     ///
     /// # Errors
-    /// As [`Splitter::scan`]; [`crate::Kind::Usage`] too for a statement that is longer than any server takes.
+    /// As [`Splitter::scan`]; [`crate::ErrorKind::Usage`] too for a statement that is longer than any server takes.
     pub fn feed(
         &mut self,
         piece: &[u8],
@@ -134,9 +134,10 @@ impl ScriptStream {
     /// Connects.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`]: no spec; [`crate::Kind::Server`]: no connection.
+    /// [`crate::ErrorKind::Usage`]: no spec; [`crate::ErrorKind::Server`]: no connection.
     pub fn open(spec: &[u8], cancellation: Arc<Cancellation>) -> Result<Self, Error> {
-        let spec: Json = serde_json::from_slice(spec).map_err(|error| Error::usage(unreadable(&error)))?;
+        let spec: StreamJson =
+            serde_json::from_slice(spec).map_err(|error| Error::usage(unreadable(&error)))?;
         let transport = Transport {
             transport: "socket",
             ssl_mode: "disabled",
@@ -151,7 +152,7 @@ impl ScriptStream {
                 Ok(connection)
             }
         };
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedQueue::default());
         let mut session = Session {
             connection: dial(spec.database.as_deref())?,
             rules: Rules::new(&spec.leave_out, spec.leave_out_databases, spec.leave_out_modes),
@@ -195,7 +196,7 @@ impl ScriptStream {
     /// last piece a file that was entered is left.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`]: something in the script does not end, or is no business of a server.
+    /// [`crate::ErrorKind::Usage`]: something in the script does not end, or is no business of a server.
     pub fn feed(&mut self, piece: &[u8], last: bool) -> Result<Option<Source>, Error> {
         let nested = self.parts.len() > 1;
         let part = self.parts.last_mut().expect("the script itself is never left");
@@ -205,7 +206,7 @@ impl ScriptStream {
             *number += 1;
             bytes += sql.len();
             let number = *number;
-            found.push_back(Statement {
+            found.push_back(DumpStatement {
                 place: Place { number, line, file },
                 sql: sql.to_vec(),
             });
@@ -269,7 +270,7 @@ impl ScriptStream {
     /// Waits a little while for room for the next piece, or with `all` for the last answer; whether it is so.
     ///
     /// # Errors
-    /// [`crate::Kind::Server`] with number, line and beginning of the statement that the server refused.
+    /// [`crate::ErrorKind::Server`] with number, line and beginning of the statement that the server refused.
     pub fn wait(&self, all: bool) -> Result<bool, Error> {
         let ready = |state: &State| match all {
             true => state.done,
@@ -310,7 +311,7 @@ impl Drop for ScriptStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::ErrorKind;
 
     #[test]
     fn a_statement_that_does_not_end_is_refused_before_it_takes_all_memory() {
@@ -322,7 +323,7 @@ mod tests {
             .unwrap();
         let refused = (0..100).find_map(|_| pieces.feed(&[b'x'; 1000], false, |_, _| found += 1).err());
         let error = refused.unwrap();
-        assert_eq!((error.kind, found), (Kind::Usage, 1));
+        assert_eq!((error.kind, found), (ErrorKind::Usage, 1));
         assert!(
             error
                 .message

@@ -50,7 +50,7 @@ impl ScriptSurvey {
     /// Takes the next piece, perhaps the last; the files that are to be read.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`]: something does not end, or is a command of the client that a load does not take.
+    /// [`crate::ErrorKind::Usage`]: something does not end, or is a command of the client that a load does not take.
     pub fn feed(&mut self, piece: &[u8], last: bool) -> Result<Vec<Source>, Error> {
         let findings = &mut self.findings;
         let mut sources = Vec::new();

@@ -22,7 +22,7 @@ use crate::histogram::latencies;
 use crate::meter::{Meter, SecondsOver, Window, MOST_UNTAKEN};
 use crate::result::Latency;
 use crate::sync::locked;
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 
 /// How long to wait for the files of a window that gives no result.
 const ABANDONED: Duration = Duration::from_secs(2);
@@ -98,7 +98,7 @@ impl SecondsWriter {
     /// Makes the files, replacing older ones, and begins to write the window that `meter` counts since `start`.
     ///
     /// # Errors
-    /// [`Kind::Storage`]: a file cannot be made; [`Kind::Measurement`]: the system gives no thread.
+    /// [`ErrorKind::Storage`]: a file cannot be made; [`ErrorKind::Measurement`]: the system gives no thread.
     pub fn start(files: &SecondFiles, meter: Arc<Mutex<Meter>>, start: Instant) -> Result<Self, Error> {
         let opened = SystemTime::now();
         let files = Files {
@@ -106,7 +106,7 @@ impl SecondsWriter {
             per_second: create(files.per_second.as_deref())?,
         };
         let (last, ends) = mpsc::channel();
-        let source = Source { meter, start, ends };
+        let source = SecondsSource { meter, start, ends };
         let named = |file: &Option<Named>| file.as_ref().map(|(path, _)| path.clone());
         let paths = [named(&files.hdr_log), named(&files.per_second)];
         let (tell, ended) = mpsc::channel();
@@ -120,7 +120,7 @@ impl SecondsWriter {
             })
             .map_err(|error| {
                 let message = format!("the system gives no thread for the seconds' files: {error}");
-                Error::new(Kind::Measurement, message)
+                Error::new(ErrorKind::Measurement, message)
             })?;
         Ok(Self {
             last,
@@ -151,13 +151,13 @@ impl SecondsWriter {
 }
 
 /// Where the seconds come from.
-struct Source {
+struct SecondsSource {
     meter: Arc<Mutex<Meter>>,
     start: Instant,
     ends: Receiver<(SecondsOver, Duration)>,
 }
 
-impl Source {
+impl SecondsSource {
     /// What is over once `second` is; with the window's length, if it has ended. None if it gives no result.
     fn wait(&self, second: usize) -> Option<(SecondsOver, Option<Duration>)> {
         let due = self.start + Duration::from_secs(second as u64 + 1);
@@ -194,7 +194,7 @@ fn create(path: Option<&Path>) -> Result<Option<Named>, Error> {
     let Some(path) = path else { return Ok(None) };
     let refused = |why: &str| {
         let message = format!("{} cannot be written: {why}", path.display());
-        Error::new(Kind::Storage, message).hint("name a file in a directory that exists and has room")
+        Error::new(ErrorKind::Storage, message).hint("name a file in a directory that exists and has room")
     };
     if path.is_symlink() && (path.is_file() || !path.exists()) {
         return Err(refused("it is a symbolic link to another file"));
@@ -244,7 +244,7 @@ struct Row {
 }
 
 /// Writes seconds until the window has ended or no file can be written any more.
-fn write(source: &Source, files: Files, opened: SystemTime) -> Result<(), String> {
+fn write(source: &SecondsSource, files: Files, opened: SystemTime) -> Result<(), String> {
     let Files { hdr_log, per_second } = files;
     let (mut hdr_log, mut serializer) = (hdr_log, V2DeflateSerializer::new());
     let mut hdr_log = hdr_log
@@ -520,7 +520,7 @@ mod tests {
         };
         let (meter, start) = meter(0);
         let error = SecondsWriter::start(&files, meter, start).unwrap_err();
-        assert_eq!(error.kind, Kind::Storage);
+        assert_eq!(error.kind, ErrorKind::Storage);
         assert!(error.message.contains("/nonexistent/seconds") && error.hint.is_some());
 
         std::fs::write(path("users"), "theirs").unwrap();

@@ -16,7 +16,7 @@ use crate::meter::{Answered, Ended, Meter};
 use crate::sync::locked;
 use crate::transaction::{Commit, Transaction};
 use crate::workload::{Next, Workload};
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 
 /// What a session waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -240,7 +240,7 @@ impl Session {
                 self.rest(now, context)
             }
             Doing::Nothing | Doing::Thinking => Err(Error::new(
-                Kind::Protocol,
+                ErrorKind::Protocol,
                 "the server answers though nothing was asked",
             )),
         }

@@ -14,7 +14,7 @@ use crate::schedule::Plan;
 use crate::seconds::SecondFiles;
 use crate::share::Share;
 use crate::transaction::Commit;
-use crate::workload::{kind, within, Acks, Asked, JsonOltp, JsonRand, JsonTxn, JsonUpsert, Kind};
+use crate::workload::{kind, within, Acks, Asked, JsonOltp, JsonRand, JsonTxn, JsonUpsert, WorkloadKind};
 use crate::{Cancellation, Error};
 
 /// Most connections of one load.
@@ -26,7 +26,7 @@ const MAX_TABLE_SIZE: u32 = i32::MAX as u32;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Json {
+struct SpecJson {
     workload: String,
     endpoint: Endpoint,
     #[serde(default)]
@@ -162,7 +162,7 @@ impl Nodes {
 /// One load, checked (`flushlab.record.LoadSpec`).
 #[derive(Debug, Clone)]
 pub struct LoadSpec {
-    pub(crate) workload: Kind,
+    pub(crate) workload: WorkloadKind,
     pub(crate) nodes: Nodes,
     pub(crate) database: String,
     pub(crate) threads: u32,
@@ -189,9 +189,10 @@ impl LoadSpec {
     /// Reads and checks the JSON of a `LoadSpec`.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`]; its message quotes no value that could be the password.
+    /// [`crate::ErrorKind::Usage`]; its message quotes no value that could be the password.
     pub fn from_json(json: &[u8]) -> Result<Self, Error> {
-        let json: Json = serde_json::from_slice(json).map_err(|error| Error::usage(unreadable(&error)))?;
+        let json: SpecJson =
+            serde_json::from_slice(json).map_err(|error| Error::usage(unreadable(&error)))?;
         let asked = Asked {
             upsert: json.upsert,
             oltp: json.oltp,
@@ -203,7 +204,7 @@ impl LoadSpec {
                 "acks need transactions that end with their event: commit_rows and commit_seconds exclude it",
             ));
         }
-        if json.acks.is_none() && matches!(workload, Kind::AckedInserts) {
+        if json.acks.is_none() && matches!(workload, WorkloadKind::AckedInserts) {
             return Err(Error::usage("workload acked_inserts needs acks"));
         }
         let distribution = json.rand.distribution(&json.rand_type)?;
@@ -300,7 +301,7 @@ fn policy(name: &str) -> Result<Policy, Error> {
 mod tests {
     use super::*;
     use crate::layout::Key;
-    use crate::Kind as ErrorKind;
+    use crate::ErrorKind;
 
     fn json(change: impl Fn(&mut serde_json::Value)) -> Vec<u8> {
         let mut value = serde_json::json!({
@@ -412,7 +413,7 @@ mod tests {
             value["upsert"]["commit_seconds"] = 1.into();
         })))
         .unwrap();
-        let Kind::Upsert(options) = spec.workload else {
+        let WorkloadKind::Upsert(options) = spec.workload else {
             panic!("an upsert was due")
         };
         assert_eq!(

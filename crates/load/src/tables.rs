@@ -8,7 +8,7 @@ use crate::connection::Connection;
 use crate::layout::{Layout, ROW_BYTES};
 use crate::spec::LoadSpec;
 use crate::streams::Stream;
-use crate::{Cancellation, Error, Kind};
+use crate::{Cancellation, Error, ErrorKind};
 
 /// sysbench's BULK_PACKET_SIZE.
 const BATCH_BYTES: usize = 512 << 10;
@@ -127,7 +127,7 @@ pub(crate) fn check_tables(connection: &mut Connection, spec: &LoadSpec) -> Resu
         let columns = match connection.rows(&format!("SHOW COLUMNS FROM {table}")) {
             Err(error) if error.errno == Some(ER_NO_SUCH_TABLE) => {
                 return Err(Error {
-                    kind: Kind::Measurement,
+                    kind: ErrorKind::Measurement,
                     message: format!(
                         "table {name} does not exist; the load needs {} to {}, prepared",
                         layout.name(1),
@@ -142,7 +142,7 @@ pub(crate) fn check_tables(connection: &mut Connection, spec: &LoadSpec) -> Resu
         let largest = number(&connection.rows(&format!("SELECT MAX({key}) FROM {table}"))?).unwrap_or(0);
         if layout.draws_keys() && largest < u64::from(spec.tables.size) {
             return Err(Error::new(
-                Kind::Measurement,
+                ErrorKind::Measurement,
                 format!(
                     "table {name} has {key}s up to {largest}; a table_size of {} draws {key}s that it does not \
                      have: make table_size smaller, or prepare the tables anew",
@@ -187,7 +187,7 @@ fn check_shape(name: &str, columns: &[Vec<Option<String>>], layout: Layout) -> R
         Layout::Sbtest(_) => "sysbench",
         Layout::Upsert(_) => "upsert",
     };
-    let refused = |what: String| Err(Error::new(Kind::Measurement, what));
+    let refused = |what: String| Err(Error::new(ErrorKind::Measurement, what));
     for &(column, due) in layout.columns() {
         let found = Column::find(columns, column);
         if !found.as_ref().is_some_and(|found| found.is(due)) {

@@ -16,7 +16,7 @@ use rustls::{
     SignatureScheme,
 };
 
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 
 /// What makes a server's certificate acceptable.
 #[derive(Clone)]
@@ -159,7 +159,7 @@ pub(crate) fn not_offered(version: &str) -> Error {
     } else {
         "give the server a certificate (ssl_ca, ssl_cert, ssl_key), or choose the ssl_mode disabled"
     };
-    Error::new(Kind::Server, format!("the server ({version}) offers no TLS")).hint(hint)
+    Error::new(ErrorKind::Server, format!("the server ({version}) offers no TLS")).hint(hint)
 }
 
 /// A TLS handshake that failed.
@@ -192,7 +192,7 @@ pub(crate) fn failed(version: &str, error: &io::Error) -> Error {
         ),
     };
     let message = format!("no TLS with the server ({version}): {what}");
-    Error::new(Kind::Server, message).hint(hint)
+    Error::new(ErrorKind::Server, message).hint(hint)
 }
 
 const OLD_TLS: &str =
@@ -237,7 +237,7 @@ mod tests {
         std::fs::write(&file, "nothing").unwrap();
         let error = Trust::signed_by(&file).unwrap_err();
         std::fs::remove_file(&file).unwrap();
-        assert_eq!(error.kind, Kind::Usage);
+        assert_eq!(error.kind, ErrorKind::Usage);
         assert!(error.message.contains("no certificate is in it"), "{error}");
         let absent = Trust::signed_by_and_named(&file).unwrap_err();
         assert!(absent.message.contains("flushlab-no-ca-"), "{absent}");

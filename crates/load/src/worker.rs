@@ -8,7 +8,7 @@ use crate::meter::Meter;
 use crate::policy::Policy;
 use crate::session::Context;
 use crate::sync::locked;
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 
 /// The thread that drives the connections.
 pub(crate) struct Worker {
@@ -27,7 +27,7 @@ impl Worker {
         };
         let policy = self.policy.apply().map_err(|error| {
             let message = format!("the system refuses SCHED_BATCH, client_sched batch: {error}");
-            Error::new(Kind::Measurement, message)
+            Error::new(ErrorKind::Measurement, message)
         });
         guarded(&self.control, || policy.and_then(|()| drive(context)));
         locked(&self.meter).thread_ends();

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use flushlab_load::result::{LoadProgress, LoadResult};
 use flushlab_load::spec::LoadSpec;
-use flushlab_load::{prepare_tables, run_script, script, Cancellation, Error, Kind, LoadRun, ScriptSpec};
+use flushlab_load::{
+    prepare_tables, run_script, script, Cancellation, Error, ErrorKind, LoadRun, ScriptSpec,
+};
 use server::{Conversation, Socket, EOF, OK};
 
 /// Two rows, of which one was there already.
@@ -323,7 +325,7 @@ fn an_error_that_is_not_ignored_ends_the_load_with_its_reason() {
     let progress = wait_for(&run, |progress| progress.failed.is_some());
     assert!(progress.failed.unwrap().contains("The table is full (error 1162"));
     let error = run.open_window().unwrap_err();
-    assert_eq!((error.kind, error.errno), (Kind::Server, Some(1162)));
+    assert_eq!((error.kind, error.errno), (ErrorKind::Server, Some(1162)));
 }
 
 #[test]
@@ -341,8 +343,8 @@ fn a_server_that_goes_away_ends_the_load_and_voids_the_window() {
     let opened = run.open_window();
     let progress = wait_for(&run, |progress| progress.failed.is_some());
     assert!(progress.failed.unwrap().contains("closed the connection"));
-    assert_eq!(run.close_window().unwrap_err().kind, Kind::Server);
-    assert!(opened.is_ok() || opened.unwrap_err().kind == Kind::Server);
+    assert_eq!(run.close_window().unwrap_err().kind, ErrorKind::Server);
+    assert!(opened.is_ok() || opened.unwrap_err().kind == ErrorKind::Server);
 }
 
 #[test]
@@ -350,7 +352,7 @@ fn garbage_ends_the_load_as_a_protocol_error() {
     let server = Server::executing(|_| Act::Answer(b"\xfb/etc/passwd"));
     let mut run = server.started();
     wait_for(&run, |progress| progress.failed.is_some());
-    assert_eq!(run.open_window().unwrap_err().kind, Kind::Protocol);
+    assert_eq!(run.open_window().unwrap_err().kind, ErrorKind::Protocol);
 }
 
 #[test]
@@ -363,15 +365,15 @@ fn a_hung_server_does_not_keep_a_load_from_stopping() {
     run.stop();
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     assert_eq!(run.progress().unwrap().failed, None);
-    assert_eq!(run.start().unwrap_err().kind, Kind::Usage);
+    assert_eq!(run.start().unwrap_err().kind, ErrorKind::Usage);
 }
 
 #[test]
 fn a_window_needs_a_running_load() {
     let server = Server::start(USUAL);
     let mut run = server.connect().unwrap();
-    assert_eq!(run.open_window().unwrap_err().kind, Kind::Usage);
-    assert_eq!(run.progress().unwrap_err().kind, Kind::Usage);
+    assert_eq!(run.open_window().unwrap_err().kind, ErrorKind::Usage);
+    assert_eq!(run.progress().unwrap_err().kind, ErrorKind::Usage);
     run.start().unwrap();
     assert_eq!(run.close_window().unwrap_err().message, "no window is open");
     run.stop();
@@ -394,14 +396,14 @@ fn check_pause(threads: u32, rate: u32) {
         let before = run.progress().unwrap().events;
         wait_for(&run, |progress| progress.events >= before + 50);
         run.open_window().unwrap();
-        assert_eq!(run.pause().unwrap_err().kind, Kind::Usage);
+        assert_eq!(run.pause().unwrap_err().kind, ErrorKind::Usage);
         run.close_window().unwrap();
         run.pause().unwrap();
         run.pause().unwrap();
         let events = run.progress().unwrap().events;
         assert_eq!(server.seen.executions.load(Ordering::Relaxed), events);
         assert!(server.heard("COMMIT") >= pause, "what was open is committed");
-        assert_eq!(run.open_window().unwrap_err().kind, Kind::Usage);
+        assert_eq!(run.open_window().unwrap_err().kind, ErrorKind::Usage);
         let other = Server::start(USUAL);
         let mut meanwhile = other.started();
         wait_for(&meanwhile, |progress| progress.events > 2000);
@@ -424,7 +426,7 @@ fn a_pause_ends_when_the_load_fails_or_stops() {
     let server = Server::executing(|number| if number > 20 { Act::Close } else { Act::Answer(OK) });
     let mut run = server.started();
     wait_for(&run, |progress| progress.failed.is_some());
-    assert_eq!(run.pause().unwrap_err().kind, Kind::Server);
+    assert_eq!(run.pause().unwrap_err().kind, ErrorKind::Server);
     run.stop();
     let server = Server::start(USUAL);
     let mut run = server.started();
@@ -634,7 +636,7 @@ fn too_many_connections_is_the_servers_own_error() {
         greeting: Greeting::Raw(b"\x17\0\0\0\xff\x10\x04Too many connections"),
         ..USUAL
     });
-    assert_eq!((error.kind, error.errno), (Kind::Server, Some(1040)));
+    assert_eq!((error.kind, error.errno), (ErrorKind::Server, Some(1040)));
     assert!(
         error.message.starts_with("connection 1 of 2: "),
         "{}",
@@ -658,12 +660,15 @@ fn what_is_no_server_is_a_protocol_error() {
         greeting: Greeting::Raw(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
         ..USUAL
     });
-    assert!(matches!(error.kind, Kind::Protocol | Kind::Server), "{error:?}");
+    assert!(
+        matches!(error.kind, ErrorKind::Protocol | ErrorKind::Server),
+        "{error:?}"
+    );
     let error = refusal(Script {
         greeting: Greeting::Raw(b"\xff\xff\xff\x00"),
         ..USUAL
     });
-    assert_eq!(error.kind, Kind::Protocol);
+    assert_eq!(error.kind, ErrorKind::Protocol);
 }
 
 #[test]
@@ -672,7 +677,7 @@ fn tables_that_are_too_small_or_of_another_shape_are_refused() {
         max_id: "99",
         ..USUAL
     });
-    assert_eq!(error.kind, Kind::Measurement);
+    assert_eq!(error.kind, ErrorKind::Measurement);
     assert!(error.message.contains("has ids up to 99"), "{}", error.message);
     let error = refusal(Script {
         c_type: "text",
@@ -710,7 +715,7 @@ fn no_server_is_an_error_that_names_the_address() {
     let error = LoadRun::connect(&spec, Arc::new(Cancellation::new()))
         .err()
         .unwrap();
-    assert_eq!((error.kind, error.errno), (Kind::Server, None));
+    assert_eq!((error.kind, error.errno), (ErrorKind::Server, None));
     assert!(error.message.contains("/nonexistent/socket"));
 }
 
@@ -868,7 +873,7 @@ fn statements_and_rows_of_more_than_16_mib_pass() {
 fn a_refused_statement_ends_the_script_with_its_line() {
     let server = Server::start(USUAL);
     let error = server.run("SELECT 1;\n\nFAIL;\nSELECT 2", 10.0).unwrap_err();
-    assert_eq!((error.kind, error.errno), (Kind::Server, Some(1213)));
+    assert_eq!((error.kind, error.errno), (ErrorKind::Server, Some(1213)));
     assert!(
         error.message.starts_with("line 3: FAIL: Deadlock found"),
         "{}",
@@ -882,7 +887,7 @@ fn a_script_that_does_not_end_in_time_says_where_it_was() {
     let server = Server::start(USUAL);
     let begun = Instant::now();
     let error = server.run("SELECT 1;\nHANG", 0.3).unwrap_err();
-    assert_eq!(error.kind, Kind::Measurement);
+    assert_eq!(error.kind, ErrorKind::Measurement);
     assert!(
         error
             .message

@@ -30,11 +30,11 @@ const BUFFER_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
-    shared: Arc<Shared>,
+    shared: Arc<SharedTarget>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedTarget {
     state: Mutex<State>,
     shortages: AtomicU64,
 }
@@ -57,7 +57,7 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let port = listener.local_addr()?.port();
         raise_limit();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedTarget {
             state: Mutex::new(State {
                 target: Some(target),
                 open: HashMap::new(),
@@ -110,7 +110,7 @@ impl Drop for Proxy {
     }
 }
 
-impl Shared {
+impl SharedTarget {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
@@ -139,7 +139,7 @@ impl Shared {
     }
 }
 
-impl Shared {
+impl SharedTarget {
     /// Closes a connection, if it is still open.
     fn end(&self, id: u64) {
         if let Some([client, server]) = self.state().open.remove(&id) {
@@ -177,7 +177,7 @@ fn raise_limit() {
     }
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+fn accept(listener: &TcpListener, shared: &Arc<SharedTarget>) {
     for client in listener.incoming() {
         if shared.state().target.is_none() {
             return;
@@ -205,7 +205,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 }
 
 /// One connection, to its end.
-fn serve(id: u64, client: &Arc<TcpStream>, server: &Arc<TcpStream>, shared: &Shared) {
+fn serve(id: u64, client: &Arc<TcpStream>, server: &Arc<TcpStream>, shared: &SharedTarget) {
     let back = {
         let (client, server) = (client.clone(), server.clone());
         let thread = thread::Builder::new().name("proxy-out".into());

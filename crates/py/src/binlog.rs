@@ -7,7 +7,7 @@ use std::path::Path;
 use flushlab_binlog::check::{Checker, FileReport};
 use flushlab_binlog::sample::{write_sample, Sample, SampleOptions, TABLES};
 use flushlab_binlog::{invert, read_transactions, Committed, Format, Identity, Reached, TableName, Uuid};
-use flushlab_load::{Error, Kind};
+use flushlab_load::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -32,7 +32,7 @@ fn check_one(checker: &mut Checker, name: &str) -> io::Result<FileReport> {
 
 pub(crate) fn usage(py: Python<'_>, message: String) -> PyErr {
     let error = Error {
-        kind: Kind::Usage,
+        kind: ErrorKind::Usage,
         errno: None,
         sqlstate: None,
         message,

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use flushlab_commitpath::disk::{self, Spec};
-use flushlab_commitpath::Kind;
+use flushlab_commitpath::ErrorKind;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -27,7 +27,7 @@ pub fn measure_disk<'py>(py: Python<'py>, spec: &[u8]) -> PyResult<Bound<'py, Py
     };
     match outcome {
         Ok(outcome) => crate::json(py, &outcome),
-        Err(error) if error.kind == Kind::Usage => Err(crate::binlog::usage(py, error.message)),
+        Err(error) if error.kind == ErrorKind::Usage => Err(crate::binlog::usage(py, error.message)),
         Err(error) => Err(match error.errno {
             Some(errno) => crate::binlog::with_name(io::Error::from_raw_os_error(errno), &directory),
             None => PyOSError::new_err(error.message),

@@ -50,12 +50,12 @@ struct Entry {
 }
 
 /// Where offsets lie, in lines and columns.
-struct Source<'a> {
+struct TomlText<'a> {
     text: &'a str,
     line_starts: Vec<usize>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> TomlText<'a> {
     fn new(text: &'a str) -> Self {
         let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
         Self {
@@ -154,7 +154,7 @@ impl<'a> Source<'a> {
     }
 }
 
-fn toml_error(py: Python<'_>, source: &Source<'_>, error: &toml_edit::TomlError) -> PyErr {
+fn toml_error(py: Python<'_>, source: &TomlText<'_>, error: &toml_edit::TomlError) -> PyErr {
     let (line, column) = source.place(error.span().map_or(0, |span| span.start));
     let raised = TomlError::new_err(format!("{line}:{column}: {}", error.message()));
     let value = raised.value(py);
@@ -167,7 +167,7 @@ fn toml_error(py: Python<'_>, source: &Source<'_>, error: &toml_edit::TomlError)
 
 #[pyfunction]
 pub(crate) fn parse_toml<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyBytes>> {
-    let source = Source::new(text);
+    let source = TomlText::new(text);
     let document = Document::parse(text).map_err(|error| toml_error(py, &source, &error))?;
     crate::json(py, &source.table(document.as_table(), None, (1, 1)))
 }

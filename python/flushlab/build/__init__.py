@@ -1,6 +1,6 @@
 """Build: installed server distributions, where they come from, and how to execute them."""
 
-from flushlab.build.build import Build, Progress, silent
+from flushlab.build.build import Build
 from flushlab.build.find import DEFAULT, find_build, list_builds, obtainable, survey
 from flushlab.build.prefix import Found, Obtainable, origin
 
@@ -9,11 +9,9 @@ __all__ = [
     "Build",
     "Found",
     "Obtainable",
-    "Progress",
     "find_build",
     "list_builds",
     "obtainable",
     "origin",
-    "silent",
     "survey",
 ]

@@ -19,10 +19,10 @@ from pathlib import Path
 import msgspec
 
 from flushlab.atomic import locked_by_one
-from flushlab.build.build import Progress
 from flushlab.build.inspect import debian_packages, library_missing, missing_libraries
 from flushlab.errors import ServerError
 from flushlab.machine import home
+from flushlab.progress import Progress
 
 URI_LINE = re.compile(r"^'[^']*' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$", re.MULTILINE)
 """What `--print-uris` prints of a package."""

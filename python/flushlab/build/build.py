@@ -1,19 +1,10 @@
-"""Build: an installed server distribution, how to execute it, and the type of a progress callback."""
+"""Build: an installed server distribution, and how to execute it."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import msgspec
 
 from flushlab.record.machine import Flavor, ServerIdentity
-
-Progress = Callable[[str], None]
-"""Takes one short sentence at a time, for people; libraries never print."""
-
-
-def silent(_message: str) -> None:
-    """Tells nobody."""
 
 
 class Build(msgspec.Struct, frozen=True, kw_only=True):

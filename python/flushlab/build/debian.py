@@ -18,10 +18,11 @@ import msgspec
 from flushlab.atomic import locked_by_one
 from flushlab.build import apt, release
 from flushlab.build.apt import Package
-from flushlab.build.build import Build, Progress
+from flushlab.build.build import Build
 from flushlab.build.inspect import inspect
 from flushlab.build.prefix import Obtainable, Source, publish
 from flushlab.errors import ServerError
+from flushlab.progress import Progress
 from flushlab.record.machine import Flavor
 
 SERVER = "mariadb-server-core"

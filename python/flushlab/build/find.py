@@ -15,12 +15,13 @@ from pathlib import Path
 import msgspec
 
 from flushlab.build import versions
-from flushlab.build.build import Build, Progress, silent
+from flushlab.build.build import Build
 from flushlab.build.debian import DebianSource
 from flushlab.build.maven import MavenSource
 from flushlab.build.prefix import Found, Obtainable, Source
 from flushlab.build.tarball import BasedirSource, PathSource, TarballSource, build_from, build_in, is_address
 from flushlab.errors import BuildNotFound, UsageError
+from flushlab.progress import Progress, silent
 
 DEFAULT = "mariadb"
 SOURCES: tuple[Source, ...] = (

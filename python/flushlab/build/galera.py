@@ -16,10 +16,11 @@ import msgspec
 
 from flushlab.build import apt, release
 from flushlab.build.apt import Package
-from flushlab.build.build import Build, Progress, silent
+from flushlab.build.build import Build
 from flushlab.build.prefix import publish_prefix
 from flushlab.errors import BuildNotFound, UsageError
 from flushlab.machine import home_path
+from flushlab.progress import Progress, silent
 
 PROVIDER = "galera-4"
 SCRIPTS = "mariadb-server"

@@ -20,11 +20,12 @@ from pathlib import Path
 import msgspec
 
 from flushlab.build import apt
-from flushlab.build.build import Build, Progress
+from flushlab.build.build import Build
 from flushlab.build.inspect import inspect, library_missing, missing_libraries
 from flushlab.build.prefix import Obtainable, Source, publish
 from flushlab.build.unpack import let_all_enter
 from flushlab.errors import ServerError
+from flushlab.progress import Progress
 
 GROUP = "com.facebook.presto"
 JAR_DIR = "FLUSHLAB_MAVEN_JAR_DIR"

@@ -16,10 +16,11 @@ import msgspec
 
 from flushlab.atomic import locked_by_one
 from flushlab.build.apt import Package
-from flushlab.build.build import Build, Progress
+from flushlab.build.build import Build
 from flushlab.errors import FlushlabError, NoSpace, ServerError, StorageError
 from flushlab.machine import home_part, home_path
 from flushlab.process import discard, passing_folder, reap
+from flushlab.progress import Progress
 from flushlab.record.machine import Flavor
 from flushlab.units import format_size
 

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from flushlab.build import apt
 from flushlab.build.apt import Package
-from flushlab.build.build import Progress
 from flushlab.build.unpack import let_all_enter
 from flushlab.errors import ServerError
 from flushlab.machine import home
+from flushlab.progress import Progress
 
 MIRROR = "FLUSHLAB_DEBIAN_MIRROR"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")

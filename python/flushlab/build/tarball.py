@@ -24,11 +24,12 @@ import msgspec
 from flushlab import atomic
 from flushlab.build import apt, unpack
 from flushlab.build.apt import Package
-from flushlab.build.build import Build, Progress
+from flushlab.build.build import Build
 from flushlab.build.inspect import inspect, inspect_once, library_missing, missing_libraries, server_in
 from flushlab.build.prefix import Found, Source, publish, published, require_space
 from flushlab.errors import BuildNotFound, FlushlabError, NoSpace, ServerError, StorageError, UsageError
 from flushlab.machine import home, server_user
+from flushlab.progress import Progress
 
 VARIABLE = "FLUSHLAB_BASEDIR"
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/usr/libexec")

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from flushlab.build import Build, Progress, find_build
+from flushlab.build import Build, find_build
 from flushlab.bulk import unfinished
 from flushlab.datadir import own_disk
 from flushlab.dataset.loaded import fast_settings
 from flushlab.dataset.survey import Survey
 from flushlab.errors import UsageError
 from flushlab.generate.plan import FillPlan
+from flushlab.progress import Progress
 from flushlab.record import Storage, Value
 from flushlab.server import DataDirectory, Instance, Sandbox
 from flushlab.server.galera.cluster import Cluster

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from flushlab import _core
-from flushlab.build import Progress, silent
 from flushlab.bulk.destinations import destination
 from flushlab.bulk.filled import Filled
 from flushlab.bulk.loading import Load
@@ -22,6 +21,7 @@ from flushlab.datadir import own_disk, require_fault_disk
 from flushlab.errors import UsageError
 from flushlab.generate.plan import read_plan
 from flushlab.process.running import publish_status
+from flushlab.progress import Progress, silent
 from flushlab.record.running import FillProgress
 from flushlab.server import Sandbox
 from flushlab.server.galera.cluster import Cluster

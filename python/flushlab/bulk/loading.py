@@ -27,6 +27,7 @@ from flushlab.bulk.tables import Tables, count
 from flushlab.bulk.throttle import Throttle
 from flushlab.errors import ServerError, UsageError
 from flushlab.generate.plan import FillPlan, PlanTable, read_plan
+from flushlab.progress import Progress
 from flushlab.record import Warning
 from flushlab.record.running import FillProgress
 from flushlab.server.control import StatementFailed
@@ -70,7 +71,7 @@ class Load:
         asked: FillSpec,
         plan: FillPlan,
         throttle: Throttle,
-        say: Callable[[str], None],
+        say: Progress,
         show: Callable[[FillProgress], None],
     ) -> None:
         self._place = place

@@ -18,6 +18,7 @@ from flushlab.bulk.native import Range, TableLoad
 from flushlab.bulk.tables import own_table
 from flushlab.generate.plan import PlanTable
 from flushlab.machine import available_memory_bytes
+from flushlab.progress import Progress
 from flushlab.record import Value
 from flushlab.server import Sandbox
 from flushlab.telemetry import activity
@@ -37,7 +38,7 @@ def compare(
     rows: int,
     spec: Callable[[PlanTable, LoadMethod, tuple[Range, ...]], TableLoad],
     possible: choice.Possible,
-    say: Callable[[str], None],
+    say: Progress,
 ) -> tuple[Step, ...]:
     """Loads `rows` rows of the table with each method; `spec` gives the load of a table for a method."""
     steps: list[Step] = []
@@ -81,7 +82,7 @@ def _ratio(rate: float, steps: Sequence[Step]) -> float | None:
 
 
 def _methods(
-    possible: choice.Possible, place: Destination, say: Callable[[str], None]
+    possible: choice.Possible, place: Destination, say: Progress
 ) -> Iterator[tuple[str, LoadMethod]]:
     """Methods in their order, each with its name; the server is prepared before a method is yielded."""
     single = LoadMethod(kind="single", connections=1, batch_rows=1, packet_bytes=possible.packet_bytes)

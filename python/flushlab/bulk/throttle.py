@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager
 
 from flushlab.bulk.bound import Bound
 from flushlab.errors import ServerError, UsageError
+from flushlab.progress import Progress
 from flushlab.server.control import NOT_ALLOWED, ConnectionRefused, StatementFailed
 from flushlab.server.protocol import Server, replica_statement
 from flushlab.server.remote.login import Address
@@ -37,8 +38,6 @@ GALERA = (
     "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_flow_control_paused_ns', 'wsrep_local_recv_queue')"
 )
 _CONNECT_S = 5.0
-
-Say = Callable[[str], None]
 
 
 class Throttle:
@@ -64,7 +63,7 @@ class Throttle:
         server: Server,
         replicas: Mapping[str, Server],
         max_lag_s: float,
-        say: Say,
+        say: Progress,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._server = server
@@ -148,7 +147,9 @@ class Throttle:
 
 
 @contextmanager
-def throttle(server: Server, replicas: Sequence[Address], max_lag_s: float, say: Say) -> Iterator[Throttle]:
+def throttle(
+    server: Server, replicas: Sequence[Address], max_lag_s: float, say: Progress
+) -> Iterator[Throttle]:
     """A throttle, with connections to the replicas as long as it is used; raises as `Throttle`."""
     with ExitStack() as stack:
         attached = {

@@ -14,14 +14,13 @@ from typing import Any
 
 import msgspec
 
-from flushlab.build import Progress, silent
 from flushlab.campaign.data import warnings_of
-from flushlab.campaign.fleet.machines import Composed, RunTrial
-from flushlab.campaign.fleet.root import root_for
 from flushlab.campaign.loop import check_other_load
 from flushlab.campaign.pool.protocol import Once, OnEach
 from flushlab.campaign.pool.sandboxes import co_located
-from flushlab.campaign.pool.target import (
+from flushlab.campaign.pool.work import Composed, RunTrial, root_for
+from flushlab.campaign.request import BenchRequest
+from flushlab.campaign.target import (
     FLEET,
     NewServers,
     OnFleet,
@@ -31,10 +30,10 @@ from flushlab.campaign.pool.target import (
     target_of,
     told_alone,
 )
-from flushlab.campaign.request import BenchRequest
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.machine import home_path
+from flushlab.progress import Progress, silent
 from flushlab.record import FleetBench, MachineMean, MachineRun, Trial, Warning
 from flushlab.redact import without_passwords
 from flushlab.server import Sandbox

@@ -11,18 +11,18 @@ from typing import Any
 
 import msgspec
 
-from flushlab.build import Progress, silent
 from flushlab.campaign.binding import names_of
 from flushlab.campaign.configurations import Configuration, Given, named_after, read, spelled
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.objective import objective_of, require_comparable
 from flushlab.campaign.pool.protocol import ServerPool, UserFiles
-from flushlab.campaign.pool.target import target_of
 from flushlab.campaign.scheduling import INTERIM_BLOCKS, ends_by_itself
 from flushlab.campaign.series import Loaded, SeriesInput, run
+from flushlab.campaign.target import target_of
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
 from flushlab.plan.plan import COMPARE, ArmPlan, Plan
+from flushlab.progress import Progress, silent
 from flushlab.record import Value, Warning
 from flushlab.settings.admission import parse_settings
 from flushlab.settings.catalog import canonical, load_catalog

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from flushlab.build import Progress, silent
 from flushlab.campaign.request import ComparingRequest
 from flushlab.dataset import Dataset, choose_database, estimated_bytes, open_dataset
 from flushlab.errors import UsageError
+from flushlab.progress import Progress, silent
 from flushlab.record import DataFacts, StandIn, Warning
 from flushlab.spec.parts import DataSpec
 from flushlab.units import counted, format_size

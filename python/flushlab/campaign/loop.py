@@ -22,7 +22,7 @@ from flushlab.campaign.facts import resuming
 from flushlab.campaign.request import ComparingRequest, StoredRequest
 from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.errors import FlushlabError, MeasurementError, StorageError, UsageError
-from flushlab.experiment.protocol import Experiment, Progress, Request
+from flushlab.experiment.protocol import Experiment, Request, Standing
 from flushlab.machine import pressure
 from flushlab.process.running import live_status, publish_status
 from flushlab.record import CrashRow, OtherLoad, Ratio, Trial
@@ -35,7 +35,7 @@ from flushlab.units import format_seconds
 
 if TYPE_CHECKING:
     from flushlab.campaign.pool.protocol import ServerPool
-    from flushlab.campaign.pool.target import Target
+    from flushlab.campaign.target import Target
 
 Ending = Literal["done", "budget spent", "interrupted", "dry run"]
 Row = TypeVar("Row", Trial, CrashRow)
@@ -138,7 +138,7 @@ def run(
     return "done"
 
 
-def _shown(progress: Progress) -> dict[str, Ratio]:
+def _shown(progress: Standing) -> dict[str, Ratio]:
     """Ratios that interim analyses have proven; where only the best one is, that."""
     if progress.best is not None and not progress.found:
         return {"best so far": progress.best}

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from flushlab.build import Progress, silent
 from flushlab.campaign.binding import (
     ServerHere,
     base_settings,
@@ -28,8 +27,6 @@ from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.data import Data, data_of, settled_data
 from flushlab.campaign.dry_run import most_s, of_series
 from flushlab.campaign.facts import CampaignFacts, CampaignRun
-from flushlab.campaign.fleet.machines import Composed, RunTrial
-from flushlab.campaign.fleet.root import root_for
 from flushlab.campaign.loop import (
     Ending,
     Run,
@@ -43,16 +40,18 @@ from flushlab.campaign.objective import objective_of_plan
 from flushlab.campaign.observed import require_permitted
 from flushlab.campaign.pool.protocol import RunnerInput, ServerPool, Use, UserSettings, Work
 from flushlab.campaign.pool.room import Volumes
-from flushlab.campaign.pool.target import NewServers, Target, target_of
 from flushlab.campaign.pool.user_settings import texts_of
+from flushlab.campaign.pool.work import Composed, RunTrial, root_for
 from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.campaign.scheduling import INTERIM_BLOCKS, ends_by_itself, place_of
 from flushlab.campaign.several_servers import joined, require_same
+from flushlab.campaign.target import NewServers, Target, target_of
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UsageError
 from flushlab.experiment.protocol import LATENCIES, Objective, Request
 from flushlab.plan.parse import PIPED, find_plan, read_plan, shipped
 from flushlab.plan.plan import BASE, BEST, CONTROL, Plan, chosen, crossed
+from flushlab.progress import Progress, silent
 from flushlab.record import Arm, Launch, SourceText, Trial, Value, Warning
 from flushlab.redact import without_passwords
 from flushlab.settings.catalog import canonical

@@ -17,15 +17,12 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from flushlab.build import Progress, silent
 from flushlab.campaign.crash.check import UNCRASHED, disk_mib, failure_mode, require_crashable
 from flushlab.campaign.crash.crash import crash_settings
 from flushlab.campaign.crash.plan import CrashLoad, CrashPlan
 from flushlab.campaign.data import Data, data_of, settled_data
 from flushlab.campaign.dry_run import of_tune
 from flushlab.campaign.facts import STEADY_MINUTES, CampaignFacts, CampaignRun
-from flushlab.campaign.fleet.machines import Composed, RunTrial
-from flushlab.campaign.fleet.root import root_for
 from flushlab.campaign.loop import (
     Budget,
     Ending,
@@ -38,15 +35,17 @@ from flushlab.campaign.loop import (
 )
 from flushlab.campaign.objective import objective_of
 from flushlab.campaign.pool.protocol import RunnerInput, Search, ServerPool, Use, Work
-from flushlab.campaign.pool.target import NewServers, Target, target_of
 from flushlab.campaign.pool.user_settings import texts_of
+from flushlab.campaign.pool.work import Composed, RunTrial, root_for
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.scheduling import BESIDE_MOST
+from flushlab.campaign.target import NewServers, Target, target_of
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import BudgetTooSmall, UsageError
 from flushlab.experiment.blocks import BASE
 from flushlab.experiment.protocol import Objective, Request
+from flushlab.progress import Progress, silent
 from flushlab.record import Arm, CrashFacts, Launch, Trial, Value, Warning
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.catalog import load_catalog

@@ -12,9 +12,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from flushlab.build import Progress as Say
-from flushlab.build import silent
-from flushlab.experiment.protocol import Progress, Request, gain_words, result_of, result_words
+from flushlab.experiment.protocol import (
+    Request,
+    Standing,
+    gain_words,
+    result_of,
+    result_words,
+)
+from flushlab.progress import Progress, silent
 from flushlab.record import CrashRow, Trial
 from flushlab.units import format_seconds
 
@@ -65,7 +70,7 @@ class Watcher:
         say: takes a line.
     """
 
-    def __init__(self, say: Say = silent) -> None:
+    def __init__(self, say: Progress = silent) -> None:
         self.say = say
         self._budget_s: float | None = None
         self._names: Mapping[str, str] = {}
@@ -107,7 +112,7 @@ class Watcher:
         self._budget_s = budget_s
         yield
 
-    def starting(self, request: Request, progress: Progress, spent: Spent) -> None:
+    def starting(self, request: Request, progress: Standing, spent: Spent) -> None:
         """A trial is about to run."""
         if not self._pending or _block(self._pending[0]) == (request.stage, request.block):
             return
@@ -129,7 +134,7 @@ class Watcher:
                 f"{_where(slices[0])} · {figures} {unit}{self._forecast(progress, spent, progress.done)}"
             )
 
-    def ended(self, trial: Trial, progress: Progress, spent: Spent) -> None:
+    def ended(self, trial: Trial, progress: Standing, spent: Spent) -> None:
         """A trial has been saved and is about to be told; it is spent."""
         if trial.slices and trial.outcome == "measured":
             self._pending.append(trial)
@@ -141,7 +146,7 @@ class Watcher:
         if isinstance(row, CrashRow):
             self._crashes.setdefault(row.arm.name, Counter())[row.crash.outcome] += 1
 
-    def crashed(self, crash: CrashRow, progress: Progress, spent: Spent) -> None:
+    def crashed(self, crash: CrashRow, progress: Standing, spent: Spent) -> None:
         """A crash has been saved and is about to be told; it is spent."""
         self.known(crash)
         done = progress.done + 1
@@ -165,7 +170,7 @@ class Watcher:
             self._is_busy = False
             self.say("other programs are quiet again")
 
-    def left_s(self, progress: Progress, spent: Spent, done: int) -> float | None:
+    def left_s(self, progress: Standing, spent: Spent, done: int) -> float | None:
         """Seconds until the campaign ends: at most, if it has a budget; else about; None if nobody knows."""
         if self._budget_s is not None:
             return max(0.0, self._budget_s - spent.seconds)
@@ -175,7 +180,7 @@ class Watcher:
         left_s = spent.repeated_s / spent.trials * left if progress.left_s is None else progress.left_s
         return left_s / self._machines
 
-    def _line(self, trial: Trial, progress: Progress, spent: Spent) -> str:
+    def _line(self, trial: Trial, progress: Standing, spent: Spent) -> str:
         if trial.outcome == "discarded":
             busy = trial.result is not None and not trial.slices
             what = f"disturbed, {trial.reason}: measuring longer" if busy else f"again: {trial.reason}"
@@ -187,7 +192,7 @@ class Watcher:
         forecast = self._forecast(progress, spent, progress.done + 1)
         return f"{_where(trial)} · {self.known_as(trial.arm.name)}: {what}{forecast}"
 
-    def _forecast(self, progress: Progress, spent: Spent, done: int) -> str:
+    def _forecast(self, progress: Standing, spent: Spent, done: int) -> str:
         parts = []
         if progress.best is not None:
             gain = gain_words(progress.best, progress.objective, "").rpartition(" [")[0]
@@ -207,6 +212,6 @@ def _where(trial: Trial) -> str:
     return f"{trial.stage} {trial.block}{f' on {trial.machine}' if trial.machine else ''}"
 
 
-def watching(progress: Say | Watcher) -> Watcher:
+def watching(progress: Progress | Watcher) -> Watcher:
     """The watcher of what a caller gave."""
     return progress if isinstance(progress, Watcher) else Watcher(progress)

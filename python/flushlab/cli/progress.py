@@ -20,7 +20,13 @@ from flushlab.campaign.analysis import disturbed_words
 from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.cli.consoles import console
 from flushlab.cli.output import print_warning, say
-from flushlab.experiment.protocol import Objective, Progress, Request, result_of, result_words
+from flushlab.experiment.protocol import (
+    Objective,
+    Request,
+    Standing,
+    result_of,
+    result_words,
+)
 from flushlab.record import Comparison, CrashRow, Trial
 
 _SAY_EVERY_S = 10.0
@@ -102,7 +108,7 @@ class CampaignProgress(Watcher):
         with super().campaign(budget_s), LiveBar() as self._bar:
             yield
 
-    def starting(self, request: Request, progress: Progress, spent: Spent) -> None:
+    def starting(self, request: Request, progress: Standing, spent: Spent) -> None:
         """A trial is about to run."""
         if not console.is_terminal:
             super().starting(request, progress, spent)
@@ -111,12 +117,12 @@ class CampaignProgress(Watcher):
             doing = f"{request.stage} · {self.known_as(request.arm.name)[:32]}{forecast}"
             self._bar.show(progress.done, max(progress.total, progress.done + 1), doing)
 
-    def ended(self, trial: Trial, progress: Progress, spent: Spent) -> None:
+    def ended(self, trial: Trial, progress: Standing, spent: Spent) -> None:
         """Reports a saved trial in a line, if the bar is not visible or the trial has no result."""
         if trial.outcome != "measured" or not console.is_terminal:
             super().ended(trial, progress, spent)
 
-    def crashed(self, crash: CrashRow, progress: Progress, spent: Spent) -> None:
+    def crashed(self, crash: CrashRow, progress: Standing, spent: Spent) -> None:
         """A crash has been saved; said in lines where nobody sees the bar."""
         if not console.is_terminal:
             super().crashed(crash, progress, spent)
@@ -175,14 +181,14 @@ class LiveTable(CampaignProgress):
         with Live(console=console, transient=True, get_renderable=self.table) as self._live:
             yield
 
-    def starting(self, request: Request, progress: Progress, spent: Spent) -> None:
+    def starting(self, request: Request, progress: Standing, spent: Spent) -> None:
         """A run is about to begin."""
         super().starting(request, progress, spent)
         self._found, self._objective = progress.found, progress.objective
         forecast = self._forecast(progress, spent, progress.done)
         self._doing = f"block {request.block + 1}: {self.known_as(request.arm.name)}{forecast}"
 
-    def ended(self, trial: Trial, progress: Progress, spent: Spent) -> None:
+    def ended(self, trial: Trial, progress: Standing, spent: Spent) -> None:
         """A run has been saved; said in a line where nobody sees the table."""
         self._trials += 1
         self._disturbed += trial.outcome == "discarded"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from flushlab.campaign.pool.target import open_servers
+from flushlab.campaign.target import open_servers
 from flushlab.cli.consoles import stdout
 from flushlab.cli.output import say
 from flushlab.machine import available_memory_bytes

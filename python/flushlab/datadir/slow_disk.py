@@ -23,12 +23,12 @@ from typing import NamedTuple, Self
 import msgspec
 
 from flushlab import _core
-from flushlab.build.build import Progress, silent
 from flushlab.datadir.data_root import DataRoot
 from flushlab.datadir.fault_disk import LEAST_BYTES, Delay, FaultDisk, FileSystemName, require_fault_disk
 from flushlab.errors import HarnessError, UsageError
 from flushlab.machine import describe
 from flushlab.process import passing_folder
+from flushlab.progress import Progress, silent
 from flushlab.record import DiskEmulation, DiskProfile, Machine, RequestLatency
 from flushlab.units import format_latency, parse_latency, parse_size
 

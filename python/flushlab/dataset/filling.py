@@ -35,6 +35,7 @@ from flushlab.build.choice import of_release, of_word, other, spelled
 from flushlab.dataset.survey import Survey, pieces, sourced, unreadable
 from flushlab.errors import DumpRefused, FlushlabError, HarnessError, ProtocolError, ServerError
 from flushlab.machine import cpu_count
+from flushlab.progress import Progress
 from flushlab.record import ServerIdentity, StreamProgress, StreamSpec
 from flushlab.server import Server
 from flushlab.server.control import connect, explain
@@ -97,9 +98,7 @@ class Filling:
 
     Statements that name no database go to `database`; `path` of the dump is for messages."""
 
-    def __init__(
-        self, server: Server, survey: Survey, database: str, say: Callable[[str], None], path: str
-    ) -> None:
+    def __init__(self, server: Server, survey: Survey, database: str, say: Progress, path: str) -> None:
         self._server = server
         self._survey = survey
         self._say = say

@@ -11,7 +11,7 @@ Sits in `dataset`; trials and test suites start from it. The steps from a dump t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from flushlab.build.build import Build
@@ -23,6 +23,7 @@ from flushlab.dataset.survey import Survey, pieces
 from flushlab.dataset.tool_folders import DONE, HEADER, METADATA, MydumperDump, ShellDump
 from flushlab.errors import StorageError, UsageError
 from flushlab.machine import available_memory_bytes
+from flushlab.progress import Progress
 from flushlab.record import Value
 from flushlab.server import DataDirectory, Sandbox, Server
 from flushlab.server.sql import SYSTEM_LIST, is_system, quoted, require_not_system
@@ -150,7 +151,7 @@ def loaded(
     layout: Mapping[str, Value],
     data_root: DataRoot,
     snapshots: Snapshots,
-    progress: Callable[[str], None],
+    progress: Progress,
 ) -> Snapshot:
     """The snapshot of a data set on a build; made if it is not there.
 
@@ -242,7 +243,7 @@ def analyze(server: Server) -> None:
         server.query(f"ANALYZE TABLE {quoted(schema, table)}")
 
 
-def _load(server: Server, dump: SqlData, database: str, progress: Callable[[str], None]) -> None:
+def _load(server: Server, dump: SqlData, database: str, progress: Progress) -> None:
     survey = dump.survey()
     progress(f"loading {dump.path} ({format_size(survey.bytes)}) into {server.identity.name}")
     filling = Filling(server, survey, database or dump.databases[0], progress, dump.path)

@@ -8,19 +8,19 @@ The function behind `flushlab doctor`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from flushlab.build import Progress, silent
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
 from flushlab.diagnosis.files.folder import read
 from flushlab.diagnosis.files.samples import evidence_of
 from flushlab.diagnosis.sampling import opened, watch
 from flushlab.diagnosis.window import sees_others
 from flushlab.errors import UsageError
+from flushlab.progress import Progress, silent
 from flushlab.record import ServerIdentity
 from flushlab.record.running import WatchedServer
 from flushlab.server.remote.login import addresses_of
@@ -67,7 +67,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     grants: tuple[str, ...] = ()
 
 
-def check_account(reach: WatchedServer, progress: Callable[[str], None]) -> Account:
+def check_account(reach: WatchedServer, progress: Progress) -> Account:
     """Asks each question of a diagnosis once.
 
     Args:

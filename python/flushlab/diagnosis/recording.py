@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
@@ -18,6 +18,7 @@ import msgspec
 
 from flushlab.diagnosis.load import LoadObserver
 from flushlab.errors import CountersReset, NotWritable
+from flushlab.progress import Progress
 from flushlab.record import ObservedLoad, ServerIdentity, Value
 from flushlab.record.running import WatchedServer
 from flushlab.telemetry.live.session import waiting_aloud
@@ -59,7 +60,7 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True):
     changed: Mapping[str, Value] = {}
 
 
-def record(reach: WatchedServer, path: Path, seconds: float | None, progress: Callable[[str], None]) -> None:
+def record(reach: WatchedServer, path: Path, seconds: float | None, progress: Progress) -> None:
     """Records until the time is over, or Ctrl-C.
 
     Args:

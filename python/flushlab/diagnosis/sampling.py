@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from flushlab.diagnosis.evidence import STOPPED, Evidence
 from flushlab.diagnosis.host import HostWatch, Start, read_start
@@ -16,6 +16,7 @@ from flushlab.diagnosis.shares import step_of
 from flushlab.diagnosis.window import Window
 from flushlab.errors import MeasurementError, ServerDied, ServerError
 from flushlab.machine.processes import command_line
+from flushlab.progress import Progress
 from flushlab.record.running import WatchedServer
 from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.questions import doctor_questions
@@ -28,7 +29,7 @@ LEAST_S = 1.0
 _STEP_S = 0.02
 
 
-def watch(reach: WatchedServer, seconds: float, progress: Callable[[str], None]) -> Evidence:
+def watch(reach: WatchedServer, seconds: float, progress: Progress) -> Evidence:
     """Watches a server.
 
     Args:
@@ -50,7 +51,7 @@ def watch(reach: WatchedServer, seconds: float, progress: Callable[[str], None])
 
 
 @contextlib.contextmanager
-def opened(reach: WatchedServer, progress: Callable[[str], None]) -> Iterator[Session]:
+def opened(reach: WatchedServer, progress: Progress) -> Iterator[Session]:
     """A session with the questions of a diagnosis. A server that stalls is waited for.
 
     Raises:

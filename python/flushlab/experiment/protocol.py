@@ -242,7 +242,7 @@ class BlockAhead(msgspec.Struct, frozen=True, kw_only=True):
         return Random(f"{self.seed}/{self.stage}/{self.block}")
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """Where an experiment stands.
 
     Attributes:
@@ -295,7 +295,7 @@ class Experiment(Protocol[Row]):
         ...
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> Standing:
         """Where it stands."""
         ...
 

@@ -35,7 +35,15 @@ from typing import NamedTuple
 import msgspec
 
 from flushlab.experiment.blocks import BASE, CONTROL, Blocks, no_base
-from flushlab.experiment.protocol import SECOND, BlockAhead, Conversation, Objective, Progress, Request, Steps
+from flushlab.experiment.protocol import (
+    SECOND,
+    BlockAhead,
+    Conversation,
+    Objective,
+    Request,
+    Standing,
+    Steps,
+)
 from flushlab.record import Arm, Comparison, FactorEffect, OverMachines, Ratio, Stage, Trial
 from flushlab.statistics import (
     InterimAnalyses,
@@ -210,14 +218,14 @@ class Series:
             self._told_before_block = self._conversation.trials
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> Standing:
         """Progress, with the proven claims of interim analyses only: no other result may lead to a stop."""
         due = self.ask()
         told = self._conversation.trials
         by = self._plan.objective
         found = self._held(by)
         if due is None:
-            return Progress(stage=None, done=told, total=told, found=found, objective=by)
+            return Standing(stage=None, done=told, total=told, found=found, objective=by)
         parts = list(zip(self._plans, self._groups, strict=True))
         left = [(one, (one.blocks - group.finished) * len(group.due)) for one, group in parts]
         if self._plan.compose is not None:
@@ -228,7 +236,7 @@ class Series:
         if len(self._plans) > 1:  # trials of groups differ
             known = [count * one.trial_s for one, count in left if one.trial_s is not None]
             left_s = sum(known) if len(known) == len(left) else None
-        return Progress(stage=due.stage, done=told, total=total, found=found, left_s=left_s, objective=by)
+        return Standing(stage=due.stage, done=told, total=total, found=found, left_s=left_s, objective=by)
 
     @property
     def _best_finished(self) -> int:

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -31,6 +30,7 @@ from flushlab.fleet.local_node import MARK, NodeRecord
 from flushlab.fleet.reach import Address
 from flushlab.machine import ownership
 from flushlab.process.identity import machine, myself, world
+from flushlab.progress import Progress
 
 LOOPBACK = "127.0.0.1"
 STORE_BYTES = 256 << 20
@@ -237,7 +237,7 @@ def _towards(fleet: Address) -> str:
 _ASK_S = 10.0
 
 
-def stop(progress: Callable[[str], None]) -> NodeRecord | None:
+def stop(progress: Progress) -> NodeRecord | None:
     """Ends it; None if no fleet ran here.
 
     Raises:

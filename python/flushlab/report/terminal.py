@@ -1,4 +1,4 @@
-"""A document in a terminal of 80 columns or more: the answer, then the sections without a short form. Pure."""
+"""A document in a terminal of 80 columns or more: the answer, and sections that have no short form. Pure."""
 
 from __future__ import annotations
 

@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from flushlab.build import Build, Progress, find_build, list_builds, silent
+from flushlab.build import Build, find_build, list_builds
 from flushlab.build.choice import SERVERS, Choice, choose
 from flushlab.build.find import parse_name, resolved
 from flushlab.datadir import DataRoot, storage_of
 from flushlab.errors import BuildNotFound, StartFailed, UsageError
 from flushlab.machine import confinement, is_open_to_all, memory_bytes
+from flushlab.progress import Progress, silent
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.record.machine import Flavor
 from flushlab.server import DataDirectory, Sandbox

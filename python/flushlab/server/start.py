@@ -9,9 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flushlab.build import Progress, find_build, silent
+from flushlab.build import find_build
 from flushlab.datadir import own_disk, require_fault_disk
 from flushlab.errors import StartFailed, UsageError
+from flushlab.progress import Progress, silent
 from flushlab.server.galera.bootstrap import Choice
 from flushlab.server.galera.cluster import Cluster, kept_clusters, node_names
 from flushlab.server.sandbox import kept

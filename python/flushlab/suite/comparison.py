@@ -15,12 +15,19 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from flushlab.datadir import Volume
+from flushlab.progress import Progress
 from flushlab.record import Performance, Ratio, Value
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.suite.command import run_listening
 from flushlab.suite.profile import undoable
 from flushlab.suite.request import SuiteRequest, create_database, fields_of, variables
-from flushlab.suite.session import Say, Session, SuiteResult, observed, require_prepared, settings_of
+from flushlab.suite.session import (
+    Session,
+    SuiteResult,
+    observed,
+    require_prepared,
+    settings_of,
+)
 from flushlab.telemetry import Observation, performance
 
 
@@ -84,7 +91,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     result: SuiteResult
 
 
-def compare(request: SuiteRequest, blocks: int, volume: Volume, say: Say) -> Compared:
+def compare(request: SuiteRequest, blocks: int, volume: Volume, say: Progress) -> Compared:
     """Runs the suite on both servers, block by block; the stock server is on the volume.
 
     Raises:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flushlab import atomic
-from flushlab.build import Progress, silent
 from flushlab.datadir import Snapshots
 from flushlab.errors import ServerError, UsageError
 from flushlab.process import run_folder
+from flushlab.progress import Progress, silent
 from flushlab.server import Sandbox
 from flushlab.server.sandbox.contents import fresh_copy, initialised
 from flushlab.spec.build import build, taking

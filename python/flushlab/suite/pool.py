@@ -19,8 +19,9 @@ from typing import Self
 import msgspec
 
 from flushlab.errors import FlushlabError, ServerError, UsageError
+from flushlab.progress import Progress
 from flushlab.suite.command import shield_thread
-from flushlab.suite.servers import Check, Reset, Say, SuiteServer
+from flushlab.suite.servers import Check, Reset, SuiteServer
 from flushlab.units import counted
 
 LEASE_S = 600.0
@@ -93,7 +94,7 @@ class Pool:
         start: Callable[[Check], SuiteServer],
         most: int,
         room: Callable[[int], bool],
-        say: Say = lambda _: None,
+        say: Progress = lambda _: None,
     ) -> None:
         self._start = start
         self._most = most

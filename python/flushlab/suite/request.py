@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from flushlab.build import Build, Progress, find_build, silent
+from flushlab.build import Build, find_build
 from flushlab.build.choice import Sign, caveats, choose
 from flushlab.datadir import DataRoot
 from flushlab.errors import UsageError
 from flushlab.process import reap
+from flushlab.progress import Progress, silent
 from flushlab.record import Endpoint, ServerIdentity, Value
 from flushlab.server.sandbox.account import client_environment
 from flushlab.server.sql import quoted, require_not_system

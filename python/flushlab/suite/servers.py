@@ -24,6 +24,7 @@ import pymysql
 
 from flushlab.datadir import DataRoot, Snapshot, Snapshots
 from flushlab.errors import FlushlabError, NoSpace, ServerError, StorageError
+from flushlab.progress import Progress
 from flushlab.record import Endpoint, Value
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.sandbox.contents import fresh_copy
@@ -37,7 +38,6 @@ from flushlab.units import counted
 if TYPE_CHECKING:
     from flushlab._core import Proxy
 
-Say = Callable[[str], None]
 Check = Callable[[], None]
 BY_ITSELF = 1
 """How many wait where nobody said."""
@@ -106,7 +106,7 @@ class Clones:
         start: Callable[[Check], Pristine],
         count: int | None,
         room: Callable[[int], bool] = lambda _: True,
-        say: Callable[[str], None] = lambda _: None,
+        say: Progress = lambda _: None,
     ) -> None:
         self._start = start
         self._count = BY_ITSELF if count is None else count
@@ -477,7 +477,7 @@ class Starter:
         *,
         root: ChosenRoot,
         password: str,
-        say: Say,
+        say: Progress,
         undo: bool,
     ) -> None:
         self.root = root

@@ -21,6 +21,7 @@ from flushlab.errors import FlushlabError, SnapshotDamaged, UsageError
 from flushlab.machine import available_memory_bytes, cpu_count
 from flushlab.process import myself
 from flushlab.process.running import publish_status
+from flushlab.progress import Progress
 from flushlab.record import ServerIdentity, Value
 from flushlab.server import DataDirectory, Sandbox
 from flushlab.server.control import StatementFailed
@@ -43,8 +44,6 @@ from flushlab.units import counted, format_size
 
 if TYPE_CHECKING:
     from flushlab.telemetry import Observation
-
-Say = Callable[[str], None]
 
 _SHELL = "/bin/sh"
 _MOST_TOLD = 3
@@ -157,7 +156,7 @@ class Session:
         UsageError: a setting is one that sandboxes set themselves.
     """
 
-    def __init__(self, request: SuiteRequest, say: Say) -> None:
+    def __init__(self, request: SuiteRequest, say: Progress) -> None:
         self._request = request
         self._say = say
         self._notes: list[str] = []

@@ -25,6 +25,7 @@ from flushlab.build.build import Build
 from flushlab.datadir import DataRoot, SlowDisk, Snapshot, SnapshotKey, Snapshots, Volume
 from flushlab.dataset import Dataset, analyze, loaded
 from flushlab.errors import FlushlabError, MeasurementError, ServerError
+from flushlab.progress import Progress
 from flushlab.record import Arm, Stage, Trial, Value
 from flushlab.server import DataDirectory, Instance, Sandbox
 from flushlab.server.clients import Clients
@@ -62,7 +63,7 @@ class Preparation:
     data_root: DataRoot
     dataset: Dataset | None
     snapshots: Snapshots
-    progress: Callable[[str], None]
+    progress: Progress
     database: str = ""
 
     def load(self, settings: Mapping[str, Value]) -> Snapshot | None:
@@ -140,7 +141,7 @@ class ArmRunner:
 
     workloads: tuple[Workload, ...]
     timing: Timing
-    progress: Callable[[str], None]
+    progress: Progress
     outlast_redo: bool = False
     has_telemetry: ClassVar[bool] = True
     """Whether slices have telemetry around them."""

@@ -21,10 +21,10 @@ from typing import Any, Self
 
 import msgspec
 
-from flushlab.build import Progress, silent
 from flushlab.errors import FlushlabError, UsageError
 from flushlab.process import running as process_running
 from flushlab.process.running import RunningProcess
+from flushlab.progress import Progress, silent
 from flushlab.record import Trial
 from flushlab.record.running import Running, WatchedServer
 from flushlab.server import Sandbox

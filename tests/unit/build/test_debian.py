@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import apt
-from flushlab.build.build import silent
 from flushlab.build.debian import DebianSource, upstream_version
 from flushlab.errors import ServerError
+from flushlab.progress import silent
 
 pytestmark = pytest.mark.usefixtures("private_home")
 

@@ -5,9 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.build import Build, Found, Obtainable, Progress, find
+from flushlab.build import (
+    Build,
+    Found,
+    Obtainable,
+    find,
+)
 from flushlab.build.find import find_build, list_builds, parse_name
 from flushlab.errors import BuildNotFound, FlushlabError, LibraryMissing, UsageError
+from flushlab.progress import Progress
 
 
 def build(name: str, *, mark: str = "0" * 12, source: str = "path", launcher: tuple[str, ...] = ()) -> Build:

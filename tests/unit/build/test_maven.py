@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import maven
-from flushlab.build.build import silent
 from flushlab.build.maven import ARCHIVE, ARTIFACTS, JAR_DIR, Artifact, MavenSource
 from flushlab.errors import ServerError
+from flushlab.progress import silent
 
 pytestmark = pytest.mark.usefixtures("private_home")
 

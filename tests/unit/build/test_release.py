@@ -10,10 +10,10 @@ import pytest
 
 from flushlab.build import apt, debian, release
 from flushlab.build.apt import Package
-from flushlab.build.build import silent
 from flushlab.build.debian import DebianSource
 from flushlab.build.find import find_build
 from flushlab.errors import ServerError
+from flushlab.progress import silent
 
 MIRROR = "http://mirror.invalid/debian"
 LISTS = "mirror.invalid_debian_dists_sid_main_binary-{architecture}_Packages"

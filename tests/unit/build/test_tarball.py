@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import find_build, list_builds
-from flushlab.build.build import silent
 from flushlab.build.prefix import origin
 from flushlab.build.tarball import Address, _fetch, build_from, is_address, parse_address
 from flushlab.errors import BuildNotFound, ServerError, UsageError
+from flushlab.progress import silent
 
 pytestmark = pytest.mark.usefixtures("private_home")
 

@@ -13,8 +13,8 @@ import pytest
 from flushlab.campaign.crash import runner as runners
 from flushlab.campaign.crash.experiment import CrashExperiment
 from flushlab.campaign.crash.runner import CrashedConfigurations
-from flushlab.campaign.fleet.machines import CrashTask
 from flushlab.campaign.fleet.worker import rows_of
+from flushlab.campaign.pool.work import CrashTask
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import MeasurementError
 from flushlab.record import Crash, CrashArm, CrashPoint

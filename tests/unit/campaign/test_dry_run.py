@@ -12,8 +12,8 @@ import pytest
 
 import flushlab
 from flushlab.build.inspect import Answer
+from flushlab.campaign import target
 from flushlab.campaign.facts import CampaignFacts, Forecast
-from flushlab.campaign.pool import target
 from flushlab.campaign.scheduling import START_S
 from flushlab.datadir import DataRoot
 from flushlab.errors import BudgetTooSmall, UsageError

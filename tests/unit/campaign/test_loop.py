@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from flushlab.campaign import Budget, Watcher, run
-from flushlab.experiment.protocol import BlockAhead, Conversation, Progress, Request
+from flushlab.experiment.protocol import (
+    BlockAhead,
+    Conversation,
+    Request,
+    Standing,
+)
 from flushlab.process.running import publish_status
 from flushlab.record import Arm, Ratio, Slice, Trial
 from flushlab.record.running import Running
@@ -37,8 +42,8 @@ class Scripted:
         self._conversation.tell(record)
 
     @property
-    def progress(self) -> Progress:
-        return Progress(stage=None, done=len(self.told), total=0)
+    def progress(self) -> Standing:
+        return Standing(stage=None, done=len(self.told), total=0)
 
 
 def answer(request: Request) -> Trial:
@@ -182,9 +187,9 @@ class Proving(Scripted):
     """One that has proven something once an arm was told of."""
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> Standing:
         best = Ratio(estimate=1.5, low=1.4, high=1.6) if self.told else None
-        return Progress(stage="screen", done=len(self.told), total=3, best=best, objective="p99")
+        return Standing(stage="screen", done=len(self.told), total=3, best=best, objective="p99")
 
 
 def test_whoever_watches_is_told_of_trials_results_and_what_interim_analyses_have_proven(

@@ -5,10 +5,10 @@ from typing import cast
 
 import pytest
 
-from flushlab.build import Progress
 from flushlab.campaign.pool.room import Volumes, expanded, mismatch
 from flushlab.datadir import DataRoot, SlowDisk, Volume, parse_disk
 from flushlab.errors import HarnessError, StorageError
+from flushlab.progress import Progress
 from flushlab.record import DiskEmulation, DiskProfile, Storage
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from flushlab.campaign.watcher import Spent
 from flushlab.cli.progress import LiveTable
-from flushlab.experiment.protocol import Objective, Progress, Request
+from flushlab.experiment.protocol import Objective, Request, Standing
 from flushlab.record import Arm, Comparison
 from tests.golden.test_reports import text_of
 from tests.unit.records import trial
@@ -25,7 +25,7 @@ def shown(found: dict[str, Comparison], objective: Objective = "throughput") -> 
         (LONG, 3.0, "measured"),
     ):
         arm = Arm(name=name, settings={})
-        progress = Progress(stage="arms", done=1, total=4, found=found, objective=objective)
+        progress = Standing(stage="arms", done=1, total=4, found=found, objective=objective)
         table.starting(Request(arm=arm, stage="arms", block=0), progress, Spent(10.0, 10.0, 1))
         reason = "other programs used 55% of the CPU time" if outcome == "discarded" else ""
         table.ended(

@@ -4,14 +4,14 @@ import pytest
 
 from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.cli.progress import CampaignProgress
-from flushlab.experiment.protocol import Objective, Progress, Request
+from flushlab.experiment.protocol import Objective, Request, Standing
 from flushlab.record import Arm, Ratio, Slice
 from tests.unit.records import trial
 
 
 def told(budget_s: float | None, done: int, total: int, capsys: pytest.CaptureFixture[str]) -> str:
     """What is said when a trial of 10 s has ended, after `done` others of 10 s."""
-    progress = Progress(stage="arms", done=done, total=total)
+    progress = Standing(stage="arms", done=done, total=total)
     shown = CampaignProgress()
     with shown.campaign(budget_s):
         request = Request(arm=Arm(name="A", settings={}), stage="arms", block=1)
@@ -42,7 +42,7 @@ def test_preparing_the_data_does_not_make_the_rest_look_long() -> None:
 def test_what_follows_the_last_trial_is_part_of_the_time_left() -> None:
     lines: list[str] = []
     watcher = Watcher(lines.append)
-    progress = Progress(stage="confirm", done=18, total=20, after=2.5)
+    progress = Standing(stage="confirm", done=18, total=20, after=2.5)
     watcher.ended(trial(seconds={"window": 10.0}), progress, Spent(190.0, 190.0, 19))
     assert "about 35 s left" in lines[0]
 
@@ -51,7 +51,7 @@ def test_of_short_blocks_of_slices_one_is_told_for_all_that_end_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lines: list[str] = []
-    watcher, now, progress = Watcher(lines.append), [0.0], Progress(stage="arms", done=1, total=9)
+    watcher, now, progress = Watcher(lines.append), [0.0], Standing(stage="arms", done=1, total=9)
     watcher.names({"base": "mine", "fast": "fast"})
     monkeypatch.setattr("flushlab.campaign.watcher.time.monotonic", lambda: now[0])
     part = Slice(round=0, start_s=0.0, seconds=1.0, events=50)
@@ -77,7 +77,7 @@ def test_a_block_of_slices_whose_line_is_long_is_told_whatever_a_resumed_one_has
     arms: int, told: str
 ) -> None:
     lines, long = list[str](), "x" * 120
-    watcher, progress = Watcher(lines.append), Progress(stage="arms", done=1, total=9)
+    watcher, progress = Watcher(lines.append), Standing(stage="arms", done=1, total=9)
     part = Slice(round=0, start_s=0.0, seconds=1.0, events=50)
     for number in range(arms):
         arm = Arm(name=f"a{number}{long}", settings={})
@@ -90,7 +90,7 @@ def test_a_block_of_slices_whose_line_is_long_is_told_whatever_a_resumed_one_has
 def test_a_slice_that_fails_is_told_at_once() -> None:
     lines: list[str] = []
     failed = trial(outcome="failed", reason="the server died")
-    Watcher(lines.append).ended(failed, Progress(stage="bench", done=1, total=9), Spent())
+    Watcher(lines.append).ended(failed, Standing(stage="bench", done=1, total=9), Spent())
     assert lines == ["bench 1 · base: failed: the server died"]
 
 
@@ -104,6 +104,6 @@ def test_a_slice_that_fails_is_told_at_once() -> None:
 def test_lines_name_what_is_compared(objective: Objective, best: str, result: str) -> None:
     lines: list[str] = []
     gain = Ratio(estimate=1.5, low=1.4, high=1.6)
-    progress = Progress(stage="confirm", done=1, total=9, best=gain, objective=objective)
+    progress = Standing(stage="confirm", done=1, total=9, best=gain, objective=objective)
     Watcher(lines.append).ended(trial(arm=Arm(name="x", settings={})), progress, Spent())
     assert lines == [f"bench 1 · x: {result} ({best})"]

@@ -8,9 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.build import Build, Found, Obtainable, Progress, find
+from flushlab.build import (
+    Build,
+    Found,
+    Obtainable,
+    find,
+)
 from flushlab.cli import output, server
 from flushlab.cli.main import main
+from flushlab.progress import Progress
 
 LONG = "/home/somebody/.cache/flushlab/builds/debian-sid-mysql-9.7.4-2-c73891678258/usr/sbin/mysqld"
 

@@ -15,10 +15,11 @@ import pytest
 from click.testing import CliRunner
 
 import flushlab
-from flushlab.build import Build, silent
+from flushlab.build import Build
 from flushlab.cli.app import make_app
 from flushlab.errors import StartFailed
 from flushlab.machine import confinement
+from flushlab.progress import silent
 from flushlab.server import settings_check
 from flushlab.server.sandbox import base_file, log
 from flushlab.server.settings_check import CheckRequest, Started, judge_file

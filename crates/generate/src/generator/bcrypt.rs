@@ -14,7 +14,7 @@ const LONGEST: usize = 71;
 #[derive(Debug)]
 pub(crate) enum Bcrypt {
     /// The same in every row.
-    Shared(Arc<[u8]>),
+    SharedHashes(Arc<[u8]>),
     /// Each row has a salt of its own.
     Distinct { password: Box<[u8]>, cost: u32 },
 }
@@ -34,19 +34,19 @@ impl Bcrypt {
             let password = password.into();
             return Ok(Self::Distinct { password, cost });
         }
-        Ok(Self::Shared(shared_hash(password, cost, key)))
+        Ok(Self::SharedHashes(shared_hash(password, cost, key)))
     }
 
     #[inline]
     pub fn put(&self, draw: &mut Draw, out: &mut Vec<u8>) {
         match self {
-            Self::Shared(hash) => out.extend_from_slice(hash),
+            Self::SharedHashes(hash) => out.extend_from_slice(hash),
             Self::Distinct { password, cost } => put_hash(out, password, *cost, draw.bits(), draw.bits()),
         }
     }
 }
 
-struct Shared {
+struct SharedHashes {
     password: Box<[u8]>,
     cost: u32,
     key: u64,
@@ -54,7 +54,7 @@ struct Shared {
 }
 
 /// What this process has computed last: a plan is read for each of its checks, loads and samples.
-static COMPUTED: Mutex<Vec<Shared>> = Mutex::new(Vec::new());
+static COMPUTED: Mutex<Vec<SharedHashes>> = Mutex::new(Vec::new());
 const KEPT: usize = 16;
 
 fn shared_hash(password: &[u8], cost: u32, key: u64) -> Arc<[u8]> {
@@ -71,7 +71,7 @@ fn shared_hash(password: &[u8], cost: u32, key: u64) -> Arc<[u8]> {
     if computed.len() == KEPT {
         computed.remove(0);
     }
-    computed.push(Shared {
+    computed.push(SharedHashes {
         password: password.into(),
         cost,
         key,

@@ -3,7 +3,7 @@ use flushlab_rows::Bits;
 use super::{Cell, Generator};
 use crate::draw::Draw;
 use crate::extent::Extent;
-use crate::format::{Format, Kind};
+use crate::format::{CellKind, Format};
 use crate::given::{self, Given};
 
 /// Which NULLs there are does not depend on how many numbers a value takes.
@@ -17,7 +17,7 @@ pub(crate) struct Column {
     /// A cell is NULL if a draw of 64 bits is below; 0 for none.
     null_below: u64,
     always_null: bool,
-    kind: Kind,
+    kind: CellKind,
     bits: bool,
     generator: Generator,
 }
@@ -49,14 +49,14 @@ impl Column {
         matches!(self.generator, Generator::Given(_))
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> CellKind {
         self.kind
     }
 
     /// What LOAD DATA makes of the field that a variable holds, if not the field itself.
     pub fn load_expression(&self, variable: &str) -> Option<String> {
         match self.kind {
-            Kind::Bytes | Kind::Geometry => Some(format!("UNHEX({variable})")),
+            CellKind::Bytes | CellKind::Geometry => Some(format!("UNHEX({variable})")),
             _ => self.bits.then(|| format!("CAST({variable} AS UNSIGNED)")),
         }
     }

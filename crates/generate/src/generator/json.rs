@@ -10,7 +10,7 @@ use super::geometry::{Geometry, Shape};
 use super::object::Member;
 use super::person::{What, LOCALES};
 use super::{check_alphabet, in_one_case, Cell, Generator, Pattern, Reference, Site};
-use crate::format::{is_clean, Kind};
+use crate::format::{is_clean, CellKind};
 use crate::index::{Index, JsonDistribution};
 use crate::Error;
 
@@ -229,7 +229,7 @@ impl JsonGenerator {
                     )));
                 }
                 (
-                    Kind::Number,
+                    CellKind::Number,
                     Generator::Sequence {
                         start: *start,
                         step: *step,
@@ -243,7 +243,7 @@ impl JsonGenerator {
             } => {
                 let high = high.unwrap_or(site.rows().max(1).into());
                 let index = drawn(*low, high, distribution)?;
-                (Kind::Number, Generator::Integer { low: *low, index })
+                (CellKind::Number, Generator::Integer { low: *low, index })
             }
             Self::Decimal {
                 low,
@@ -256,7 +256,7 @@ impl JsonGenerator {
                 })?;
                 let index = drawn((*low).into(), (*high).into(), distribution)?;
                 (
-                    Kind::Number,
+                    CellKind::Number,
                     Generator::Decimal {
                         low: *low,
                         digits: *digits,
@@ -270,7 +270,7 @@ impl JsonGenerator {
                 distribution,
             } => {
                 let index = drawn((*low).into(), (*high).into(), distribution)?;
-                (Kind::Clean, Generator::Date { low: *low, index })
+                (CellKind::Clean, Generator::Date { low: *low, index })
             }
             Self::Datetime {
                 low,
@@ -281,7 +281,7 @@ impl JsonGenerator {
                 check(*digits <= 6, || format!("digits is {digits}; it takes 0 to 6"))?;
                 let index = drawn((*low).into(), (*high).into(), distribution)?;
                 (
-                    Kind::Clean,
+                    CellKind::Clean,
                     Generator::DateTime {
                         low: *low,
                         digits: *digits,
@@ -301,9 +301,9 @@ impl JsonGenerator {
                 };
                 check_alphabet(&alphabet)?;
                 let kind = if is_clean(&alphabet) && low > 0 {
-                    Kind::Clean
+                    CellKind::Clean
                 } else {
-                    Kind::Text
+                    CellKind::Text
                 };
                 let alphabet = alphabet.into();
                 (
@@ -321,7 +321,7 @@ impl JsonGenerator {
                     format!("groups is {groups}; it takes 1 to 1000")
                 })?;
                 (
-                    Kind::Clean,
+                    CellKind::Clean,
                     Generator::RowText {
                         groups: *groups as usize,
                     },
@@ -354,7 +354,7 @@ impl JsonGenerator {
                 )
             }
             Self::Uuid { start_ms, binary } => {
-                let kind = if *binary { Kind::Bytes } else { Kind::Clean };
+                let kind = if *binary { CellKind::Bytes } else { CellKind::Clean };
                 let (start_ms, binary) = (*start_ms, *binary);
                 (kind, Generator::Uuid { start_ms, binary })
             }
@@ -367,9 +367,9 @@ impl JsonGenerator {
                 let index = drawn((*low).into(), (*high).into(), distribution)?;
                 let (low, digits) = (*low, *digits);
                 check(digits <= 6, || format!("digits is {digits}; it takes 0 to 6"))?;
-                (Kind::Clean, Generator::Time { low, digits, index })
+                (CellKind::Clean, Generator::Time { low, digits, index })
             }
-            Self::Python { function } => (Kind::Text, Generator::Given(function.clone())),
+            Self::Python { function } => (CellKind::Text, Generator::Given(function.clone())),
             Self::Person { what, locale } => {
                 let found = LOCALES.iter().find(|known| known.name == *locale);
                 let known = found.ok_or_else(|| Error::new(format!("there is no locale {locale}")))?;
@@ -390,7 +390,7 @@ impl JsonGenerator {
                     y: (*low_y, *high_y),
                     srid: *srid,
                 };
-                (Kind::Geometry, Generator::Geometry(geometry))
+                (CellKind::Geometry, Generator::Geometry(geometry))
             }
             Self::Bcrypt {
                 password,
@@ -398,21 +398,24 @@ impl JsonGenerator {
                 distinct,
             } => {
                 let bcrypt = Bcrypt::new(password, *cost, *distinct, site.key())?;
-                (Kind::Clean, Generator::Bcrypt(bcrypt))
+                (CellKind::Clean, Generator::Bcrypt(bcrypt))
             }
             Self::Bytes { low, high } => {
                 let (low, high) = (*low, *high);
                 check(low <= high && high <= LONGEST, || {
                     format!("{low} to {high} bytes")
                 })?;
-                (Kind::Bytes, Generator::Bytes { low, high })
+                (CellKind::Bytes, Generator::Bytes { low, high })
             }
             Self::Json { fields } => {
                 let members = fields.iter().map(|field| {
                     let column = site.inner(&field.name, field.null, &field.generator)?;
                     Member::new(&field.name, column)
                 });
-                (Kind::Text, Generator::Json(members.collect::<Result<_, _>>()?))
+                (
+                    CellKind::Text,
+                    Generator::Json(members.collect::<Result<_, _>>()?),
+                )
             }
             Self::Constant { value } => (
                 kind_of(std::slice::from_ref(value)),
@@ -427,7 +430,11 @@ impl JsonGenerator {
     }
 }
 
-fn choice(values: &[JsonValue], weights: &[u64], unique: Option<Index>) -> Result<(Kind, Generator), Error> {
+fn choice(
+    values: &[JsonValue],
+    weights: &[u64],
+    unique: Option<Index>,
+) -> Result<(CellKind, Generator), Error> {
     check(!values.is_empty() && values.len() == weights.len(), || {
         format!("{} values have {} weights", values.len(), weights.len())
     })?;
@@ -447,18 +454,18 @@ fn choice(values: &[JsonValue], weights: &[u64], unique: Option<Index>) -> Resul
     Ok((kind_of(values), generator))
 }
 
-fn kind_of(values: &[JsonValue]) -> Kind {
+fn kind_of(values: &[JsonValue]) -> CellKind {
     let is_number = |value: &JsonValue| matches!(value, JsonValue::Integer(_));
     if values.iter().all(is_number) {
-        Kind::Number
+        CellKind::Number
     } else if values
         .iter()
         .map(JsonValue::bytes)
         .all(|value| !value.is_empty() && is_clean(&value))
     {
-        Kind::Clean
+        CellKind::Clean
     } else {
-        Kind::Text
+        CellKind::Text
     }
 }
 

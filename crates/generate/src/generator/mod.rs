@@ -19,7 +19,7 @@ use flushlab_rows::Bits;
 use crate::draw::Draw;
 use crate::error::Error;
 use crate::extent::Extent;
-use crate::format::Kind;
+use crate::format::CellKind;
 use crate::index::Index;
 use bcrypt::Bcrypt;
 use column::Column;
@@ -57,7 +57,7 @@ pub(crate) trait Site {
 /// A generator with what is known of its values.
 pub(crate) struct Cell {
     pub generator: Generator,
-    pub kind: Kind,
+    pub kind: CellKind,
     /// Whether no value comes twice.
     pub unique: bool,
 }

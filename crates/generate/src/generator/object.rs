@@ -2,7 +2,7 @@
 
 use super::column::Column;
 use crate::extent::Extent;
-use crate::format::Kind;
+use crate::format::CellKind;
 use crate::Error;
 
 /// One of an object's members.
@@ -17,7 +17,7 @@ impl Member {
     /// # Errors
     /// JSON has no bytes.
     pub fn new(name: &str, column: Column) -> Result<Self, Error> {
-        if column.is_given() || matches!(column.kind(), Kind::Bytes | Kind::Geometry) {
+        if column.is_given() || matches!(column.kind(), CellKind::Bytes | CellKind::Geometry) {
             return Err(Error::new(format!(
                 "{name} has bytes, or comes from Python, which JSON cannot hold"
             )));
@@ -37,7 +37,7 @@ pub(crate) fn extent(members: &[Member], rows: u64) -> Extent {
     let lengths = members.iter().map(|member| {
         let (_, bytes) = member.column.extent(rows).length();
         let quoted = match member.column.kind() {
-            Kind::Number | Kind::Clean => bytes + 2,
+            CellKind::Number | CellKind::Clean => bytes + 2,
             _ => 6 * bytes + 2,
         };
         member.name.len() as u64 + quoted.max(4) + 1
@@ -57,7 +57,7 @@ pub(crate) fn put(members: &[Member], row: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(&member.name);
         if member.column.is_null(row) {
             out.extend_from_slice(b"null");
-        } else if member.column.kind() == Kind::Number {
+        } else if member.column.kind() == CellKind::Number {
             member.column.put(row, out);
         } else {
             put_text(out, |out| member.column.put(row, out));

@@ -9,7 +9,7 @@ use super::column::Column;
 use super::person::{Locale, What};
 use super::{check_alphabet, in_one_case, put_characters, spell, Site};
 use crate::extent::Extent;
-use crate::format::{is_clean, Kind};
+use crate::format::{is_clean, CellKind};
 use crate::index::Index;
 use crate::Error;
 
@@ -77,12 +77,12 @@ impl Pattern {
         })
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> CellKind {
         let clean = self.pieces.iter().all(|piece| match piece {
             Part::Literal(literal) => is_clean(literal),
             Part::Class { characters, .. } => is_clean(characters),
             Part::Row { .. } => true,
-            Part::Column(column) => matches!(column.kind(), Kind::Number | Kind::Clean),
+            Part::Column(column) => matches!(column.kind(), CellKind::Number | CellKind::Clean),
             Part::List(list) => list.iter().all(|text| is_clean(text)),
         });
         let never_empty = self.pieces.iter().any(|piece| match piece {
@@ -91,9 +91,9 @@ impl Pattern {
             Part::Column(_) => false,
         });
         if clean && never_empty {
-            Kind::Clean
+            CellKind::Clean
         } else {
-            Kind::Text
+            CellKind::Text
         }
     }
 

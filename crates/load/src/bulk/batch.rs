@@ -6,7 +6,7 @@ use flushlab_protocol::response::Completed;
 
 use super::spec::{unwritable, Spec};
 use super::statement::insert_head;
-use crate::connection::{Connection, Statement};
+use crate::connection::{Connection, PreparedStatement};
 use crate::Error;
 
 /// Rows of a statement. On MariaDB 10.11 and MySQL 5.7 a row of sysbench's table cost the server the least processor
@@ -17,7 +17,7 @@ const ROWS: u64 = 100;
 const MOST_PARAMS: usize = 0xFFFF;
 
 pub(super) struct Batch {
-    statement: Statement,
+    statement: PreparedStatement,
     rows: u64,
     columns: usize,
     types: Vec<u8>,

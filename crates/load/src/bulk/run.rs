@@ -7,15 +7,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::counts::{FillProgress, FillResult};
-use super::shared::Shared;
+use super::shared::SharedSlices;
 use super::spec::Spec;
 use super::worker::{connect, Worker};
 use crate::connection::Connection;
-use crate::{Cancellation, Error, Kind};
+use crate::{Cancellation, Error, ErrorKind};
 
 /// A load of rows into a table.
 pub struct FillRun {
-    shared: Arc<Shared>,
+    shared: Arc<SharedSlices>,
     cancellation: Arc<Cancellation>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -24,13 +24,13 @@ impl FillRun {
     /// Connects and begins.
     ///
     /// # Errors
-    /// [`Kind::Usage`]: the spec; [`Kind::Server`]: a connection cannot be had; [`Kind::Measurement`]: nor a thread.
+    /// [`ErrorKind::Usage`]: the spec; [`ErrorKind::Server`]: a connection cannot be had; [`ErrorKind::Measurement`]: nor a thread.
     pub fn start(spec: &[u8], cancellation: Arc<Cancellation>) -> Result<Self, Error> {
         let spec = Spec::from_json(spec)?;
         let connections = (0..spec.connections)
             .map(|_| connect(&spec, &cancellation))
             .collect::<Result<Vec<_>, Error>>()?;
-        let shared = Arc::new(Shared::new(spec, connections.len()));
+        let shared = Arc::new(SharedSlices::new(spec, connections.len()));
         let mut run = Self {
             shared,
             cancellation,
@@ -56,7 +56,7 @@ impl FillRun {
                     shared.changed.notify_all();
                 }
             });
-        let failed = |error| Error::new(Kind::Measurement, format!("no thread can be had: {error}"));
+        let failed = |error| Error::new(ErrorKind::Measurement, format!("no thread can be had: {error}"));
         self.threads.push(thread.map_err(failed)?);
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::Error;
 /// Those rows of a table, as the VALUES of one INSERT.
 ///
 /// # Errors
-/// [`crate::Kind::Usage`]: the plan cannot be read, or has no such table or row.
+/// [`crate::ErrorKind::Usage`]: the plan cannot be read, or has no such table or row.
 pub fn sample_rows(plan: &str, table: &str, rows: &[u64]) -> Result<Vec<u8>, Error> {
     let plan = Plan::parse(plan.as_bytes()).map_err(unwritable)?;
     let found = plan.tables().iter().find(|one| one.name() == table);

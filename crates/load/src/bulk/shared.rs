@@ -11,7 +11,7 @@ use super::spec::{Range, Spec};
 use crate::Error;
 
 /// What the threads of a load share.
-pub(super) struct Shared {
+pub(super) struct SharedSlices {
     pub spec: Spec,
     pub counts: Counts,
     ranges: Mutex<VecDeque<Range>>,
@@ -27,7 +27,7 @@ pub(super) struct Shared {
     pub began: Instant,
 }
 
-impl Shared {
+impl SharedSlices {
     /// Of a load that begins on so many connections.
     pub fn new(spec: Spec, connections: usize) -> Self {
         Self {

@@ -14,7 +14,7 @@ use crate::Error;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Json {
+struct BulkJson {
     endpoint: Endpoint,
     transport: String,
     ssl_mode: String,
@@ -89,9 +89,10 @@ pub(super) struct Spec {
 
 impl Spec {
     /// # Errors
-    /// [`crate::Kind::Usage`]: it contradicts itself.
+    /// [`crate::ErrorKind::Usage`]: it contradicts itself.
     pub fn from_json(json: &[u8]) -> Result<Self, Error> {
-        let json: Json = serde_json::from_slice(json).map_err(|error| Error::usage(unreadable(&error)))?;
+        let json: BulkJson =
+            serde_json::from_slice(json).map_err(|error| Error::usage(unreadable(&error)))?;
         let mut endpoint = json.endpoint;
         endpoint.local_files = json.method == Method::LoadData;
         let transport = Transport {

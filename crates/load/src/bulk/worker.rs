@@ -9,11 +9,11 @@ use nix::time::{clock_gettime, ClockId};
 
 use super::batch::Batch;
 use super::counts::Phase;
-use super::shared::Shared;
+use super::shared::SharedSlices;
 use super::spec::{unwritable, Method, Range, Spec};
 use super::statement::{head, write_statement};
 use crate::connection::Connection;
-use crate::{Cancellation, Error, Kind};
+use crate::{Cancellation, Error, ErrorKind};
 
 /// How long a statement may take: a transaction of 64 MiB on a slow disk that is busy with a checkpoint.
 const LONGEST_STATEMENT: Duration = Duration::from_secs(1800);
@@ -51,7 +51,7 @@ pub(super) fn connect(spec: &Spec, cancellation: &Cancellation) -> Result<Connec
 }
 
 pub(super) struct Worker<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedSlices,
     connection: Connection,
     cpu: Duration,
     statement: Vec<u8>,
@@ -62,7 +62,7 @@ pub(super) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    pub fn new(shared: &'a Shared, mut connection: Connection) -> Self {
+    pub fn new(shared: &'a SharedSlices, mut connection: Connection) -> Self {
         let spec = &shared.spec;
         let prepared = spec.method == Method::Prepared;
         Self {
@@ -255,7 +255,7 @@ impl<'a> Worker<'a> {
             }
         };
         self.connection.query("ROLLBACK")?;
-        let mut error = Error::new(Kind::Server, what);
+        let mut error = Error::new(ErrorKind::Server, what);
         error.errno = refused.map(|(code, _)| code);
         error.sqlstate = error.errno.map(|_| "HY000".to_owned());
         Err(at_rows(error, first, next))
@@ -272,7 +272,7 @@ impl<'a> Worker<'a> {
             if self.connection.query(&sql)?.affected_rows != 1 {
                 self.connection.query("ROLLBACK")?;
                 return Err(Error::new(
-                    Kind::Server,
+                    ErrorKind::Server,
                     format!(
                         "rows {first} to {} were loaded by somebody else meanwhile",
                         next - 1

@@ -16,7 +16,7 @@ use crate::reconnect::{Lost, Reconnect};
 use crate::schedule::Take;
 use crate::session::{Context, Session, Turn};
 use crate::sync::locked;
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 
 /// How often overdue answers are looked for.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ const TIMER: u64 = u64::MAX;
 const WAKE: u64 = u64::MAX - 1;
 
 fn unable(what: &str, error: impl Into<io::Error>) -> Error {
-    Error::new(Kind::Measurement, format!("{what}: {}", error.into()))
+    Error::new(ErrorKind::Measurement, format!("{what}: {}", error.into()))
 }
 
 /// A session of the thread, and what epoll watches for it.
@@ -68,7 +68,7 @@ impl<'a> Polling<'a> {
     /// A thread for `sessions`, which do not block any more.
     ///
     /// # Errors
-    /// [`Kind::Measurement`]: the system does not give what it takes.
+    /// [`ErrorKind::Measurement`]: the system does not give what it takes.
     pub fn new(
         sessions: Vec<Session>,
         context: Context<'a>,

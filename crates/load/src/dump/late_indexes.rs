@@ -86,7 +86,7 @@ impl LateIndexes {
     /// A statement that puts rows into that table runs next; what was taken from the table for it.
     ///
     /// # Errors
-    /// [`crate::Kind::Server`]: the server is gone.
+    /// [`crate::ErrorKind::Server`]: the server is gone.
     pub fn rows(
         &mut self,
         connection: &mut Connection,

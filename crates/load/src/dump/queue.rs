@@ -45,7 +45,7 @@ impl Place {
 }
 
 #[derive(Debug)]
-pub(crate) struct Statement {
+pub(crate) struct DumpStatement {
     pub place: Place,
     pub sql: Vec<u8>,
 }
@@ -91,7 +91,7 @@ pub(crate) struct Work {
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    pub waiting: VecDeque<Statement>,
+    pub waiting: VecDeque<DumpStatement>,
     /// Of those that wait, and of those under way.
     pub bytes: usize,
     pub ended: bool,
@@ -158,7 +158,7 @@ impl State {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
+pub(crate) struct SharedQueue {
     state: Mutex<State>,
     /// For who feeds the script and who runs it.
     pub changed: Condvar,
@@ -166,7 +166,7 @@ pub(crate) struct Shared {
     pub offered: Condvar,
 }
 
-impl Shared {
+impl SharedQueue {
     pub fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
@@ -178,7 +178,7 @@ impl Shared {
         state
     }
 
-    pub fn next(&self) -> Option<Statement> {
+    pub fn next(&self) -> Option<DumpStatement> {
         let mut state = self.wait_while(|state| state.waiting.is_empty() && !state.ended);
         state.waiting.pop_front()
     }

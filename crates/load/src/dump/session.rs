@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::late_indexes::{rows_of, LateIndexes, Taken};
 use super::literals::only_literals;
 use super::meanwhile::{meanwhile, Meanwhile};
-use super::queue::{quoting, Job, Place, Shared, Statement};
+use super::queue::{quoting, DumpStatement, Job, Place, SharedQueue};
 use super::rules::{beginning, Rules};
 use super::session_state::SessionState;
 use super::workers::Workers;
@@ -16,7 +16,7 @@ use crate::Error;
 const BESIDE_FROM_BYTES: usize = 16 << 10;
 
 pub(crate) struct Session {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SharedQueue>,
     pub connection: Connection,
     pub rules: Rules,
     pub late_indexes: LateIndexes,
@@ -54,8 +54,8 @@ impl Session {
         shared.conclude();
     }
 
-    fn run(&mut self, statement: Statement) -> Result<(), Error> {
-        let Statement { place, sql } = statement;
+    fn run(&mut self, statement: DumpStatement) -> Result<(), Error> {
+        let DumpStatement { place, sql } = statement;
         let words = beginning(&sql);
         let verdict = self.rules.judge(&sql, &words);
         if verdict.is_nothing() {

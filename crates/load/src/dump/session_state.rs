@@ -38,7 +38,7 @@ impl SessionState {
     /// As the connection's session is.
     ///
     /// # Errors
-    /// [`crate::Kind::Server`]: the server does not say.
+    /// [`crate::ErrorKind::Server`]: the server does not say.
     pub fn of(connection: &mut Connection) -> Result<Self, Error> {
         let mut variables = BTreeMap::new();
         for row in connection.rows("SHOW SESSION VARIABLES")? {

@@ -8,7 +8,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use super::queue::{quoting, Job, Offer, Shared, State};
+use super::queue::{quoting, Job, Offer, SharedQueue, State};
 use super::session_state::SessionState;
 use crate::connection::Connection;
 use crate::script::excerpt;
@@ -20,7 +20,7 @@ const DEADLOCK: u16 = 1213;
 type Dial = Box<dyn Fn() -> Result<Connection, Error> + Send>;
 
 pub(crate) struct Workers {
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueue>,
     dial: Dial,
     most: usize,
     threads: Vec<JoinHandle<()>>,
@@ -28,7 +28,7 @@ pub(crate) struct Workers {
 
 impl Workers {
     /// None yet; `most` of them, connected by `dial`.
-    pub fn new(shared: Arc<Shared>, most: usize, dial: Dial) -> Self {
+    pub fn new(shared: Arc<SharedQueue>, most: usize, dial: Dial) -> Self {
         Self {
             shared,
             dial,
@@ -174,7 +174,7 @@ impl State {
 }
 
 /// What a worker does until there is nothing more. `held` is what it has begun.
-fn work(shared: &Shared, mut connection: Connection, held: &mut Option<Held>) {
+fn work(shared: &SharedQueue, mut connection: Connection, held: &mut Option<Held>) {
     let mut alike: Option<Arc<SessionState>> = None;
     loop {
         let nothing = |state: &mut State| {
@@ -224,7 +224,7 @@ fn work(shared: &Shared, mut connection: Connection, held: &mut Option<Held>) {
 }
 
 /// A worker whose session cannot be set alike gives back what it took.
-fn leave(shared: &Shared, job: Job) {
+fn leave(shared: &SharedQueue, job: Job) {
     let mut state = shared.lock();
     ends(&mut state, &job);
     let work = &mut state.work;
@@ -273,7 +273,7 @@ enum By<'a> {
     OwnAlone,
 }
 
-fn run(shared: &Shared, connection: &mut Connection, job: Job, by: By<'_>) {
+fn run(shared: &SharedQueue, connection: &mut Connection, job: Job, by: By<'_>) {
     let outcome = connection.query_bytes(&job.sql);
     let mut state = shared.lock();
     ends(&mut state, &job);
@@ -336,7 +336,7 @@ mod tests {
             "rows" if !met.swap(true, Ordering::Relaxed) => Reply::Raw(b"\xff\xbd\x04#40001Deadlock found"),
             _ => Reply::Ok,
         }));
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedQueue::default());
         let dialing = server.clone();
         let mut workers = Workers::new(shared.clone(), 1, Box::new(move || Ok(dialing.connect())));
         assert!(workers.there_are());
@@ -365,7 +365,7 @@ mod tests {
             "refused" => Reply::Raw(b"\xff\x15\x04#28000Access denied"),
             _ => Reply::Ok,
         }));
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedQueue::default());
         let dialing = server.clone();
         let mut workers = Workers::new(shared.clone(), 2, Box::new(move || Ok(dialing.connect())));
         assert!(workers.there_are());
@@ -397,6 +397,6 @@ mod tests {
             (1, 0, 0)
         );
         let (_, error) = state.work.failed.as_ref().unwrap();
-        assert_eq!(error.kind, crate::Kind::Harness);
+        assert_eq!(error.kind, crate::ErrorKind::Harness);
     }
 }

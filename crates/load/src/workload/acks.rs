@@ -19,9 +19,9 @@ use serde::Deserialize;
 
 use super::event::{Effect, Next, Rank, Workload};
 use super::rand_json::within;
-use crate::connection::{Connection, Statement};
+use crate::connection::{Connection, PreparedStatement};
 use crate::sync::locked;
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 
 /// Most rows of a transaction.
 const MAX_ROWS: u32 = 1_000;
@@ -50,7 +50,7 @@ impl Acks {
             let path = path.display().to_string();
             move |error| {
                 Error::new(
-                    Kind::Storage,
+                    ErrorKind::Storage,
                     format!("the file of acknowledgements {path}: {error}"),
                 )
             }
@@ -116,7 +116,7 @@ pub(crate) struct Acked {
     inner: Option<Box<dyn Workload>>,
     /// Number of the workload's kinds of statements; the kinds of the acknowledgement table follow them.
     theirs: usize,
-    insert: Option<Statement>,
+    insert: Option<PreparedStatement>,
     /// From 1.
     connection: u64,
     /// Of the transaction that is under way or comes next, from 1.
@@ -222,7 +222,7 @@ impl Workload for Acked {
     fn next(&mut self, random: &mut Random, out: &mut Vec<u8>) -> Result<Next, Error> {
         if let Some(error) = self.failed.take() {
             return Err(Error::new(
-                Kind::Storage,
+                ErrorKind::Storage,
                 format!("acknowledgements cannot be written: {error}"),
             ));
         }

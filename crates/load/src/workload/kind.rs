@@ -12,7 +12,7 @@ use crate::Error;
 
 /// A workload's name, with the options that are its own.
 #[derive(Debug, Clone)]
-pub(crate) enum Kind {
+pub(crate) enum WorkloadKind {
     Oltp(Oltp),
     Txn(Arc<Txn>),
     Upsert(Upsert),
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
     AckedInserts,
 }
 
-impl Kind {
+impl WorkloadKind {
     /// What an event adds to the figure.
     pub fn amount(&self) -> u32 {
         match self {

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
 
-use super::kind::Kind;
+use super::kind::WorkloadKind;
 use super::oltp::{Counts, Oltp};
 use super::rand_json::within;
 use super::txn_json::{self, JsonTxn};
@@ -88,7 +88,7 @@ pub(crate) struct Asked {
 }
 
 /// The workload of that name with its options, and when its connections commit.
-pub(crate) fn kind(name: &str, asked: Asked) -> Result<(Kind, Commit), Error> {
+pub(crate) fn kind(name: &str, asked: Asked) -> Result<(WorkloadKind, Commit), Error> {
     let Asked { upsert, oltp, txn } = asked;
     let is_oltp = Oltp::NAMES.contains(&name);
     if oltp.is_some() && !is_oltp {
@@ -100,7 +100,7 @@ pub(crate) fn kind(name: &str, asked: Asked) -> Result<(Kind, Commit), Error> {
         )));
     }
     match (name, txn) {
-        ("txn", Some(json)) => return Ok((Kind::Txn(Arc::new(txn_json::txn(json)?)), Commit::Auto)),
+        ("txn", Some(json)) => return Ok((WorkloadKind::Txn(Arc::new(txn_json::txn(json)?)), Commit::Auto)),
         ("txn", None) => return Err(Error::usage("workload txn needs its transactions")),
         (_, Some(_)) => return Err(Error::usage(format!("workload {name} takes no transactions"))),
         (_, None) => (),
@@ -109,14 +109,14 @@ pub(crate) fn kind(name: &str, asked: Asked) -> Result<(Kind, Commit), Error> {
         ("upsert", Some(options)) => {
             let commit = commit(&options)?;
             Ok((
-                Kind::Upsert(self::upsert(&options, commit == Commit::Auto)?),
+                WorkloadKind::Upsert(self::upsert(&options, commit == Commit::Auto)?),
                 commit,
             ))
         }
-        ("acked_inserts", None) => Ok((Kind::AckedInserts, Commit::Auto)),
+        ("acked_inserts", None) => Ok((WorkloadKind::AckedInserts, Commit::Auto)),
         ("upsert", None) => Err(Error::usage("workload upsert needs its options")),
         _ if is_oltp => Ok((
-            Kind::Oltp(self::oltp(name, oltp.unwrap_or_default())?),
+            WorkloadKind::Oltp(self::oltp(name, oltp.unwrap_or_default())?),
             Commit::Auto,
         )),
         _ => Err(Error::usage(format!(

@@ -1,4 +1,4 @@
-//! What one event says: one workload, one file, one arm in each `match` of [`Kind`].
+//! What one event says: one workload, one file, one arm in each `match` of [`WorkloadKind`].
 
 mod acks;
 mod event;
@@ -13,7 +13,7 @@ mod upsert;
 
 pub(crate) use acks::{Acked, Acks};
 pub(crate) use event::{Effect, Next, Rank, Workload};
-pub(crate) use kind::Kind;
+pub(crate) use kind::WorkloadKind;
 pub(crate) use kind_json::{kind, Asked, JsonOltp, JsonUpsert};
 pub(crate) use rand_json::{within, JsonRand};
 pub(crate) use txn_json::JsonTxn;

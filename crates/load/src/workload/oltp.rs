@@ -8,7 +8,7 @@ use flushlab_rows::unique::Unique;
 use flushlab_rows::{Bits, Random};
 
 use super::event::{Effect, Next, Workload};
-use crate::connection::{Connection, Statement};
+use crate::connection::{Connection, PreparedStatement};
 use crate::layout::{Sbtest, TableSet};
 use crate::Error;
 
@@ -203,7 +203,7 @@ fn steps(name: &str, counts: Counts) -> Option<Vec<Step>> {
 /// A statement without parameters: prepared, or text where the server does not prepare it (BEGIN in MySQL and
 /// in MariaDB before 10.6); sysbench does the same.
 enum Plain {
-    Prepared(Statement),
+    Prepared(PreparedStatement),
     Text(&'static [u8]),
 }
 
@@ -229,7 +229,7 @@ pub(super) struct OltpEvents {
     tables: TableSet,
     plain: Option<[Plain; 2]>,
     /// By kind of statement, then by table.
-    prepared: [Vec<Statement>; Sql::COUNT],
+    prepared: [Vec<PreparedStatement>; Sql::COUNT],
     /// Rank of each kind among the names.
     places: [usize; Sql::COUNT],
     /// The next statement.

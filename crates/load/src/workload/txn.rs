@@ -7,10 +7,10 @@ use flushlab_rows::{Bits, Random};
 
 use super::event::{Effect, Next, Rank, Workload};
 use super::parameter::{Content, Generator, Value};
-use crate::connection::{Connection, Statement};
+use crate::connection::{Connection, PreparedStatement};
 use crate::error::is_passing;
 use crate::share::Share;
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 
 const ER_UNSUPPORTED_PS: u16 = 1295;
 
@@ -126,7 +126,7 @@ impl Txn {
 
 /// A statement as it is sent.
 enum Sent {
-    Prepared(Statement),
+    Prepared(PreparedStatement),
     /// One that the server does not prepare; it has no parameters.
     Text(Vec<u8>),
 }
@@ -324,7 +324,7 @@ fn prepare(connection: &mut Connection, sentence: &Sentence) -> Result<Sent, Err
         }
         // The server's word on the user's statement: it cannot be measured as it stands.
         Err(error) if error.errno.is_some_and(|errno| !is_passing(errno)) => Err(Error {
-            kind: Kind::Measurement,
+            kind: ErrorKind::Measurement,
             ..error.during(format_args!("{}", sentence.place))
         }),
         prepared => prepared.map(Sent::Prepared),

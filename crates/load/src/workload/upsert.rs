@@ -7,7 +7,7 @@ use flushlab_rows::shape::{write_c, write_pad, C_LENGTH, PAD_LENGTH};
 use flushlab_rows::{Bits, Random};
 
 use super::event::{Effect, Next, Rank, Workload};
-use crate::connection::{Connection, Statement};
+use crate::connection::{Connection, PreparedStatement};
 use crate::layout::{Key, Layout, TableSet};
 use crate::share::Share;
 use crate::Error;
@@ -58,7 +58,7 @@ pub(super) struct Upserts {
     layout: Layout,
     /// From 0.
     tables: Vec<u32>,
-    statements: Vec<Statement>,
+    statements: Vec<PreparedStatement>,
     turn: usize,
     rows: Vec<Row>,
     hit_ratio: f64,
@@ -145,7 +145,7 @@ impl Workload for Upserts {
         Effect {
             amount: rows,
             // An inserted row counts once, an updated one twice (MySQL manual, "INSERT ... ON DUPLICATE
-            // KEY UPDATE Statement").
+            // KEY UPDATE PreparedStatement").
             updated: completed.affected_rows.saturating_sub(rows),
         }
     }
@@ -161,7 +161,7 @@ fn dealt(tables: u32, rank: Rank) -> impl Iterator<Item = u32> {
 
 /// Prepares the statement in the wording that this server does not call deprecated: MySQL has a row
 /// alias since 8.0.19, MariaDB and MySQL before have VALUES().
-fn prepare(connection: &mut Connection, table: &str, rows: usize) -> Result<Statement, Error> {
+fn prepare(connection: &mut Connection, table: &str, rows: usize) -> Result<PreparedStatement, Error> {
     let with_alias = statement(table, rows, " AS fresh", "c=fresh.c, pad=fresh.pad");
     match connection.prepare(&with_alias) {
         Err(Error {

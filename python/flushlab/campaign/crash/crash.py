@@ -10,18 +10,19 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from flushlab.build import Progress, list_builds, silent
+from flushlab.build import list_builds
 from flushlab.campaign.configurations import Configuration, require_settings, spelled
 from flushlab.campaign.configurations import read as read_configurations
 from flushlab.campaign.crash.experiment import CrashExperiment, arms_of, facts_of, facts_of_campaign
 from flushlab.campaign.crash.plan import CrashPlan, as_stored, asked_load, load_of
 from flushlab.campaign.crash.request import CrashRequest, require_disk, require_sensible
 from flushlab.campaign.crash.runner import CrashRunner, crash_on_machine, require_build
-from flushlab.campaign.fleet.root import root_for
 from flushlab.campaign.loop import Budget, Ending, Run, Session, run, run_campaign, stored_request
 from flushlab.campaign.pool.protocol import CrashWork
 from flushlab.campaign.pool.sandboxes import SandboxPool
-from flushlab.campaign.pool.target import (
+from flushlab.campaign.pool.user_settings import texts_of
+from flushlab.campaign.pool.work import root_for
+from flushlab.campaign.target import (
     NamedFleet,
     NewServers,
     OnFleet,
@@ -31,7 +32,6 @@ from flushlab.campaign.pool.target import (
     open_servers,
     told_alone,
 )
-from flushlab.campaign.pool.user_settings import texts_of
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.crashed.recorded import CrashImages
 from flushlab.crashed.recording import Fault, RecordedRun
@@ -39,6 +39,7 @@ from flushlab.errors import StorageError, UsageError
 from flushlab.experiment.protocol import Request
 from flushlab.plan.plan import BASE
 from flushlab.process.running import publish_status
+from flushlab.progress import Progress, silent
 from flushlab.record import CrashArm, CrashFacts, CrashPoint, CrashRow, PointKind, Value, Warning
 from flushlab.spec import fields
 from flushlab.spec.build import build, stored, taking

@@ -18,7 +18,7 @@ import msgspec
 from flushlab.campaign.crash.request import CrashRequest, which_nodes
 from flushlab.datadir import own_disk
 from flushlab.errors import MeasurementError
-from flushlab.experiment.protocol import BlockAhead, Progress, Request
+from flushlab.experiment.protocol import BlockAhead, Request, Standing
 from flushlab.record import Arm, Crash, CrashArm, CrashFacts, CrashKind, CrashRow, SourceText, Value, Warning
 from flushlab.redact import without_passwords
 from flushlab.spec.kinds import CrashSpec
@@ -87,16 +87,16 @@ class CrashExperiment:
         self._losing |= not arm.positive_control and loses(row.crash)
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> Standing:
         """Of the arm that is due."""
         arm = self._due
         if arm is None:
-            return Progress(stage=None, done=len(self.rows), total=len(self.rows))
+            return Standing(stage=None, done=len(self.rows), total=len(self.rows))
         left = {name: len(missing) for name, missing in self._missing.items()}
         if self._control is not None and self._losing:
             left[self._control.name] = 0
         total = self._crashes[arm.name]
-        return Progress(
+        return Standing(
             stage="crash",
             done=total - left[arm.name],
             total=total,

@@ -18,13 +18,12 @@ from typing import Self
 
 import msgspec
 
-from flushlab.build import Progress
 from flushlab.campaign.crash.experiment import CrashExperiment
 from flushlab.campaign.crash.plan import CrashPlan, load_of
 from flushlab.campaign.crash.request import MOST_CRASHES, CrashRequest, require_disk
-from flushlab.campaign.fleet.machines import Composed, CrashRows, CrashTask, RunCrashes
 from flushlab.campaign.loop import require_same_build
-from flushlab.campaign.pool.target import open_servers
+from flushlab.campaign.pool.work import Composed, CrashRows, CrashTask, RunCrashes
+from flushlab.campaign.target import open_servers
 from flushlab.campaign.watcher import Watcher
 from flushlab.crashed import recorded as points_of
 from flushlab.crashed.judge import read_notes
@@ -35,6 +34,7 @@ from flushlab.errors import MeasurementError, NoSpace, StartFailed, StorageError
 from flushlab.experiment.protocol import Request
 from flushlab.process.guard import strike
 from flushlab.process.passing import passing_folder
+from flushlab.progress import Progress
 from flushlab.record import Crash, CrashArm, CrashKind, CrashPoint, CrashRow
 from flushlab.server.sandbox.failures import refusal
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from flushlab.campaign.fleet.dispatch import Crew, Wanted
-from flushlab.campaign.fleet.machines import Crashed, CrashTask, Machines
+from flushlab.campaign.fleet.machines import Crashed, Machines
+from flushlab.campaign.pool.work import CrashTask
 from flushlab.campaign.watcher import Watcher
 from flushlab.experiment.protocol import BlockAhead, Request
 from flushlab.record import CrashRow

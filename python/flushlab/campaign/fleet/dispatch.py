@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal, NamedTuple
 
-from flushlab.campaign.fleet.machines import CrashTask, Event, Failed, Joined, Lost, Machines, Stopped, Task
+from flushlab.campaign.fleet.machines import Event, Failed, Joined, Lost, Machines, Stopped, Task
+from flushlab.campaign.pool.work import CrashTask
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import FlushlabError, MeasurementError, UsageError
 from flushlab.units import format_seconds

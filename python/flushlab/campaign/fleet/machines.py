@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Sequence
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from flushlab import errors
-from flushlab.build import Progress
+from flushlab.campaign.pool.work import CrashTask, Enter
 from flushlab.campaign.request import BenchRequest, StoredRequest
 from flushlab.errors import FlushlabError, HarnessError
-from flushlab.experiment.protocol import BlockAhead, Request
+from flushlab.experiment.protocol import BlockAhead
 from flushlab.record import CrashRow, Trial
-
-RunTrial = Callable[[Request], Trial]
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, tag="block"):
@@ -34,33 +31,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag="block"):
 
     block: BlockAhead
     best_of: tuple[str, ...] = ()
-
-
-class CrashTask(msgspec.Struct, frozen=True, kw_only=True, tag="crashes"):
-    """Crashes of one configuration for a machine.
-
-    Attributes:
-        arm: its name.
-        numbers: of the crashes.
-    """
-
-    arm: str
-    numbers: tuple[int, ...]
-
-
-CrashRows = Generator[CrashRow, None, None]
-RunCrashes = Callable[[CrashTask], CrashRows]
-
-
-class Composed(Protocol):
-    """What knows the arms that `best` is composed of; empty as long as there is none."""
-
-    best_of: tuple[str, ...]
-
-
-Enter = Callable[[bytes, Composed, Progress], AbstractContextManager[RunTrial | RunCrashes]]
-"""From a request, on a machine of the fleet: what runs its trials or crashes. A function
-of a module, so that its name can travel."""
 
 
 class Opening(NamedTuple):

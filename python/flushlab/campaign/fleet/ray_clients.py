@@ -17,7 +17,6 @@ from typing import Any
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
-from flushlab.build import Progress
 from flushlab.campaign.fleet.clients import ClientWorker, FleetClients, Place, chosen
 from flushlab.campaign.fleet.ray_workers import (
     ANSWER_S,
@@ -33,6 +32,7 @@ from flushlab.campaign.fleet.ray_workers import (
 from flushlab.campaign.fleet.worker import Worker
 from flushlab.errors import HarnessError, MeasurementError
 from flushlab.fleet import local_node, secret
+from flushlab.progress import Progress
 from flushlab.server.clients import Access
 
 

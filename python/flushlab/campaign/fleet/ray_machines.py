@@ -26,11 +26,9 @@ from ray.exceptions import (
 )
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from flushlab.build import Progress, silent
 from flushlab.campaign.fleet.health import Needs, problems
 from flushlab.campaign.fleet.machines import (
     Crashed,
-    CrashTask,
     Ended,
     Event,
     Failed,
@@ -60,7 +58,9 @@ from flushlab.campaign.fleet.runner import OpenMachines
 from flushlab.campaign.fleet.sending import Delivered, Sending
 from flushlab.campaign.fleet.supplies import Supplies, supplies_of
 from flushlab.campaign.fleet.worker import MachineFacts, Worker
+from flushlab.campaign.pool.work import CrashTask
 from flushlab.errors import FlushlabError, HarnessError, UsageError
+from flushlab.progress import Progress, silent
 from flushlab.record import CrashRow, Trial
 from flushlab.version import __version__
 

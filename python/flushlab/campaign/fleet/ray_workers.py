@@ -18,9 +18,9 @@ import ray
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from flushlab.build import Progress
 from flushlab.errors import FleetError
 from flushlab.fleet import reach
+from flushlab.progress import Progress
 
 LOOK_S = 5.0
 """So often it is looked at."""
@@ -48,7 +48,7 @@ class FirstMachine:
     """
 
     place: Callable[[], str]
-    say: Callable[[str], None]
+    say: Progress
     answers: Callable[[str], bool] = takes_connections
     clock: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(default_factory=threading.Lock)

@@ -21,8 +21,9 @@ import msgspec
 from flushlab.campaign.fleet.crashes import FleetCrashes
 from flushlab.campaign.fleet.dispatch import Crew, Role, Wanted
 from flushlab.campaign.fleet.health import Health
-from flushlab.campaign.fleet.machines import Ended, Failed, Lost, Machines, Opening, RunTrial, Task
+from flushlab.campaign.fleet.machines import Ended, Failed, Lost, Machines, Opening, Task
 from flushlab.campaign.pool.protocol import CrashWork, OnEach, Work
+from flushlab.campaign.pool.work import RunTrial
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.experiment.protocol import SELECTING, BlockAhead, Request

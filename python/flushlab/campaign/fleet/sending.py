@@ -7,7 +7,7 @@ Sits in `campaign.fleet`, on the driver; no Ray. A chunk is packed once for all 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from flushlab.campaign.fleet.machines import Failure
 from flushlab.errors import FlushlabError, HarnessError, StorageError
 from flushlab.fleet import content
 from flushlab.fleet.recipient import Needed, Place, Taken
+from flushlab.progress import Progress
 from flushlab.units import format_size
 
 WINDOW = 4
@@ -76,7 +77,7 @@ class Sending:
 
     needed: Needed
     post: Post
-    say: Callable[[str], None]
+    say: Progress
     _failed: dict[str, FlushlabError] = field(default_factory=dict)
     _wanted: dict[tuple[int, str], list[str]] = field(default_factory=dict)
     _calls: dict[Any, tuple[str, int, str, int]] = field(default_factory=dict)

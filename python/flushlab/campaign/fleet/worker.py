@@ -14,11 +14,12 @@ from typing import Any
 
 import msgspec
 
-from flushlab.build import silent
-from flushlab.campaign.fleet.machines import CrashTask, Failure, Opening, RunCrashes, RunTrial, Task
+from flushlab.campaign.fleet.machines import Failure, Opening, Task
+from flushlab.campaign.pool.work import CrashTask, RunCrashes, RunTrial
 from flushlab.experiment.blocks import run_block
 from flushlab.fleet.recipient import Needed, Recipient
 from flushlab.machine import cpu_count, memory_bytes
+from flushlab.progress import silent
 from flushlab.record import CrashRow, Trial
 from flushlab.version import __version__
 

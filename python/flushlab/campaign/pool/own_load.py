@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from flushlab.build import Progress
 from flushlab.campaign.pool import remote_use
 from flushlab.campaign.pool.protocol import Use
 from flushlab.diagnosis.load import LoadObserver
 from flushlab.errors import CountersReset, LoadPaused, MeasurementError, ServerDied, UsageError
 from flushlab.experiment.protocol import LEAST_COMMITS
+from flushlab.progress import Progress
 from flushlab.record import ObservedLoad, Value, together
 from flushlab.server.control import READ_ONLY_VARIABLE, StatementFailed
 from flushlab.server.remote.rights import Needs, require_rights

@@ -12,13 +12,12 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeVar
 
-from flushlab.build import Progress
 from flushlab.campaign.data import Data
 from flushlab.campaign.facts import Resources
-from flushlab.campaign.fleet.machines import Enter, RunTrial
 from flushlab.campaign.loop import check_other_load
 from flushlab.campaign.pool.room import NoVolumes, Volumes
 from flushlab.campaign.pool.running_server import has_all
+from flushlab.campaign.pool.work import Enter, RunTrial
 from flushlab.campaign.request import ArmGroup, BenchRequest, SeriesRequest, StoredRequest, TuneRequest
 from flushlab.campaign.scheduling import Capacity
 from flushlab.campaign.watcher import Watcher
@@ -26,6 +25,7 @@ from flushlab.errors import UsageError
 from flushlab.experiment.protocol import BlockAhead, Request
 from flushlab.plan.plan import Plan
 from flushlab.process.running import publish_status
+from flushlab.progress import Progress
 from flushlab.record import (
     Arm,
     CrashRow,

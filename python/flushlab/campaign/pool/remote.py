@@ -16,7 +16,6 @@ from typing import ClassVar, Self
 
 import msgspec
 
-from flushlab.build import Progress
 from flushlab.campaign.data import Data
 from flushlab.campaign.facts import EXTERNAL, Resources
 from flushlab.campaign.loop import check_other_load
@@ -47,6 +46,7 @@ from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
 from flushlab.machine import describe_client, home_path
 from flushlab.plan.plan import Plan
+from flushlab.progress import Progress
 from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
 from flushlab.server.remote.login import Address, addresses_of
 from flushlab.server.remote.put_back import require_kept

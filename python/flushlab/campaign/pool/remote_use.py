@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-from flushlab.build import Progress
 from flushlab.campaign.pool.protocol import Use
 from flushlab.errors import FlushlabError, MeasurementError, ServerError, UsageError
+from flushlab.progress import Progress
 from flushlab.record import Value
 from flushlab.server.protocol import replicas_of, sources_of
 from flushlab.server.remote.made_tables import made_tables

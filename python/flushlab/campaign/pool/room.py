@@ -12,12 +12,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from flushlab.build import Progress, silent
 from flushlab.campaign.request import SeriesRequest
 from flushlab.campaign.scheduling import Capacity
 from flushlab.datadir import DataRoot, Volume, own_disk, storage_of, volume_in
 from flushlab.errors import StorageError
 from flushlab.machine import available_memory_bytes
+from flushlab.progress import Progress, silent
 from flushlab.record import ServerIdentity, Storage, Value
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.fit import number_of

@@ -15,13 +15,12 @@ from typing import ClassVar, Literal, Self
 
 import msgspec
 
-from flushlab.build import Progress, find_build
+from flushlab.build import find_build
 from flushlab.build.build import Build
 from flushlab.build.choice import Sign, caveats
 from flushlab.build.inspect import verbose_help
 from flushlab.campaign.data import bytes_of
 from flushlab.campaign.facts import Resources
-from flushlab.campaign.fleet.machines import RunTrial
 from flushlab.campaign.loop import check_other_load
 from flushlab.campaign.pool.protocol import (
     Fleet,
@@ -49,6 +48,7 @@ from flushlab.campaign.pool.user_settings import (
     fit_alike,
     persisted_settings,
 )
+from flushlab.campaign.pool.work import RunTrial
 from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest, TuneRequest
 from flushlab.campaign.scheduling import (
     BESIDE_MOST,
@@ -67,6 +67,7 @@ from flushlab.datadir import Snapshots, Volume
 from flushlab.errors import NoMemory, StartFailed, UsageError
 from flushlab.machine import available_memory_bytes, home_path
 from flushlab.process.running import publish_status
+from flushlab.progress import Progress
 from flushlab.record import Arm, Launch, Machine, OtherLoad, ServerIdentity, Storage, Trial, Value, Warning
 from flushlab.server import DataDirectory, Sandbox
 from flushlab.server.clients import Clients

@@ -31,7 +31,14 @@ from dataclasses import dataclass, field
 
 from flushlab.errors import BelowFloor, MeasurementError
 from flushlab.experiment.blocks import BASE, CONTROL, YOURS, undisturbed
-from flushlab.experiment.protocol import BlockAhead, Conversation, Progress, Request, Steps, redo_rate
+from flushlab.experiment.protocol import (
+    BlockAhead,
+    Conversation,
+    Request,
+    Standing,
+    Steps,
+    redo_rate,
+)
 from flushlab.experiment.tune.budget import END_TRIALS, TuneBudget
 from flushlab.experiment.tune.confirmation import WORTH_LOG, Confirmation
 from flushlab.experiment.tune.pool import CandidatePool, Selection, Space, TuneRounds
@@ -270,12 +277,12 @@ class Tune:
         return self._budget.least_trials
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> Standing:
         """Where it stands."""
         due = self.ask()
         best = self.result().winner
         total = self._budget.trials if due is None else max(self._expected, self._budget.trials + 1)
-        return Progress(
+        return Standing(
             stage=due.stage if due else None,
             done=self._budget.trials,
             total=total,

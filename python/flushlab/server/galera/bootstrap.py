@@ -14,11 +14,12 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.build import Build, Progress, silent
+from flushlab.build import Build
 from flushlab.build.galera import Galera
 from flushlab.datadir import DataRoot, Snapshot, SnapshotKey, Snapshots
 from flushlab.errors import StartFailed, StorageError
 from flushlab.process import Guard, Reach
+from flushlab.progress import Progress, silent
 from flushlab.record import Value
 from flushlab.server.sandbox import failures, log
 from flushlab.server.sandbox.contents import initialised

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from flushlab.build import Build, Progress, silent
+from flushlab.build import Build
 from flushlab.build.galera import Galera, galera_for
 from flushlab.datadir import DataRoot, Restored, Snapshots
 from flushlab.errors import (
@@ -28,6 +28,7 @@ from flushlab.errors import (
 )
 from flushlab.machine import available_memory_bytes, server_user
 from flushlab.process.network import EmulatedNetwork
+from flushlab.progress import Progress, silent
 from flushlab.record import Endpoint, Value
 from flushlab.server.galera.bootstrap import BOOTSTRAP, Choice, NodePosition, choose, node_data, recover
 from flushlab.server.protocol import Applied, NodeGroup, Refusal, differences, not_in_step

@@ -18,6 +18,7 @@ from flushlab.errors import NotWritable, ServerDied, ServerError
 from flushlab.machine import state_path
 from flushlab.process import ProcessIdentity
 from flushlab.process.identity import machine, myself, world
+from flushlab.progress import Progress
 from flushlab.undo import signals
 
 CONNECT_S = 5.0
@@ -34,8 +35,6 @@ never."""
 _RESTART_S = 20.0
 """Longest wait for a server that is down: it may be restarting."""
 _POLL_S = 0.5
-
-Say = Callable[[str], None]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +82,7 @@ def write(path: Path, entry: Entry, *, new: bool, without: str) -> None:
         raise NotWritable(f"{path} cannot be written: {error.strerror}", hint=without) from error
 
 
-def await_answer(query: Callable[..., object], name: str, say: Say) -> None:
+def await_answer(query: Callable[..., object], name: str, say: Progress) -> None:
     """Waits until a server answers, so that things on it can be undone; says so if that takes long.
 
     Args:
@@ -134,7 +133,7 @@ def files(folder: str) -> list[Path]:
     return sorted((state_path() / folder).glob("*.json"))
 
 
-def left_entries(folder: str, kind: type[E], say: Say) -> Iterator[tuple[Path, E]]:
+def left_entries(folder: str, kind: type[E], say: Progress) -> Iterator[tuple[Path, E]]:
     """Entries of flushlabs that are gone; reports the files that cannot be read."""
     for path in files(folder):
         try:

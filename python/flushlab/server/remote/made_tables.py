@@ -19,9 +19,10 @@ import msgspec
 
 from flushlab.errors import FlushlabError, ServerError
 from flushlab.machine import state
+from flushlab.progress import Progress
 from flushlab.server.control import StatementFailed
 from flushlab.server.remote import journal
-from flushlab.server.remote.journal import ANSWER_S, CONNECT_S, Say, await_answer
+from flushlab.server.remote.journal import ANSWER_S, CONNECT_S, await_answer
 from flushlab.server.remote.login import Address
 from flushlab.server.remote.server import RemoteGroup, RemoteServer
 from flushlab.server.sql import quoted
@@ -101,7 +102,7 @@ class MadeTables:
                 journal.write(path, self._written, new=False, without=why)
         self._server.mark = self._written.mark
 
-    def drop(self, say: Say) -> None:
+    def drop(self, say: Progress) -> None:
         """Drops tables with the mark, once; reports an obstacle, and leaves the rest to the next flushlab."""
         self._server.mark = ""
         if self._path is None:
@@ -118,7 +119,7 @@ class MadeTables:
 
 
 @contextmanager
-def made_tables(server: RemoteGroup, database: str, say: Say) -> Iterator[MadeTables]:
+def made_tables(server: RemoteGroup, database: str, say: Progress) -> Iterator[MadeTables]:
     """Inside, tables that are made on the server are marked (`External.mark`); behind it they are dropped.
 
     Raises:
@@ -132,7 +133,7 @@ def made_tables(server: RemoteGroup, database: str, say: Say) -> Iterator[MadeTa
         made.drop(say)
 
 
-def drop_left(say: Say) -> None:
+def drop_left(say: Progress) -> None:
     """Drops the tables that killed flushlabs have left; of servers that do not answer the file stays."""
     for path, written in journal.left_entries(FOLDER, _Written, say):
         try:

@@ -22,10 +22,11 @@ import msgspec
 
 from flushlab.errors import FlushlabError, ServerError, SettingsTouched, UsageError
 from flushlab.machine import state
+from flushlab.progress import Progress
 from flushlab.record import ServerIdentity, Value
 from flushlab.server.control import StatementFailed
 from flushlab.server.remote import journal
-from flushlab.server.remote.journal import ANSWER_S, CONNECT_S, Say, await_answer
+from flushlab.server.remote.journal import ANSWER_S, CONNECT_S, await_answer
 from flushlab.server.remote.login import Address
 from flushlab.server.remote.server import RemoteServer
 from flushlab.server.variables import (
@@ -171,7 +172,7 @@ class Changes:
         """The server, for people."""
         return self._server.address.name
 
-    def report_silence(self, say: Say) -> None:
+    def report_silence(self, say: Progress) -> None:
         """From now on, reports once how to undo the changes if the server gives no sign of life."""
 
         def report() -> None:
@@ -261,7 +262,7 @@ class Changes:
     def _read(self, names: Iterable[str]) -> dict[str, Value]:
         return read_variables(self._query, self._server.identity, names)
 
-    def put_back(self, say: Say) -> None:
+    def put_back(self, say: Progress) -> None:
         """Puts all back, once; reports an obstacle, and leaves the rest to the next flushlab."""
         if self._path is None:
             return
@@ -295,7 +296,7 @@ class Changes:
             return same(change.name, now, made)
         return not self._came_of_it or any(same(change.name, now, value) for value in change.during)
 
-    def _await_own_statement(self, say: Say) -> None:
+    def _await_own_statement(self, say: Progress) -> None:
         """Waits until a statement that was interrupted has ended. Its connection had the lock, and is not
         this one any more; what it set would come after everything has been put back.
 
@@ -321,7 +322,7 @@ class Changes:
         journal.write(path, written, new=new, without=why)
 
 
-def put_back_left(say: Say) -> None:
+def put_back_left(say: Progress) -> None:
     """Puts back what killed flushlabs have left; servers that do not answer keep their file."""
     for path, written in journal.left_entries(FOLDER, _Written, say):
         name = written.address.name
@@ -429,7 +430,7 @@ def _is_left(identity: ServerIdentity, written: _Written, change: Change, now: V
     )
 
 
-def _report_restart(server: RemoteServer, changes: tuple[Change, ...], say: Say) -> None:
+def _report_restart(server: RemoteServer, changes: tuple[Change, ...], say: Progress) -> None:
     """Reports the values of a server that has lost every SET GLOBAL."""
     same = Configuration({}, server.identity).same
     now = read_variables(
@@ -446,7 +447,7 @@ def _report_restart(server: RemoteServer, changes: tuple[Change, ...], say: Say)
 def _restore(
     server: RemoteServer,
     changes: tuple[Change, ...],
-    say: Say,
+    say: Progress,
     is_ours: Callable[[Change, Value | None], bool],
 ) -> set[str]:
     """Puts back what can be, whatever is refused meanwhile.

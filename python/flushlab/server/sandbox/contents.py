@@ -12,12 +12,13 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from flushlab.build import Build, Progress, silent
+from flushlab.build import Build
 from flushlab.datadir import Restored, Snapshot, SnapshotKey, Snapshots
 from flushlab.datadir.restore import copy_tree
 from flushlab.errors import NoSpace, SnapshotDamaged, StartFailed
 from flushlab.machine import server_user
 from flushlab.process import Guard, Reach, run_folder
+from flushlab.progress import Progress, silent
 from flushlab.record import Value
 from flushlab.server.sandbox import log
 from flushlab.server.sandbox.account import write_private

@@ -19,11 +19,12 @@ from typing import Any, Self
 
 import msgspec
 
-from flushlab.build import Build, Progress, silent
+from flushlab.build import Build
 from flushlab.datadir import DataRoot, Restored, SlowDisk, Snapshots, storage_of
 from flushlab.errors import PortTaken, ServerDied, ServerError, StartFailed
 from flushlab.machine import server_user
 from flushlab.process import Guard, reap, run_record
+from flushlab.progress import Progress, silent
 from flushlab.record import DiskEmulation, Endpoint, Launch, ServerIdentity, Storage, Value
 from flushlab.server import variables
 from flushlab.server.clients import Clients

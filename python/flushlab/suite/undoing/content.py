@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
+from flushlab.progress import Progress
 from flushlab.server.sql import SYSTEM_LIST, is_system, quoted
 from flushlab.suite.undoing.session import CannotUndo, UndoneWrongly, UndoSession
 from flushlab.suite.undoing.traces import Changed, Inverse, TableName
@@ -156,7 +157,7 @@ class Content:
             found |= new
         return found
 
-    def restore_numbers(self, touched: Collection[str], did: Callable[[str], None]) -> None:
+    def restore_numbers(self, touched: Collection[str], did: Progress) -> None:
         """Sets automatic numbers back: an insert that failed took one, too.
 
         Args:

@@ -23,6 +23,7 @@ import msgspec
 import pymysql
 
 from flushlab.machine.processes import is_server, peer_pid
+from flushlab.progress import Progress
 from flushlab.record import ServerIdentity
 from flushlab.record.running import WatchedServer
 from flushlab.server.control import (
@@ -418,7 +419,7 @@ class Session:
 
 
 @contextlib.contextmanager
-def waiting_aloud(key: str, progress: Callable[[str], None]) -> Iterator[None]:
+def waiting_aloud(key: str, progress: Progress) -> Iterator[None]:
     """Reports it if the first answers of a server take long."""
     text = f"{key} has not answered for {DEADLINE_S:g} s: waiting for {FIRST_S:g} s at most; Ctrl-C ends it"
     timer = threading.Timer(DEADLINE_S, progress, [text])

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from flushlab import _core
 from flushlab.campaign.fleet.clients import FleetClients, Place, chosen, completed, require_drivable
-from flushlab.campaign.pool.target import WithClients, target_of
+from flushlab.campaign.target import WithClients, target_of
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.cli.app import make_app
 from flushlab.errors import FleetError, UsageError

@@ -13,7 +13,8 @@ import pytest
 from flushlab.campaign import Budget, Watcher, run
 from flushlab.campaign.crash.experiment import CrashExperiment
 from flushlab.campaign.fleet.crashes import FleetCrashes
-from flushlab.campaign.fleet.machines import CrashTask, Opening, ThreadMachines
+from flushlab.campaign.fleet.machines import Opening, ThreadMachines
+from flushlab.campaign.pool.work import CrashTask
 from flushlab.errors import MeasurementError, NoSpace, UsageError
 from flushlab.experiment.protocol import Request
 from flushlab.record import CrashArm, CrashOutcome, CrashRow

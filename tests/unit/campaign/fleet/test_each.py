@@ -15,8 +15,8 @@ import pytest
 from flushlab.campaign.bench import bench_on_fleet, compared
 from flushlab.campaign.fleet.machines import Opening, Task, ThreadMachines
 from flushlab.campaign.fleet.runner import OpenMachines, run_on_each
-from flushlab.campaign.pool.target import OnFleet
 from flushlab.campaign.request import BenchRequest
+from flushlab.campaign.target import OnFleet
 from flushlab.errors import NoSpace, UsageError
 from flushlab.record import Trial
 from flushlab.report.bench_on_fleet import document, render

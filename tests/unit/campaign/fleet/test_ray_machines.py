@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.build import silent
 from flushlab.campaign.fleet.health import Needs
 from flushlab.campaign.fleet.machines import Failure, Opening, Stopped, Task
 from flushlab.campaign.fleet.sending import Delivered
@@ -16,6 +15,7 @@ from flushlab.campaign.fleet.worker import MachineFacts
 from flushlab.errors import FleetError, HarnessError, NoSpace, UsageError
 from flushlab.experiment.protocol import BlockAhead
 from flushlab.fleet.recipient import Needed
+from flushlab.progress import silent
 from flushlab.version import __version__
 from tests.unit.report.campaigns import tune_request
 

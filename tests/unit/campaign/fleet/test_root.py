@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flushlab.campaign.fleet.root import root_for
+from flushlab.campaign.pool.work import root_for
 from flushlab.spec.parts import ServerSpec, StorageSpec
 from tests.unit.report.campaigns import series_request
 

@@ -5,11 +5,12 @@ from contextlib import contextmanager
 
 import msgspec
 
-from flushlab.build import Progress
-from flushlab.campaign.fleet.machines import Composed, Failure, Opening, RunTrial, Task
+from flushlab.campaign.fleet.machines import Failure, Opening, Task
 from flushlab.campaign.fleet.worker import Worker, trials_of
+from flushlab.campaign.pool.work import Composed, RunTrial
 from flushlab.errors import HarnessError, NoSpace
 from flushlab.experiment.protocol import BlockAhead, Request
+from flushlab.progress import Progress
 from flushlab.record import Arm, Trial
 from tests.unit.records import trial
 

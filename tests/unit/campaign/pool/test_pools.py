@@ -11,7 +11,7 @@ from flushlab.build.inspect import Answer
 from flushlab.campaign.pool.protocol import RunnerInput, ServerPool, Use
 from flushlab.campaign.pool.remote import RemotePool, RemoteTarget
 from flushlab.campaign.pool.sandboxes import ClusterPool, SandboxPool
-from flushlab.campaign.pool.target import target_of
+from flushlab.campaign.target import target_of
 from flushlab.campaign.watcher import Watcher
 from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import MeasurementError, StorageError, UsageError

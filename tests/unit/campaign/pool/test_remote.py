@@ -14,8 +14,8 @@ from flushlab.campaign.compare import compare
 from flushlab.campaign.pool import remote_use
 from flushlab.campaign.pool.protocol import Use
 from flushlab.campaign.pool.remote import RemotePool, RemoteTarget, driving
-from flushlab.campaign.pool.target import target_of
 from flushlab.campaign.series import series
+from flushlab.campaign.target import target_of
 from flushlab.campaign.tune import require_sensible, tune
 from flushlab.errors import UsageError
 from flushlab.record import Endpoint

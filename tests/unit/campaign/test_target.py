@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import choice
+from flushlab.campaign import target
 from flushlab.campaign.data import Data
-from flushlab.campaign.pool import target
-from flushlab.campaign.pool.target import FLEET, NewServers, OnFleet, target_of
+from flushlab.campaign.target import FLEET, NewServers, OnFleet, target_of
 from flushlab.dataset import open_dataset
 from flushlab.errors import UsageError
 from flushlab.record.trial import DataFacts

@@ -14,17 +14,17 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from flushlab.build import Progress, find_build, silent
+from flushlab.build import find_build
 from flushlab.build.build import Build
 from flushlab.build.choice import Choice, Sign, candidates, choose
 from flushlab.build.galera import galera_for, require_galera_flavor
 from flushlab.campaign.data import Data, open_data
 from flushlab.campaign.fleet.clients import require_drivable
-from flushlab.campaign.fleet.root import root_for
 from flushlab.campaign.pool.protocol import CampaignSpec
 from flushlab.campaign.pool.remote import RemoteTarget
 from flushlab.campaign.pool.room import paper_root
 from flushlab.campaign.pool.sandboxes import ClusterPool, SandboxPool
+from flushlab.campaign.pool.work import root_for
 from flushlab.datadir import Volume, open_volume
 from flushlab.errors import UsageError
 from flushlab.fleet.connect import connected
@@ -32,6 +32,7 @@ from flushlab.fleet.reach import parse_address
 from flushlab.machine import home_path
 from flushlab.process import reap
 from flushlab.process.network import require_network
+from flushlab.progress import Progress, silent
 from flushlab.server.galera.cluster import require_size
 from flushlab.server.sandbox.base_file import signs as signs_of
 from flushlab.server.start import is_kept
