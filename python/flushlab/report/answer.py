@@ -107,7 +107,7 @@ def _of_tuning(facts: CampaignFacts, tuning: TuningFacts) -> Iterator[str]:
             yield f"{below}; the cost of meeting it was not measured."
         else:
             told = "meeting it costs" if cost.high < 1 else "no cost of meeting it was found"
-            yield f"{below}; {told}: {gain_words(cost, facts.objective)}"
+            yield f"{below}; {told}: {gain_words(cost, facts.objective, '')}"
         if tuning.yours and (own := tuning.yours.guarantees.get(FLOOR)) is not None:
             yield f"They meet {own}."
     yield from _improvement(facts, tuning)
@@ -161,7 +161,7 @@ def _winning(facts: CampaignFacts, tuning: TuningFacts, winner: FrontierPoint) -
     gain = gain_words(winner.ratio, facts.objective, f"{the_base(facts)} at floor {floor}")
     yield f"{gain}{_on_slowest(arm)}"
     if winner.versus_yours is not None:
-        yield f"Against your settings as they are: {gain_words(winner.versus_yours, facts.objective)}"
+        yield f"Against your settings as they are: {gain_words(winner.versus_yours, facts.objective, '')}"
     if (own := arm.guarantees.get(FLOOR)) is not None:
         yield f"Its floor is {own}."
     free = winner.free_ratio

@@ -78,10 +78,14 @@ def document(
     subject = Subject(row, request, facts, trials, by_arm(trials))
     first, interval, lead = headline(subject)
     if facts is not None:
-        todo, hint = _todo(facts, advice), _hint(facts)
+        todo, hint = () if facts.never_ran else _todo(facts, advice), _hint(facts)
         title = facts.title if facts.kind == "series" else ""
     else:
         todo, hint, title = (), "", request.title if isinstance(request, SeriesRequest) else ""
+    sections = (*_sections(subject, per_machine), *beside)
+    is_empty = facts is not None and facts.never_ran
+    if is_empty:
+        sections = tuple(section._replace(short=()) for section in sections)
     return Document(
         kind=row.kind if row is not None else facts.kind if facts is not None else "",
         headline=first,
@@ -90,8 +94,8 @@ def document(
         servers=servers(facts) if facts else ", ".join(one.server.title for one in subject.servers),
         workload=facts.workload if facts is not None else workload_of(request),
         title=title,
-        keys=tuple(keys(subject)),
-        sections=(*_sections(subject, per_machine), *beside),
+        keys=() if is_empty else tuple(keys(subject)),
+        sections=sections,
         todo=todo,
         id=row.id if row is not None else facts.campaign_id if facts is not None else "",
         when=when(row) if row is not None else "",
@@ -115,7 +119,8 @@ def _sections(subject: Subject, per_machine: bool) -> Iterator[Section]:
     yield from results.claims(subject)
     yield from results.guarantees(subject)
     if facts is not None and facts.crash is not None:
-        yield from crash.sections(facts.crash)
+        left, *failing = crash.sections(facts.crash)
+        yield from (left, *(section._replace(short=()) for section in failing))
     yield from about.machine(subject)
     yield from results.left_out(subject)
     yield from measured.warnings(subject)

@@ -216,23 +216,21 @@ def sections(facts: CrashFacts) -> Iterator[Section]:
         "What crashes left",
         f"{_KEPT if all(arm.checks_rows for arm in facts.arms) else _SOUND} {_BOUND}",
         (f"{load}: {nodes}{WHAT[facts.failure]}{place}{machines}.",),
-        tables=(
-            Table(head, tuple(row for arm in facts.arms for row in _measured(arm))),
-            Table(
-                (Cell("configuration"), Cell("moment of the crash"), Cell("kept", "num")),
-                tuple(row for arm in facts.arms for row in _by_moment(arm)),
-            ),
-        ),
+        tables=(Table(head, tuple(row for arm in facts.arms for row in _measured(arm))),),
         notes=tuple(_on_controls(facts)),
     )
-    if rows := tuple(row for arm in facts.arms if not arm.positive_control for row in _failing(facts, arm)):
-        head = (Cell("configuration"), Cell("cut"), Cell("outcome"), Cell("what is wrong"))
+    head = (Cell("cut"), Cell("outcome"), Cell("what is wrong"))
+    if tables := tuple(
+        Table(head, tuple(_failing(facts, arm)), arm.name)
+        for arm in facts.arms
+        if failing(arm) and not arm.positive_control
+    ):
         yield Section(
             "failing",
             "Crashes that did not keep everything",
             f"The worst first, at most {_SHOWN} of each configuration; the JSON has all. If the record was"
             " kept, the command below a crash judges it again.",
-            tables=(Table(head, rows),),
+            tables=tables,
         )
 
 
@@ -256,6 +254,8 @@ def _measured(arm: CrashArm) -> Iterator[Row]:
 
 
 def _details(arm: CrashArm, found: CrashCounts) -> Iterator[tuple[str, str]]:
+    moments = [*_by_moment(arm)]
+    yield "Kept", ", ".join(moments) if len(moments) > 1 else ""
     if (lost := found.lost_commits) and (seconds := found.lost_s):
         yield "In the median", f"{lost.p50:,.0f} commits lost, {age(seconds.p50)}"
     yield "It must lose", must_lose(arm, found)
@@ -287,12 +287,11 @@ def _outcomes(found: OutcomeCounts, *but: str) -> str:
     )
 
 
-def _by_moment(arm: CrashArm) -> Iterator[Row]:
-    name = arm.name
+def _by_moment(arm: CrashArm) -> Iterator[str]:
     for kind, words in _POINTS.items():
         if crashes := [crash for crash in arm.crashes if crash.point.kind == kind]:
-            yield Cell(name, "name"), Cell(words), _kept(crashes)
-            name = ""
+            kept = _kept(crashes)
+            yield f"{words} {kept.text}{f' ({kept.small})' if kept.small else ''}"
 
 
 def _kept(crashes: Sequence[Crash]) -> Cell:
@@ -316,8 +315,7 @@ def _failing(facts: CrashFacts, arm: CrashArm) -> Iterator[Row]:
         if crash.lost:
             wrong.insert(0, f"{crash.lost:,} of {crash.acknowledged:,} commits lost, {age(crash.lost_s)}")
         yield (
-            Cell(arm.name, "name"),
-            Cell(moment(arm, crash), "", _POINTS[crash.point.kind]),
+            Cell(moment(arm, crash), "", _POINTS[crash.point.kind] if crash.point.kind != "random" else ""),
             Cell(crash.outcome.replace("_", " "), "bad"),
             Cell("; ".join(wrong)),
         )
@@ -325,7 +323,7 @@ def _failing(facts: CrashFacts, arm: CrashArm) -> Iterator[Row]:
             command = shlex.join(["flushlab", "crash", "--replay", said, *options(facts)])
             yield (Cell(command, "code"),)
     if len(bad) > _SHOWN:
-        yield (Cell(f"{arm.name}: and {len(bad) - _SHOWN:,} more"),)
+        yield (Cell(f"and {len(bad) - _SHOWN:,} more"),)
 
 
 def _settings(facts: CrashFacts) -> Section:

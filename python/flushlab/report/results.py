@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -108,17 +108,12 @@ def _compared(
     """A section with a plot and a table of arms; a base has its own row unless servers are compared."""
     drawn = [arm for arm in arms if arm.comparison is not None and (between or not arm.is_base)]
     plotted = [*drawn[: MAX_PLOTTED - 1], *drawn[-1:]] if len(drawn) > MAX_PLOTTED else drawn
-    plot = plots.forest(
-        [
-            plots.Row(
-                _shown(arm, facts), arm.comparison.ratio, _kind(arm), times(arm.comparison.ratio.estimate)
-            )
-            for arm in plotted
-            if arm.comparison is not None
-        ],
-        name=blank.key,
-        title="Ratio of each row with its interval; the table gives the same numbers",
-    )
+    title = "Ratio of each row with its interval; the table gives the same numbers"
+    points = [
+        plots.Row(_shown(arm, facts), arm.comparison.ratio, _kind(arm), times(arm.comparison.ratio.estimate))
+        for arm in plotted
+        if arm.comparison is not None
+    ]
     has_p99 = facts.objective != "p99" and any(arm.p99 is not None for arm in drawn)
     has_throughput = any(arm.throughput is not None for arm in drawn)
     has_result = any(arm.result is not None for arm in arms)
@@ -141,7 +136,7 @@ def _compared(
     legend = LATENCIES.get(facts.objective)
     return blank._replace(
         about=blank.about + (_P99 if has_p99 else ""),
-        plots=(plot,) if plotted else (),
+        plots=(plots.forest(points, name=blank.key, title=title),) if points else (),
         tables=(Table(tuple(head), tuple(rows)),),
         notes=(
             *([f"Ratio: how many times lower {legend} is than that of {the_base(facts)}."] if legend else []),
@@ -423,14 +418,15 @@ def claims(subject: Subject) -> Iterator[Section]:
 def _claim(claim: ClaimFacts) -> Iterator[Row]:
     measured, ratio = Cell("", "num"), claim.ratio
     if ratio is not None:
-        counts = f" · {small(claim.counts[0])} against {small(claim.counts[1])}" if claim.counts else ""
         digits = small if claim.counts else times
-        measured = Cell(digits(ratio.estimate), "num", f"{interval(ratio)}{counts}")
+        bounds = f"{small(ratio.low)} – {small(ratio.high)}" if claim.counts else interval(ratio)
+        measured = Cell(digits(ratio.estimate), "num", bounds)
     against = "the base" if claim.against == BASE else claim.against
     what = f"{claim.quantity}: " if claim.quantity else ""
+    counts = f" · {small(claim.counts[0])} against {small(claim.counts[1])}" if claim.counts else ""
     source = f" · {claim.source}" if claim.source else ""
     yield (
-        Cell(claim.text, "", f"{what}{claim.arm} against {against}{source}"),
+        Cell(claim.text, "", f"{what}{claim.arm} against {against}{counts}{source}"),
         Cell(claim.wanted, "num"),
         measured,
         Cell(claim.answer, _ANSWERS.get(claim.answer, "mute")),
@@ -540,6 +536,7 @@ def guarantees(subject: Subject) -> Iterator[Section]:
     if facts is None or facts.never_ran:
         return
     columns = {name: texts for name, texts in _columns(facts).items() if texts}
+    shown = {*columns, *(arm.name for arm in best_arms(facts) if arm is not None)}
     recovery = tuple(
         f"Recovery after SIGKILL under load, {arm.name}: {format_seconds(arm.recovery_s)}."
         for arm in (facts.base, *facts.arms)
@@ -557,7 +554,7 @@ def guarantees(subject: Subject) -> Iterator[Section]:
         if any(texts):
             rows.append((Cell(words, "name"), *cells))
     tables = [Table((Cell("when"), *map(Cell, columns)), tuple(rows))]
-    if otherwise := tuple(_otherwise(facts)):
+    if otherwise := tuple(_otherwise(facts, shown)):
         head = (Cell("arm"), Cell("when"), Cell("what is kept"))
         tables.append(Table(head, otherwise, "Arms whose guarantees differ from the base's"))
     is_short = facts.tuning is not None and not facts.tuning.frontier and bool(facts.tuning.tried)
@@ -584,17 +581,20 @@ def _columns(facts: CampaignFacts) -> dict[str, Mapping[str, str]]:
     return columns if best[0] is None else columns | {"after: the winner": best[0].guarantees}
 
 
-def _otherwise(facts: CampaignFacts) -> Iterator[Row]:
-    """A row per arm and text that is not the base's; failures that cost the same stand together."""
+def _otherwise(facts: CampaignFacts, shown: Collection[str]) -> Iterator[Row]:
+    """A row per arm that has no column, and text that is not the base's; failures that cost the same stand
+    together."""
     for base, arms in facts.by_server:
         for arm in arms:
-            changed = {
+            name = "" if arm.name in shown else arm.name
+            differs = {
                 failure: text
                 for failure, text in arm.guarantees.items()
-                if base.guarantees.get(failure) != text
+                if name and base.guarantees.get(failure) != text
             }
-            for failures, text in grouped(changed).items():
-                yield Cell(arm.name, "name"), Cell(failures), Cell(text)
+            for failures, text in grouped(differs).items():
+                yield Cell(name, "name"), Cell(failures), Cell(text)
+                name = ""
 
 
 # -- what is no result, and what holds elsewhere ---------------------------------------------------------
@@ -610,8 +610,18 @@ def left_out(subject: Subject) -> Iterator[Section]:
     rows = tuple((Cell(what, "name"), Cell(outcome), Cell(why)) for what, outcome, why in found)
     if rows:
         head = (Cell("arm or change"), Cell("outcome"), Cell("why"))
-        short = tuple(f"{outcome} {what}: {why}" for what, outcome, why in found if outcome != "dropped")
+        short = tuple(_left_out_words(facts)) if facts is not None else ()
         yield Section("left-out", "Not among the results", tables=(Table(head, rows),), short=short)
+
+
+def _left_out_words(facts: CampaignFacts) -> Iterator[str]:
+    if (tuning := facts.tuning) is not None:
+        yield from (f"raised to the floor: {words}" for words in tuning.raised_why)
+        yield from (f"rejected {one.arm}: {one.reason}" for one in tuning.rejected)
+        for one in tuning.excluded:
+            became, reason = one.told
+            if became != "excluded" or not tuning.tried:
+                yield f"{became} {changes(one.settings)}: {reason}"
 
 
 def _failed(subject: Subject) -> Iterator[tuple[str, str, str]]:
@@ -622,8 +632,7 @@ def _failed(subject: Subject) -> Iterator[tuple[str, str, str]]:
 
 def _out_of_tuning(tuning: TuningFacts) -> Iterator[tuple[str, str, str]]:
     for words in tuning.raised_why:
-        change, _, why = words.partition(" so that ")
-        yield change, "raised to the floor", f"so that {why}" if why else "your settings were below the floor"
+        yield words, "raised to the floor", "your settings were below the floor"
     for rejected in tuning.rejected:
         yield rejected.arm, "rejected", rejected.reason
     for one in tuning.excluded:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from flushlab.report.document import Cell, Document, Section, Table
 
-_LEAST_NAME, _LEAST_TEXT = 24, 16
+_LEAST_NAME, _LEAST_TEXT = 28, 20
 """Columns of a name and of a text that a table always has room for."""
 _STYLES = {"good": "green", "bad": "red", "mute": "dim", "changed": "bold", "code": "bold"}
 
@@ -42,7 +42,9 @@ def render(document: Document, *, full: bool = False) -> RenderableType:
             parts += [] if was_short else [""]
             parts += map(_short, section.short)
             was_short = True
-    return Group(*parts, *([Text(document.hint, style="dim")] if document.hint else []))
+    if document.hint:
+        parts += ["", Text(document.hint, style="dim")]
+    return Group(*parts)
 
 
 def _short(line: str) -> Text:

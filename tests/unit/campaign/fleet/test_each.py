@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from flushlab.report.bench_on_fleet import document, render
 
 from flushlab.campaign.bench import bench_on_fleet, compared
 from flushlab.campaign.fleet.machines import Opening, Task, ThreadMachines
@@ -19,7 +20,6 @@ from flushlab.campaign.request import BenchRequest
 from flushlab.campaign.target import OnFleet
 from flushlab.errors import NoSpace, UsageError
 from flushlab.record import Trial
-from flushlab.report.bench_on_fleet import document, render
 from tests.golden.test_reports import text_of
 from tests.unit.builds import MARIADB
 from tests.unit.records import trial
