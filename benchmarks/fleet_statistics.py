@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flushlab.record import Comparison, OverMachines
-from flushlab.statistics import compare, compare_over, over_machines
+from flushlab.statistics import Table, compare
 
 ALPHA = 0.05
 UNSTABLE = 0.30
@@ -111,8 +111,9 @@ def simulate(case: Case, campaigns: int, *, pooled: bool, seed: int) -> Counts:
                 machines[block] = f"machine{machine}"
                 for name, gain in zip(scores, (0.0, *own), strict=True):
                     scores[name][block] = float(speed + gain + draws.normal() * case.noise)
-        over = over_machines(scores, "base", machines, alpha=ALPHA)
-        found = compare_pooled(over) if pooled else compare_over(scores, "base", machines, alpha=ALPHA)
+        table = Table(scores, machines)
+        over = table.over_machines("base", alpha=ALPHA)
+        found = compare_pooled(over) if pooled else table.compare("base", alpha=ALPHA)
         known = dict(zip(names, gains, strict=True))
         covered += all(one.ratio.low <= math.exp(known[one.arm]) <= one.ratio.high for one in found)
         claimed += any(not known[one.arm] and one.verdict != "no difference found" for one in found)

@@ -13,6 +13,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
 
 
 def write(
@@ -55,6 +60,14 @@ def write(
         except BaseException:
             Path(handle.name).unlink(missing_ok=True)
             raise
+
+
+def read_json(path: Path, kind: type[T]) -> T | None:
+    """The content of a JSON file; None if there is none of that kind, as where another version wrote it."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError):
+        return None
 
 
 def _mode_of(path: Path) -> int:

@@ -67,7 +67,7 @@ def interrupted_twice(
     saved = trials_saved(home)
     wait_until(lambda: not servers_of(home), "no server is left after SIGKILL", pause_s=_PAUSE_S)
     with Store(home / "store.sqlite") as store:
-        (campaign,) = store._campaigns("", ())
+        (campaign,) = store.campaigns()
         assert campaign.state == "running"
         before = list(store.trials(campaign.id))
 

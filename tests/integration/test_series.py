@@ -187,7 +187,7 @@ settings = {{ innodb_doublewrite = false }}
     assert [arm["outcome"] for arm in result["arms"]] == ["measured", "skipped"]
     assert "while the server runs" in result["arms"][1]["reason"]
     with Store(home / "store.sqlite") as store:
-        (campaign,) = store._campaigns("", ())
+        (campaign,) = store.campaigns()
         trials = list(store.trials(campaign.id))
     assert {trial.arm.name: trial.settings["innodb_flush_log_at_trx_commit"] for trial in trials} == {
         "base": 1,
@@ -265,7 +265,7 @@ def test_all_that_proved_faster_runs_together_and_claims_are_answered(home: Path
     assert interrupted.returncode == 130, interrupted.stderr
     assert trials_saved(home) == 1
     with Store(home / "store.sqlite") as store:
-        (campaign,) = store._campaigns("", ())
+        (campaign,) = store.campaigns()
     kept = script.read_text()
     script.write_text("DO SLEEP(0);\n")
     changed = run("--resume", campaign.id)

@@ -51,19 +51,11 @@ class Package(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lists(msgspec.Struct, frozen=True, kw_only=True):
-    """The package lists of another release.
-
-    Attributes:
-        configuration: apt's, that uses them.
-        refresh: fetches them.
-    """
-
     configuration: Path
     refresh: Callable[[Progress], None]
 
 
 def available() -> bool:
-    """True if this system has apt and dpkg."""
     return shutil.which("apt-get") is not None and shutil.which("dpkg-deb") is not None
 
 
@@ -103,9 +95,6 @@ def unpack(
     Lists that are missing or that name files which are gone are fetched anew once.
 
     Args:
-        packages: their names.
-        prefix: a directory.
-        progress: told what takes long.
         lists: another release's; this system's if None.
 
     Raises:
@@ -163,12 +152,6 @@ def complete_libraries(
 ) -> list[Package]:
     """Adds to `prefix` the packages of all shared libraries that `binaries` need and this system lacks.
 
-    Args:
-        binaries: programs.
-        prefix: folder of the unpacked packages.
-        progress: told what is downloaded.
-        library_path: directories to be searched besides those of `prefix`.
-
     Raises:
         LibraryMissing: no package here holds one of them.
         ServerError: a package could not be fetched.
@@ -194,7 +177,6 @@ def _expected(packages: Sequence[str], lists: Lists | None) -> list[Package]:
 
 
 def _download(packages: Sequence[str], folder: Path, lists: Lists | None) -> str:
-    """What went wrong, or nothing."""
     done = run(["apt-get", *options(lists), "-q", "download", *packages], folder=folder)
     return "" if done.returncode == 0 else last_line(done.stderr)
 
@@ -214,7 +196,6 @@ def _private_options() -> list[str]:
 
 
 def _configuration(*, private_state: bool) -> Path:
-    """An apt configuration file, read after the system's own."""
     folder = _state()
     lines = [*QUIET, f'Dir::Cache "{folder}/cache";', *sandbox_user()]
     if private_state:
@@ -224,12 +205,10 @@ def _configuration(*, private_state: bool) -> Path:
 
 
 def sandbox_user() -> tuple[str, ...]:
-    """Apt's download user cannot write below our home."""
     return ('APT::Sandbox::User "root";',) if os.geteuid() == 0 else ()
 
 
 def write_once(target: Path, lines: Iterable[str]) -> Path:
-    """Writes lines to a file, unless they stand in it."""
     content = "".join(f"{line}\n" for line in lines)
     if not target.is_file() or target.read_text() != content:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -242,7 +221,6 @@ def _state() -> Path:
 
 
 def has_lists(folder: Path) -> bool:
-    """True if package lists were fetched into `folder`."""
     return any(folder.glob("*_Packages*"))
 
 
@@ -267,7 +245,6 @@ def run(command: Sequence[str], folder: Path | None = None) -> subprocess.Comple
 
 
 def last_line(text: str) -> str:
-    """What matters of apt's complaints."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("E:")]
     return (errors or lines or ["no reason given"])[-1]

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from flushlab.record.machine import Flavor, ServerIdentity
+from flushlab.record.machine import Flavor, ServerIdentity, server_name
 
 
 class Build(msgspec.Struct, frozen=True, kw_only=True):
     """A server distribution that can be started here.
 
     Attributes:
-        flavor: `mysql` or `mariadb`.
-        version: as numbers, for example (10, 11, 19).
-        version_text: as the binary prints it with `--version`.
         source: name of the source that found it: `path`, `basedir`, `debian`, `maven`.
-        prefix: directory that it was unpacked to, or its basedir.
-        mysqld: path of the server's binary.
         launcher: words before the binary (a private dynamic linker with its arguments); often empty.
         library_path: directories for LD_LIBRARY_PATH; often empty.
         share: directory with the messages and the initial SQL (`--lc-messages-dir`), or None.
@@ -40,12 +35,10 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """`mariadb@10.11.19`."""
-        return f"{self.flavor}@{'.'.join(map(str, self.version))}"
+        return server_name(self.flavor, self.version)
 
     @property
     def identity(self) -> ServerIdentity:
-        """The server that is started from it."""
         return ServerIdentity(
             flavor=self.flavor, version=self.version, version_text=self.version_text, build_id=self.id
         )

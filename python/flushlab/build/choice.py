@@ -15,7 +15,7 @@ import msgspec
 from flushlab.build.build import Build
 from flushlab.build.find import list_builds
 from flushlab.errors import UsageError
-from flushlab.record.machine import Flavor
+from flushlab.record.machine import Flavor, server_name
 from flushlab.settings.option_names import load_option_names
 from flushlab.settings.words import SqlWord
 
@@ -36,13 +36,6 @@ _HINT = "give a server of that release: --server TARBALL, or --basedir (docs/how
 
 
 class Sign(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file says about servers.
-
-    Attributes:
-        text: for people: `shop.sql comes from MySQL 8.0.36`.
-        cost: by flavor and version: 0 for a server that takes it.
-    """
-
     text: str
     cost: Callable[[Flavor, Version], float]
 
@@ -55,19 +48,12 @@ class Choice(NamedTuple):
 
     @property
     def line(self) -> str:
-        """For people."""
         why = f"because {self.why}" if self.why else "the default"
         return f"server: {self.server}, {why}; --server NAME chooses another"
 
 
 def of_release(file: str, origin: str, *, data_directory: bool = False) -> Sign:
-    """The sign of a file that a server of this release made, as `MySQL 8.0.36` or `MariaDB`.
-
-    Args:
-        file: its name.
-        origin: flavor and version.
-        data_directory: a server starts on the file's pages itself, and not on statements.
-    """
+    """The sign of a file that a server of this release made, as `MySQL 8.0.36` or `MariaDB`."""
     name, _, text = origin.partition(" ")
     wrote: Flavor = "mariadb" if name == "MariaDB" else "mysql"
     release = tuple(int(part) for part in text.split(".") if part.isdecimal())
@@ -100,13 +86,7 @@ def _starts_on(wrote: Flavor, release: Version, flavor: Flavor, version: Version
 
 
 def of_options(file: str, names: Iterable[str], *, mariadb: bool = False) -> Iterator[Sign]:
-    """The sign of an option file with these options; none if all servers take them.
-
-    Args:
-        file: its name.
-        names: of options, as variables spell them.
-        mariadb: it has groups that only MariaDB reads.
-    """
+    """The sign of an option file with these options; none if all servers take them."""
     known = load_option_names()
     told = [name for name in dict.fromkeys(names) if name in known.names()]
 
@@ -133,8 +113,6 @@ def of_options(file: str, names: Iterable[str], *, mariadb: bool = False) -> Ite
 
 
 def of_word(file: str, word: SqlWord) -> Sign:
-    """The sign of a file with this word."""
-
     def cost(flavor: Flavor, version: Version) -> float:
         if not word.taken_by(flavor, version):
             return _WORD
@@ -144,7 +122,6 @@ def of_word(file: str, word: SqlWord) -> Sign:
 
 
 def described(word: SqlWord) -> str:
-    """A word and the servers that take it, for people."""
     if word.raw and word.whose:
         return f"{word.says} (written by {spelled(word.whose)})"
     numbers = ((one, version[:2] if version[2:] == (0,) else version) for one, version in word.since.items())
@@ -153,7 +130,6 @@ def described(word: SqlWord) -> str:
 
 
 def spelled(flavor: Flavor) -> str:
-    """As its makers spell it."""
     return {"mariadb": "MariaDB", "mysql": "MySQL"}[flavor]
 
 
@@ -161,7 +137,6 @@ def choose(signs: Sequence[Sign], servers: Sequence[tuple[Flavor, Version]] = ()
     """The server that takes the signs; None if they are all the same to the default.
 
     Args:
-        signs: of the user's files.
         servers: that can be meant, the default first; none: those that can be fetched or are installed.
 
     Raises:
@@ -179,7 +154,6 @@ def choose(signs: Sequence[Sign], servers: Sequence[tuple[Flavor, Version]] = ()
     others = [one for one in servers if one[0] != best[0]]
 
     def reason(against: Sequence[tuple[Flavor, Version]]) -> Iterator[str]:
-        """The sign that weighs most against the others."""
         costs = [(min(sign.cost(*one) for one in against), sign) for sign in signs] if against else []
         costs = [(cost - sign.cost(*best), sign) for cost, sign in costs]
         yield from (sign.text for cost, sign in sorted(costs, key=lambda one: -one[0])[:1] if cost > 0)
@@ -187,14 +161,14 @@ def choose(signs: Sequence[Sign], servers: Sequence[tuple[Flavor, Version]] = ()
     why = [*reason(others), *reason([first] if best != first else [])]
     if not why and best == servers[0]:
         return None
-    return Choice(_name(*best), " and ".join(dict.fromkeys(why or [signs[0].text])))
+    return Choice(server_name(best[0], best[1][:2]), " and ".join(dict.fromkeys(why or [signs[0].text])))
 
 
 def other(signs: Sequence[Sign], flavor: Flavor, version: Version) -> str:
     """The name of the server that takes the signs; empty if it is of this flavor and series, or there is
     none."""
     choice = choose(signs)
-    return choice.server if choice is not None and choice.server != _name(flavor, version) else ""
+    return choice.server if choice and choice.server != server_name(flavor, version[:2]) else ""
 
 
 def caveats(signs: Sequence[Sign], build: Build) -> list[str]:
@@ -217,11 +191,6 @@ def caveats(signs: Sequence[Sign], build: Build) -> list[str]:
 
 
 def candidates() -> list[tuple[Flavor, Version]]:
-    """One of each series, in the order of preference."""
     newest = {(one.flavor, one.version[:2]): one.version for one in reversed(list_builds())}
     known = [(flavor, newest.pop((flavor, version[:2]), version)) for flavor, version in SERVERS]
     return known + [(flavor, version) for (flavor, _), version in newest.items()]
-
-
-def _name(flavor: Flavor, version: Version) -> str:
-    return f"{flavor}@{'.'.join(map(str, version[:2]))}"

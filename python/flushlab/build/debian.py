@@ -23,7 +23,7 @@ from flushlab.build.inspect import inspect
 from flushlab.build.prefix import Obtainable, Source, publish
 from flushlab.errors import ServerError
 from flushlab.progress import Progress
-from flushlab.record.machine import Flavor
+from flushlab.record.machine import Flavor, server_name
 
 SERVER = "mariadb-server-core"
 CLIENT = "mariadb-client-core"
@@ -33,10 +33,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     """A series of a server, and the Debian release that carries it.
 
     Attributes:
-        flavor: `mysql` or `mariadb`.
         numbers: of the series; what a release has stands in its lists, this is known before they are fetched.
-        suite: the release's code name.
-        packages: the server's package, then the clients'.
     """
 
     flavor: Flavor
@@ -53,12 +50,9 @@ SERIES = (
 
 
 class DebianSource(Source):
-    """Servers from Debian's packages."""
-
     name = "debian"
 
     def obtainable(self) -> Iterable[Obtainable]:
-        """MariaDB of this release, and the series of other releases."""
         if not apt.available():
             return
         own = self._own()
@@ -127,10 +121,10 @@ class DebianSource(Source):
             )
         numbers = upstream_version(version)
         if numbers[:2] != wanted.version[:2]:
-            there_is = f"{one.flavor}@{_dotted(numbers[:2])}"
+            there_is = server_name(one.flavor, numbers[:2])
             raise ServerError(
                 f"Debian {one.suite} has moved on to {there_is} ({version})"
-                f" and no longer has {one.flavor}@{_dotted(wanted.version[:2])}",
+                f" and no longer has {server_name(one.flavor, wanted.version[:2])}",
                 hint=f"use {there_is}, or a tarball of the other version by path or URL",
             )
 
@@ -153,7 +147,6 @@ def upstream_version(version: str) -> tuple[int, ...]:
 
 
 def _launched(prefix: Path, flavor: Flavor) -> Build:
-    """The build in a prefix that brings its own dynamic linker."""
     program = "mariadbd" if flavor == "mariadb" else "mysqld"
     found = inspect(
         prefix / "usr" / "sbin" / program,
@@ -171,7 +164,3 @@ def _launched(prefix: Path, flavor: Flavor) -> Build:
 
 def _file_name(version: str) -> str:
     return re.sub(r"[^0-9A-Za-z.+~-]", "-", version)
-
-
-def _dotted(numbers: tuple[int, ...]) -> str:
-    return ".".join(map(str, numbers))

@@ -22,6 +22,7 @@ from flushlab.build.prefix import Found, Obtainable, Source
 from flushlab.build.tarball import BasedirSource, PathSource, TarballSource, build_from, build_in, is_address
 from flushlab.errors import BuildNotFound, UsageError
 from flushlab.progress import Progress, silent
+from flushlab.record.machine import server_name
 
 DEFAULT = "mariadb"
 SOURCES: tuple[Source, ...] = (
@@ -57,8 +58,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """`mariadb@10.11`."""
-        return f"{self.flavor}@{'.'.join(map(str, self.version))}"
+        return server_name(self.flavor, self.version)
 
     def matches(self, flavor: str, version: tuple[int, ...], build_id: str = "") -> bool:
         """True if a build of that flavor and version is meant."""
@@ -94,7 +94,6 @@ def survey() -> Found:
 
 
 def list_builds() -> list[Build]:
-    """Builds that can be started now."""
     return list(survey().builds)
 
 
@@ -112,8 +111,6 @@ def find_build(
         name: `flavor`, `flavor@version`, a build's id, or the path or URL of a tarball, perhaps with
             `#sha256=…` behind it.
         basedir: take the build in this directory; `name` must then fit it, unless it is the default.
-        get: fetch it if none is installed.
-        progress: receives a line per download.
 
     Raises:
         UsageError: a tarball's address that is none, or a sandbox.
@@ -144,10 +141,14 @@ def find_build(
     if not choice and here.problems and not here.builds:
         raise here.problems[0]
     stands = "" if wanted == asked else f", which stands for {wanted.name},"
-    raise BuildNotFound(
-        f"the build {name!r}{stands} {_absence(choice)}; {describe(here.builds, fetchable)}",
-        hint=_hint(choice, get),
-    )
+    absence = "is not available"
+    hint = "use one of these, a tarball by its path or URL, or an unpacked server with --basedir"
+    if len(choice) > 1:
+        absence, hint = "could mean several builds", f"give the version, for example {choice[0].name}"
+    elif choice:
+        absence, hint = "is not installed yet", f"run: flushlab server get {choice[0].name}"
+    message = f"the build {name!r}{stands} {absence}; {describe(here.builds, fetchable)}"
+    raise BuildNotFound(message, hint=hint)
 
 
 def _told(build: Build, asked: Wanted, progress: Progress) -> Build:
@@ -158,7 +159,6 @@ def _told(build: Build, asked: Wanted, progress: Progress) -> Build:
 
 
 def describe(builds: Sequence[Build], fetchable: Iterable[Obtainable]) -> str:
-    """What there is, in one line."""
     here = ", ".join(f"{one.name} ({one.source})" for one in builds) or "none"
     absent = [
         one
@@ -195,17 +195,3 @@ def _may_be(one: Obtainable, wanted: Wanted) -> bool:
     # While package lists are not fetched yet, a version may be unknown or known in part only.
     partly_known = len(one.version) < 3 and wanted.version[: len(one.version)] == one.version
     return one.flavor == wanted.flavor and partly_known
-
-
-def _absence(choice: list[Obtainable]) -> str:
-    if not choice:
-        return "is not available"
-    return "is not installed yet" if len(choice) == 1 else "could mean several builds"
-
-
-def _hint(choice: list[Obtainable], get: bool) -> str:
-    if len(choice) > 1:
-        return f"give the version, for example {choice[0].name}"
-    if choice and not get:
-        return f"run: flushlab server get {choice[0].name}"
-    return "use one of these, a tarball by its path or URL, or an unpacked server with --basedir"

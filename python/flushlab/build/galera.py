@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from flushlab import atomic
 from flushlab.build import apt, release
 from flushlab.build.apt import Package
 from flushlab.build.build import Build
@@ -42,11 +43,7 @@ class Galera(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of a cluster's nodes that are not the server.
 
     Attributes:
-        provider: path of the library that the server loads (`wsrep_provider`).
-        folders: directories for PATH, with the scripts and the programs that they run.
         library_path: directories for LD_LIBRARY_PATH; often empty.
-        id: of exactly this provider.
-        origin: packages that it was made of, with their hashes.
     """
 
     provider: str
@@ -125,16 +122,12 @@ def _suite(build: Build) -> str:
 
 def _published(key: str) -> Galera | None:
     prefix = home_path() / "builds" / key
-    try:
-        found = msgspec.json.decode((prefix / _DOCUMENT).read_bytes(), type=Galera)
-    except (OSError, msgspec.DecodeError):
-        return None
-    found = _in(prefix.resolve(), found)
-    return found if Path(found.provider).is_file() else None
+    document = atomic.read_json(prefix / _DOCUMENT, Galera)
+    galera = document and _in(prefix.resolve(), document)
+    return galera if galera and Path(galera.provider).is_file() else None
 
 
 def _in(prefix: Path, found: Galera) -> Galera:
-    """With absolute paths; the document has those inside the prefix."""
     return msgspec.structs.replace(
         found,
         provider=str(prefix / found.provider),

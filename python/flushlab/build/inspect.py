@@ -15,14 +15,14 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from flushlab import atomic
 from flushlab.build.build import Build
 from flushlab.errors import LibraryMissing, ServerError
-from flushlab.machine import ServerUser, home, server_user
+from flushlab.machine import ServerUser, home, run_as, server_user
 from flushlab.machine.confinement import confine
 from flushlab.record.machine import Flavor
 
@@ -39,7 +39,6 @@ def missing_libraries(binaries: Iterable[Path], library_path: Sequence[str] = ()
 
     Args:
         binaries: ELF programs; other files (scripts) need no library and are fine.
-        library_path: directories searched before the system's.
     """
     missing: set[str] = set()
     for binary in binaries:
@@ -49,22 +48,14 @@ def missing_libraries(binaries: Iterable[Path], library_path: Sequence[str] = ()
             capture_output=True,
             text=True,
             check=False,
-            **identity(server_user()),
+            **run_as(server_user()),
         )
         missing.update(_NOT_FOUND.findall(done.stdout))
     return sorted(missing)
 
 
 def search_path(library_path: Sequence[str]) -> dict[str, str]:
-    """The environment that makes the dynamic linker search `library_path` first."""
     return {"LD_LIBRARY_PATH": ":".join(library_path)} if library_path else {}
-
-
-def identity(user: ServerUser) -> dict[str, Any]:
-    """Arguments for `subprocess.run` that make `user` the one who runs it."""
-    if user.uid == os.geteuid():
-        return {}
-    return {"user": user.uid, "group": user.gid, "extra_groups": ()}
 
 
 def library_in(complaint: str) -> str | None:
@@ -103,15 +94,10 @@ def symbols_missing(binary: str, complaint: str) -> LibraryMissing | None:
 
 
 def library_missing(binary: str, soname: str) -> LibraryMissing:
-    """The error that names the library and its package."""
     packages = debian_packages(soname)
     hint = f"install the package {packages[0]} (newer releases: {packages[1]})" if packages else None
     return LibraryMissing(f"{binary} needs the shared library {soname}, which is not installed", hint=hint)
 
-
-SERVER_NAMES = ("mariadbd", "mysqld")
-INSTALL_NAMES = ("mariadb-install-db", "mysql_install_db")
-CLIENT_NAMES = ("mariadb", "mysql")
 
 _VERSION = re.compile(r"\bVer (?P<text>(?P<numbers>\d+(?:\.\d+)+)\S*)")
 
@@ -128,11 +114,6 @@ def inspect(
     """What `mysqld` is, and where the parts beside it lie.
 
     Args:
-        mysqld: the server's binary; it is executed.
-        source: name of the source that found it.
-        prefix: directory that it was unpacked to, or its basedir.
-        launcher: words before the binary.
-        library_path: directories that the dynamic linker searches first.
         user: who executes it, for a binary that nobody has vouched for; the caller if None.
 
     Raises:
@@ -157,8 +138,10 @@ def inspect(
         launcher=launcher,
         library_path=library_path,
         share=_share(basedir),
-        install_db=_first(INSTALL_NAMES, basedir) if flavor == "mariadb" else None,
-        client=_first(CLIENT_NAMES, basedir),
+        install_db=_first(("mariadb-install-db", "mysql_install_db"), basedir)
+        if flavor == "mariadb"
+        else None,
+        client=_first(("mariadb", "mysql"), basedir),
         id=f"{flavor}-{match['numbers']}-{digest[:12]}",
     )
 
@@ -174,10 +157,8 @@ def inspect_once(mysqld: Path, *, source: str, prefix: Path) -> Build:
     stat = mysqld.stat()
     key = f"{mysqld}|{stat.st_size}|{stat.st_mtime_ns}|{source}|{prefix}"
     memory = home() / "builds" / ".inspected" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
-    try:
-        return msgspec.json.decode(memory.read_bytes(), type=Build)
-    except (OSError, msgspec.DecodeError):
-        pass  # never inspected, or by another version of flushlab: inspect it now
+    if (known := atomic.read_json(memory, Build)) is not None:
+        return known
     build = inspect(mysqld, source=source, prefix=prefix)
     memory.parent.mkdir(parents=True, exist_ok=True)
     atomic.write(memory, msgspec.json.encode(build))
@@ -186,13 +167,9 @@ def inspect_once(mysqld: Path, *, source: str, prefix: Path) -> Build:
 
 def server_in(*folders: Path) -> Path | None:
     """The first server binary in `folders`, or None. Debian's `mysqld` is often a link to `mariadbd`."""
-    for folder in folders:
-        for name in SERVER_NAMES:
-            candidate = folder / name
-            # access() first: is_file() raises where a folder on PATH is closed to us.
-            if os.access(candidate, os.X_OK) and candidate.is_file():
-                return candidate
-    return None
+    files = (folder / name for folder in folders for name in ("mariadbd", "mysqld"))
+    # access() first: is_file() raises where a folder on PATH is closed to us.
+    return next((file for file in files if os.access(file, os.X_OK) and file.is_file()), None)
 
 
 def _version_line(
@@ -209,17 +186,15 @@ def _version_line(
             text=True,
             check=False,
             timeout=30,
-            **(identity(user) if user is not None else {}),
+            **(run_as(user) if user is not None else {}),
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ServerError(
             f"{mysqld} cannot be executed: {error}", hint="use a build for this machine's processor"
         ) from error
-    soname = library_in(done.stderr)
-    if soname is not None:
+    if (soname := library_in(done.stderr)) is not None:
         raise library_missing(str(mysqld), soname)
-    too_old = symbols_missing(str(mysqld), done.stderr)
-    if too_old is not None:
+    if (too_old := symbols_missing(str(mysqld), done.stderr)) is not None:
         raise too_old
     if done.returncode != 0:
         raise ServerError(f"{mysqld} --version failed: {(done.stderr or done.stdout).strip()[-200:]}")
@@ -227,23 +202,16 @@ def _version_line(
 
 
 def _share(basedir: Path) -> str | None:
-    for folder in (*sorted(basedir.glob("share/mysql*")), *basedir.glob("share/mariadb*"), basedir / "share"):
-        if (folder / "english" / "errmsg.sys").is_file():
-            return str(folder)
-    return None
+    folders = (*sorted(basedir.glob("share/mysql*")), *basedir.glob("share/mariadb*"), basedir / "share")
+    return next((str(one) for one in folders if (one / "english" / "errmsg.sys").is_file()), None)
 
 
 def _first(names: tuple[str, ...], basedir: Path) -> str | None:
-    for name in names:
-        for folder in ("bin", "scripts", "sbin"):
-            candidate = basedir / folder / name
-            if candidate.is_file():
-                return str(candidate)
-    for name in names:
-        found = shutil.which(name) if str(basedir) in ("/usr", "/usr/local") else None
-        if found:
-            return found
-    return None
+    files = [basedir / folder / name for name in names for folder in ("bin", "scripts", "sbin")]
+    if found := next((str(file) for file in files if file.is_file()), None):
+        return found
+    on_path = map(shutil.which, names if str(basedir) in ("/usr", "/usr/local") else ())
+    return next(filter(None, on_path), None)
 
 
 _LIMIT_S = 60

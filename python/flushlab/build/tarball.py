@@ -36,12 +36,9 @@ SBIN = ("/usr/local/sbin", "/usr/sbin", "/usr/libexec")
 
 
 class BasedirSource(Source):
-    """The distribution that `$FLUSHLAB_BASEDIR` names."""
-
     name = "basedir"
 
     def installed(self) -> Found:
-        """The build in `$FLUSHLAB_BASEDIR`, if that is set."""
         folder = os.environ.get(VARIABLE)
         if not folder:
             return Found()
@@ -57,7 +54,6 @@ class PathSource(Source):
     name = "path"
 
     def installed(self) -> Found:
-        """Every distinct server binary on PATH."""
         builds: dict[str, Build] = {}
         problems: list[FlushlabError] = []
         for folder in (*os.environ.get("PATH", os.defpath).split(os.pathsep), *SBIN):
@@ -73,7 +69,6 @@ class PathSource(Source):
 
 
 def places(folder: Path) -> tuple[Path, ...]:
-    """Where the server may lie in an unpacked distribution."""
     return (folder / "bin", folder / "sbin", folder / "libexec", folder / "usr" / "sbin")
 
 
@@ -109,7 +104,6 @@ _EXPANSION = 6
 """Unpacked by packed size, roughly; official tarballs in xz have 4 to 5."""
 
 _SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tar.zst")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _CHUNK_BYTES = 1 << 20
 _SILENCE_S = 60.0
 
@@ -124,7 +118,6 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     """Where an archive is.
 
     Attributes:
-        text: an absolute path or a URL, without its fragment.
         sha256: what its content must hash to, or empty.
     """
 
@@ -133,12 +126,10 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_url(self) -> bool:
-        """True if it is to be fetched."""
         return "://" in self.text
 
     @property
     def file(self) -> str:
-        """The archive's name, without the secrets that a URL may hold."""
         path = urlsplit(self.text).path if self.is_url else self.text
         return PurePosixPath(unquote(path)).name or "archive"
 
@@ -158,7 +149,7 @@ def parse_address(name: str) -> Address:
     if not mark:
         text, fragment = name.strip(), ""
     sha256 = fragment.lower()
-    if mark and not _SHA256.fullmatch(sha256):
+    if mark and not re.fullmatch("[0-9a-f]{64}", sha256):
         raise UsageError(
             f"{fragment!r} is not a SHA-256", hint="it has 64 hexadecimal digits, as sha256sum prints them"
         )
@@ -184,11 +175,6 @@ def build_from(name: str, progress: Progress, *, get: bool = True) -> Build:
     """The build in the tarball of that path or URL, unpacked if that was not done before.
 
     A URL's content is fetched once, a file's hash is taken again when the file has changed.
-
-    Args:
-        name: path or URL, perhaps with `#sha256=…`.
-        progress: receives a line before each slow step.
-        get: unpack it if it is not.
 
     Raises:
         UsageError: it is no such address.
@@ -229,14 +215,13 @@ def build_from(name: str, progress: Progress, *, get: bool = True) -> Build:
 def _inspected(prefix: Path, file: str, origin: list[Package], progress: Progress) -> Build:
     """The server in an unpacked archive; packages of libraries that it lacks are added to `origin`."""
     roots = [prefix, *sorted(folder for folder in prefix.iterdir() if folder.is_dir())]
-    root = next((root for root in roots if server_in(*places(root)) is not None), None)
-    if root is None:
+    servers = ((root, mysqld) for root in roots if (mysqld := server_in(*places(root))))
+    if (found := next(servers, None)) is None:
         raise BuildNotFound(
             f"{file} contains no server: neither bin/mariadbd nor bin/mysqld is in it",
             hint="use a binary distribution, not sources, clients or tests",
         )
-    mysqld = server_in(*places(root))
-    assert mysqld is not None
+    root, mysqld = found
     libraries = tuple(dict.fromkeys((*apt.library_folders(prefix), *apt.library_folders(root))))
     if apt.available():
         origin += apt.complete_libraries([mysqld], prefix, progress, libraries)
@@ -254,7 +239,6 @@ def _key(digest: str) -> str:
 
 @contextmanager
 def _content(address: Address, progress: Progress) -> Iterator[BufferedReader | BufferedRandom]:
-    """The archive, opened for reading."""
     if not address.is_url:
         path = Path(address.text)
         if path.is_dir():
@@ -337,8 +321,6 @@ def _remembered(address: Address) -> str | None:
 
 
 def _remember(address: Address, digest: str) -> None:
-    file = _memory(address)
-    if file is None:
-        return
-    file.parent.mkdir(parents=True, exist_ok=True)
-    atomic.write(file, digest)
+    if (file := _memory(address)) is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        atomic.write(file, digest)

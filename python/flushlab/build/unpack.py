@@ -48,11 +48,6 @@ _BROKEN = (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error, zstandard.Zst
 def tar(archive: IO[bytes], folder: Path, *, name: str) -> None:
     """Unpacks an archive into an empty folder.
 
-    Args:
-        archive: at its beginning, seekable.
-        folder: exists.
-        name: of the archive, for messages.
-
     Raises:
         ServerError: it is no such archive, is broken, or has a member that is refused.
         NoSpace: the disk is full.
@@ -131,7 +126,6 @@ def _unpack(members: tarfile.TarFile, folder: Path, name: str) -> None:
 
 
 def _inside(folder: Path, path: str, member: tarfile.TarInfo, name: str) -> Path:
-    """Where a member comes to lie, with the links of its directories followed."""
     parts = PurePosixPath(path)
     if parts.is_absolute() or ".." in parts.parts or "\0" in path:
         raise _refused(member, name, f"is at {path!r}, outside the archive")

@@ -10,21 +10,13 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from flushlab.build.build import Build
-from flushlab.record.machine import Flavor
+from flushlab.record.machine import Flavor, server_name
 
 HOW = "give a tarball (path or URL), or --basedir"
 GUIDE = "docs/how-to/production-version.md"
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A change of the write path in a release.
-
-    Attributes:
-        flavor, since: the release.
-        what: the change, in a few words.
-        source: the page that documents the change.
-    """
-
     flavor: Flavor
     since: tuple[int, ...]
     what: str
@@ -70,7 +62,6 @@ class Missing(msgspec.Struct, frozen=True):
 
     Attributes:
         name: `mysql@8.4`, or `mysql@8.0.30+` for any release of the series from that one on.
-        how: the ways to get it.
     """
 
     name: str
@@ -79,10 +70,6 @@ class Missing(msgspec.Struct, frozen=True):
 
 def chosen(asked: tuple[int, ...], build: Build) -> str:
     """One line about the release that an incomplete version chose, and what later releases changed.
-
-    Args:
-        asked: the numbers that the user named, perhaps none.
-        build: the build that was chosen.
 
     Returns:
         The line; empty if the user named the release in full, or no later release changed the write path.
@@ -96,8 +83,8 @@ def chosen(asked: tuple[int, ...], build: Build) -> str:
     ]
     if not later:
         return ""
-    asked_name = f"{build.flavor}@{'.'.join(map(str, asked))}" if asked else build.flavor
-    return f"{asked_name} is {'.'.join(map(str, build.version))}; later releases changed: {', '.join(later)}"
+    number = ".".join(map(str, build.version))
+    return f"{server_name(build.flavor, asked)} is {number}; later releases changed: {', '.join(later)}"
 
 
 def missing(known: Iterable[tuple[Flavor, tuple[int, ...]]]) -> Sequence[Missing]:

@@ -12,13 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from flushlab.experiment.protocol import (
-    Request,
-    Standing,
-    gain_words,
-    result_of,
-    result_words,
-)
+from flushlab.experiment.protocol import Request, Standing, gain_words, result_of, result_words
 from flushlab.progress import Progress, silent
 from flushlab.record import CrashRow, Trial
 from flushlab.units import format_seconds

@@ -16,7 +16,6 @@ import msgspec
 
 from flushlab.errors import NoSpace, NotWritable
 from flushlab.machine import (
-    FileSystem,
     available_memory_bytes,
     file_system_of,
     home,
@@ -30,13 +29,6 @@ from flushlab.units import format_size
 
 
 class DataRoot(msgspec.Struct, frozen=True, kw_only=True):
-    """A checked folder for data directories.
-
-    Attributes:
-        path: absolute, symbolic links resolved.
-        storage: file system and device below the folder.
-    """
-
     path: Path
     storage: Storage
 
@@ -61,7 +53,6 @@ class DataRoot(msgspec.Struct, frozen=True, kw_only=True):
         return cls(path=folder, storage=storage_of(folder))
 
     def free_bytes(self) -> int:
-        """Bytes that can still be written: of the file system, and of memory if it lies in memory."""
         return free_bytes(self.path, in_memory=self.storage.in_memory)
 
     def require_free(self, size_bytes: int, what: str) -> None:
@@ -69,7 +60,6 @@ class DataRoot(msgspec.Struct, frozen=True, kw_only=True):
 
         Args:
             size_bytes: bytes to be written.
-            what: purpose, as a noun: `the data directory of mariadb@10.11`.
 
         Raises:
             NoSpace: fewer bytes are free.
@@ -79,7 +69,7 @@ class DataRoot(msgspec.Struct, frozen=True, kw_only=True):
 
 def storage_of(path: Path) -> Storage:
     """What `path` (which exists) lies on, for the durability rules."""
-    under: FileSystem = file_system_of(path)
+    under = file_system_of(path)
     return Storage(
         visible=under.filesystem != "unknown",
         filesystem=under.filesystem,
@@ -119,8 +109,7 @@ _HINT = "choose a writable directory with --data-root"
 
 def _try_directory(folder: Path) -> None:
     """Makes a directory, gives it to the servers' user, and tries that user's right to write into it."""
-    user = server_user()
-    made = False
+    user, made = server_user(), False
     try:
         with passing_folder(folder, "trial") as trial:
             made = True
@@ -128,12 +117,12 @@ def _try_directory(folder: Path) -> None:
                 os.chown(trial, user.uid, user.gid)
             writable = may_write(trial, user)
     except OSError as error:
-        if made:
-            what = f"a directory in the data root {folder} cannot be given to {user.name}: {error.strerror}"
-            raise NotWritable(what, hint=_HINT) from error
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if not made and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise NoSpace(f"the data root {folder} is full", hint=NO_SPACE_HINT, of_data=True) from error
-        raise NotWritable(f"the data root {folder} is not writable: {error.strerror}", hint=_HINT) from error
+        what = f"the data root {folder} is not writable"
+        if made:
+            what = f"a directory in the data root {folder} cannot be given to {user.name}"
+        raise NotWritable(f"{what}: {error.strerror}", hint=_HINT) from error
     if not writable:
         raise NotWritable(
             f"{user.name}, the user that servers run as, cannot write in the data root"

@@ -40,6 +40,7 @@ from flushlab.errors import FlushlabError, HarnessError, NoSpace, StorageError, 
 from flushlab.machine import ownership
 from flushlab.machine.cgroup import group_of_self, memory_limit_bytes
 from flushlab.process import Guard, GuardedProcess, Reach, discard, make_lasting
+from flushlab.process.running import near
 from flushlab.record import DiskProfile, Failure
 from flushlab.undo import undo_all
 from flushlab.units import counted
@@ -75,14 +76,11 @@ def loop_device(file: Path, sector_bytes: int) -> Iterator[Path]:
 
 def _configured(backing: int, sector_bytes: int) -> tuple[int, Path]:
     config = _CONFIG.pack(backing, sector_bytes, LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO)
-    path = Path("/dev/loop-control")
     try:
         for _ in range(_TRIES):
-            control = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-            try:
+            path = Path("/dev/loop-control")
+            with path.open("rb+", buffering=0) as control:
                 path = Path(f"/dev/loop{fcntl.ioctl(control, LOOP_CTL_GET_FREE)}")
-            finally:
-                os.close(control)
             device = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             try:
                 fcntl.ioctl(device, LOOP_CONFIGURE, config)
@@ -90,9 +88,8 @@ def _configured(backing: int, sector_bytes: int) -> tuple[int, Path]:
                 os.close(device)
                 if error.errno != errno.EBUSY:  # somebody else was faster
                     raise
-                path = Path("/dev/loop-control")
-                continue
-            return device, path
+            else:
+                return device, path
     except OSError as error:
         raise HarnessError(
             f"no loop device can be had from {path}: {error.strerror}",
@@ -115,15 +112,7 @@ _BUSY_S = 20.0
 """How long a server that was just killed may still hold the mount."""
 
 _MKFS: dict[FileSystemName, tuple[str, ...]] = {
-    "ext4": (
-        "mkfs.ext4",
-        "-q",
-        "-F",
-        *("-b", "4096"),
-        *("-i", "65536"),
-        "-E",
-        "nodiscard,lazy_journal_init=1",
-    ),
+    "ext4": ("mkfs.ext4", "-q", "-F", "-b", "4096", "-i", "65536", "-E", "nodiscard,lazy_journal_init=1"),
     "xfs": ("mkfs.xfs", "-q", "-f", "-K"),
     "btrfs": ("mkfs.btrfs", "-q", "-f", "-K"),
 }
@@ -154,13 +143,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """What a disk has done since it was opened.
 
     Attributes:
-        root: descriptor of its program below which the disk's file lies.
         flusher: the kernel knows that its program serves a disk, and lets it have memory without writing to
             that disk for it; not where root lacks CAP_SYS_RESOURCE.
-        records: recorded writes and flushes.
-        reads, writes, flushes: requests.
-        written_bytes: by all writes.
-        failed: writes and flushes that were answered with an error.
     """
 
     root: int
@@ -204,13 +188,7 @@ def require_images(fs: FileSystemName) -> None:
         )
 
 
-_SECTOR_BYTES = 512
-"""Smallest write of a disk."""
-
-
 class _Disk:
-    """A served disk, mounted; what the live disk and images have in common."""
-
     def __init__(self, folder: Path, fs: FileSystemName) -> None:
         self.folder = folder
         self.fs: FileSystemName = fs
@@ -236,14 +214,12 @@ class _Disk:
         return self.record / "position"
 
     def position(self) -> int:
-        """How many records were answered."""
         if self._map is None:
             with self.position_file.open("rb") as file:
                 self._map = mmap.mmap(file.fileno(), 8, prot=mmap.PROT_READ)
         return int.from_bytes(self._map[:8], "little")
 
     def status(self) -> Status:
-        """What it has done; a HarnessError if its program is gone."""
         return self._tell("status")
 
     def fail_flush(self) -> None:
@@ -251,7 +227,6 @@ class _Disk:
         self._tell("fail_flush", after=0)
 
     def be_full(self, on: bool = True) -> None:
-        """Lets writes fail for want of space in the device, or no longer."""
         self._tell("full", on=on)
 
     def be_slow(self, profile: DiskProfile | None, way: Delay | None = None) -> None:
@@ -263,14 +238,7 @@ class _Disk:
         _run(["sync", "-f", str(self.mount)], "the disk's file system cannot be written out")
 
     def require_served(self, failing: int = 0) -> None:
-        """Refuses a disk that could not do what it was asked: what a server makes of that says nothing of it.
-
-        Args:
-            failing: writes and flushes that were to fail.
-
-        Raises:
-            StorageError: there was no room for a write, or another error.
-        """
+        """Refuses a disk that could not do as it was asked: then what a server made of it says nothing."""
         failed = self.status().failed - failing
         if failed > 0:
             free = shutil.disk_usage(self.folder).free
@@ -294,12 +262,10 @@ class _Disk:
         self.close()
 
     def _hang_up(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
-        if self._map is not None:
-            self._map.close()
-            self._map = None
+        for opened in (self._socket, self._map):
+            if opened is not None:
+                opened.close()
+        self._socket = self._map = None
 
     def _open(self, spec: dict[str, Any], size: int, *, is_new: bool) -> None:
         require_fault_disk(self.fs)
@@ -326,7 +292,6 @@ class _Disk:
 
     @contextmanager
     def _forgetting(self) -> Iterator[None]:
-        """A disk that does not open leaves no record."""
         try:
             yield
         except BaseException:
@@ -337,7 +302,7 @@ class _Disk:
     def _mount_it(self, *, is_new: bool) -> None:
         assert self._process is not None
         file = Path(f"/proc/{self._process.pid}/fd/{self.status().root}/{self.name}")
-        with loop_device(file, _SECTOR_BYTES) as device:
+        with loop_device(file, sector_bytes=512) as device:
             self.device = device.name
             if is_new:
                 _run([*_MKFS[self.fs], str(device)], "the disk's file system cannot be made")
@@ -349,33 +314,25 @@ class _Disk:
                 raise NotMounted(error.message, hint=error.hint) from error
 
     def _connect(self) -> None:
+        assert self._process is not None
         deadline = time.monotonic() + _READY_S
-        folder = os.open(self.own, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with near(self.own / "control") as control:
             while True:
                 caller = socket.socket(socket.AF_UNIX)
                 try:
-                    caller.connect(f"/proc/self/fd/{folder}/control")  # whatever the folder's length
+                    caller.connect(control)
+                    break
                 except (FileNotFoundError, ConnectionRefusedError):
                     caller.close()
-                    self._check_alive(deadline)
-                    time.sleep(_POLL_S)
-                else:
-                    caller.settimeout(_COMMAND_S)
-                    self._socket = caller
-                    return
-        finally:
-            os.close(folder)
-
-    def _check_alive(self, deadline: float) -> None:
-        assert self._process is not None
-        if self._process.alive() and time.monotonic() < deadline:
-            return
-        said = (self.own / "log").read_text(errors="replace").strip().splitlines()
-        raise HarnessError(
-            f"the disk cannot be served: {said[-1] if said else 'its program does not answer'}",
-            hint=_HOST_HINT,
-        )
+                if not self._process.alive() or time.monotonic() >= deadline:
+                    said = (self.own / "log").read_text(errors="replace").strip().splitlines()
+                    raise HarnessError(
+                        f"the disk cannot be served: {said[-1] if said else 'its program does not answer'}",
+                        hint=_HOST_HINT,
+                    )
+                time.sleep(_POLL_S)
+        caller.settimeout(_COMMAND_S)
+        self._socket = caller
 
     def _tell(self, what: str, **words: Any) -> Status:
         assert self._socket is not None, "the disk is not open"
@@ -396,11 +353,10 @@ class _Disk:
 
     def _make_record(self, size_bytes: int) -> None:
         folder = self.record.parent
-        free = shutil.disk_usage(folder).free
-        if free < size_bytes:
-            needs = f"needs at least {size_bytes >> 20} MiB, and {free >> 20} MiB are free"
+        if (free := shutil.disk_usage(folder).free) < size_bytes:
             raise NoSpace(
-                f"the record in {folder} {needs}",
+                f"the record in {folder} needs at least {size_bytes >> 20} MiB,"
+                f" and {free >> 20} MiB are free",
                 hint="make room there, or name a folder elsewhere with --data-root or --save-recording",
             )
         try:
@@ -415,11 +371,9 @@ class FaultDisk(_Disk):
     Args:
         folder: an existing directory; the disk's own folder and its record are made there.
         emulate: how slow it is; None: as fast as it can be.
-        record: the disk can record its writes; see `start_recording`.
         record_in: an existing directory for the record; `folder` if None.
         punctual: its program runs before whatever else runs on the machine, so that a slow disk is as slow as
             that, and no slower.
-        outlives: the disk may be kept; see `keep`.
 
     Raises:
         UsageError, HarnessError: as `require_fault_disk`; the disk is too small for the file system.
@@ -447,7 +401,6 @@ class FaultDisk(_Disk):
         self._records = record
 
     def open(self) -> Self:
-        """Makes, formats and mounts it."""
         least = LEAST_BYTES[self.fs]
         if self.size_bytes < least:
             size = f"a disk of {self.size_bytes >> 20} MiB is too small for {self.fs}"
@@ -489,7 +442,6 @@ class FaultImage(_Disk):
 
     Args:
         at: number of the last record that was answered before the crash; 0: none.
-        seed: chooses among what may be left.
         folder: an existing directory; the image's own folder is made there.
         fs: file system of the disk; None: what its record says.
         own_record: record from the first write on, so that a crash of the recovery can be cut, too.
@@ -520,9 +472,7 @@ class FaultImage(_Disk):
         self._own_record = own_record
 
     def open(self) -> Self:
-        """Serves and mounts it."""
-        base = {"image": self._spec()}
-        size = Recording(self.source).size_bytes
+        base, size = {"image": self._spec()}, Recording(self.source).size_bytes
         if self._own_record:
             self._make_record(0)
         own = str(self.record) if self._own_record else None
@@ -596,7 +546,6 @@ def record_owner(record: Path) -> str:
 
 
 def remove_record(record: Path) -> None:
-    """Removes the folder of a record."""
     discard(record, what="disk-record")
 
 
@@ -605,9 +554,10 @@ def _delays(profile: DiskProfile | None, way: Delay | None = None) -> dict[str, 
         return None
     delays: dict[str, Any] = msgspec.to_builtins(profile)
     del delays["name"]
-    for request, way_us in msgspec.to_builtins(way or Delay()).items():
-        if latency := delays[request.removesuffix("_us")]:
-            latency["way_us"] = way_us
+    way = way or Delay()
+    for request, way_us in (("flush", way.flush_us), ("write", way.write_us)):
+        if delays[request]:
+            delays[request]["way_us"] = way_us
     return delays
 
 
@@ -624,13 +574,6 @@ def _run(command: list[str], failed: str) -> None:
 
 
 def _outcome(command: list[str], seconds: float) -> tuple[int, str]:
-    """A command's exit status and what it said of errors.
-
-    Raises:
-        subprocess.TimeoutExpired: it does not end in time. It is killed, and waited for no longer than a
-            moment: it may wait in the kernel for the disk, whose program has to end first.
-        OSError: it cannot be executed.
-    """
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

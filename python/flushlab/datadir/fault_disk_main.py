@@ -18,7 +18,6 @@ else:  # the file alone: the package around it would take ten times as long
 
 
 def main() -> None:
-    """Runs the program."""
     try:
         with open("spec", "rb") as spec:  # noqa: PTH123
             _core.serve_fault_disk(spec.read())

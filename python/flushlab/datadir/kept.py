@@ -70,17 +70,11 @@ def limit_of(directory: Path) -> int:
 
 
 def latest_first(there: Iterable[K]) -> list[K]:
-    """Kept folders, the last used first."""
     return sorted(there, key=lambda one: last_used(one.folder), reverse=True)
 
 
 def evicted(there: Iterable[K], limit_bytes: int, remove: Callable[[K], bool]) -> tuple[K, ...]:
     """Removes kept folders until the rest take at most so much.
-
-    Args:
-        there: those that shall stay first.
-        limit_bytes: of all.
-        remove: removes one; False: it stays.
 
     Returns:
         What was removed.
@@ -119,7 +113,6 @@ def nobody_uses(folder: Path, *, spare_ours: bool) -> Iterator[bool]:
     """Yields True, and keeps others from using a folder meanwhile, if no process uses it.
 
     Args:
-        folder: kept.
         spare_ours: a use of this process counts too; else it ends here.
     """
     lock = _lock(folder)

@@ -11,6 +11,7 @@ import os
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -30,9 +31,6 @@ class Record(NamedTuple):
     """One write or flush.
 
     Attributes:
-        number: from 1.
-        time_ns: when it was answered, CLOCK_MONOTONIC.
-        kind: `write`, `flush`, or a flush that `failed`.
         offset: on the disk, in bytes; 0 for a flush.
         length: in bytes; 0 for a flush.
         before: how many records had been answered when it arrived: what a flush makes durable, and what a
@@ -72,7 +70,6 @@ class Recording:
         """Number of the last record; 0 if there is none."""
 
     def records(self, kind: Kind | None = None, first: int = 1, last: int | None = None) -> Iterator[Record]:
-        """Records in their order, all or of one kind."""
         end = self.last if last is None else min(last, self.last)
         with (self.folder / "entries").open("rb") as file:
             file.seek((first - 1) * ENTRY.size)
@@ -80,18 +77,16 @@ class Recording:
             while number <= end:
                 chunk = file.read(min(_READ_AT_ONCE, end - number + 1) * ENTRY.size)
                 for code, length, time_ns, offset, _, before in ENTRY.iter_unpack(chunk):
-                    found = _KINDS.get(code)
-                    if found is None:
+                    if code not in _KINDS:
                         raise StorageError(
                             f"the record {self.folder} is damaged: entry {number:,} is none",
                             hint="remove it, and record again",
                         )
-                    if kind is None or found == kind:
-                        yield Record(number, time_ns, found, offset, length, before)
+                    if kind is None or _KINDS[code] == kind:
+                        yield Record(number, time_ns, _KINDS[code], offset, length, before)
                     number += 1
 
     def flushes(self) -> list[int]:
-        """Numbers of the flushes."""
         return [record.number for record in self.records("flush")]
 
 
@@ -112,11 +107,7 @@ class _Extent(NamedTuple):
 
 
 class Extents:
-    """Of all files below a mount point, as they lie now.
-
-    Args:
-        mount: of a file system that has one device and reports places on it.
-    """
+    """Of all files below a mount point, as they lie now."""
 
     def __init__(self, mount: Path) -> None:
         self._found: list[_Extent] = []
@@ -137,16 +128,13 @@ class Extents:
 
 
 def _extents(file: Path, name: str) -> list[_Extent]:
-    try:
+    with suppress(OSError):  # a link, a socket, or one that has none
         fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return []  # a link or a socket
-    try:
-        return _of(fd, name)
-    except OSError:
-        return []  # it has none
-    finally:
-        os.close(fd)
+        try:
+            return _of(fd, name)
+        finally:
+            os.close(fd)
+    return []
 
 
 def _of(fd: int, name: str) -> list[_Extent]:

@@ -46,13 +46,8 @@ class SavedFile(msgspec.Struct, frozen=True, kw_only=True):
     """One file.
 
     Attributes:
-        path: relative, with slashes.
-        size_bytes: length of the file; holes included.
         allocated_bytes: what it took on disk when it was saved; holes excluded, blocks that are reserved but
             never written included.
-        mode: permission bits to restore.
-        modified_ns: modification time, by which a change is noticed cheaply.
-        crc32: of its content, see `checksum`.
     """
 
     path: str
@@ -71,15 +66,6 @@ class SavedFolder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything in a saved data directory.
-
-    Attributes:
-        schema: of this file.
-        key: parts of the snapshot's key.
-        folders: parents before children.
-        files: biggest first, which is the order to copy them in with several threads.
-    """
-
     schema: str
     key: dict[str, str]
     folders: tuple[SavedFolder, ...]
@@ -87,12 +73,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def size_bytes(self) -> int:
-        """Length of all files together."""
         return sum(file.size_bytes for file in self.files)
 
     @property
     def allocated_bytes(self) -> int:
-        """What the files took on disk together."""
         return sum(file.allocated_bytes for file in self.files)
 
 
@@ -158,19 +142,17 @@ def check_facts(manifest: Manifest, directory: Path) -> bool:
         for path in _walk(directory)
         if stat.S_ISREG((facts := path.lstat()).st_mode)
     }
-    unchanged = True
+    unchanged, damage = True, list[str]()
     for file in manifest.files:
         if file.path not in found:
-            raise SnapshotDamaged(f"the snapshot {directory} is damaged: {file.path} is missing")
-        facts = found.pop(file.path)
-        if facts.st_size != file.size_bytes:
-            raise SnapshotDamaged(
-                f"the snapshot {directory} is damaged: {file.path} has {facts.st_size} bytes,"
-                f" not {file.size_bytes}"
-            )
-        unchanged = unchanged and facts.st_mtime_ns == file.modified_ns
-    if found:
-        raise SnapshotDamaged(f"the snapshot {directory} is damaged: {min(found)} does not belong to it")
+            damage.append(f"{file.path} is missing")
+        elif (facts := found.pop(file.path)).st_size != file.size_bytes:
+            damage.append(f"{file.path} has {facts.st_size} bytes, not {file.size_bytes}")
+        else:
+            unchanged = unchanged and facts.st_mtime_ns == file.modified_ns
+    damage += [f"{name} does not belong to it" for name in sorted(found)]
+    if damage:
+        raise SnapshotDamaged(f"the snapshot {directory} is damaged: {damage[0]}")
     return unchanged
 
 
@@ -232,11 +214,11 @@ def data_segments(descriptor: int, size_bytes: int) -> Iterator[tuple[int, int]]
 
 def _walk(directory: Path) -> Iterator[Path]:
     yield directory
-    for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk(Path(entry.path))
+    for path in sorted(directory.iterdir()):
+        if not path.is_symlink() and path.is_dir():
+            yield from _walk(path)
         else:
-            yield Path(entry.path)
+            yield path
 
 
 def copy_tree(
@@ -247,11 +229,6 @@ def copy_tree(
     sparse: Literal["auto", "always"] = "auto",
 ) -> None:
     """Copies `source` to `target`, a missing or empty directory; the original is only read.
-
-    Args:
-        source, target: directories.
-        leave_out: names at the top of `source`.
-        sparse: `always` makes holes of zeros, too.
 
     Raises:
         NoSpace: it does not fit.
@@ -283,14 +260,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
-    """What a restore did.
-
-    Attributes:
-        way: how the files were made.
-        bytes: length of all files together, holes included.
-        seconds: all of it, from the check of the snapshot to settling.
-    """
-
     way: Way
     bytes: int
     seconds: float
@@ -358,7 +327,6 @@ def _require_vacant(target: Path) -> None:
 
 
 def _choose(manifest: Manifest, source: Path, folder: Path) -> Way:
-    """The way for files made in `folder`; tried on the biggest file."""
     if file_system_of(folder).in_memory:
         return "memory"
     if not manifest.files:
@@ -422,7 +390,6 @@ def _reserve(descriptor: int, size_bytes: int) -> None:
 
 
 def _clone(source: Path, target: Path) -> bool:
-    """Makes `target` share the blocks of `source`; False if the file system cannot."""
     with source.open("rb") as from_file, target.open("xb") as to_file:
         try:
             fcntl.ioctl(to_file.fileno(), FICLONE, from_file.fileno())

@@ -54,10 +54,6 @@ _TRIES = 3
 class SlowDisk:
     """A disk of its own in a data root; a context manager that removes it with all that is on it.
 
-    Args:
-        data_root: parent of the disk's blocks, on a disk or in memory.
-        outlives: the disk may be kept; see `keep`.
-
     Raises:
         UsageError: no root rights.
         NoSpace: fewer bytes are free than its file system takes.
@@ -80,7 +76,6 @@ class SlowDisk:
         self._disk = FaultDisk(data_root.path, size, fs, punctual=True, outlives=outlives)
 
     def open(self, progress: Progress = silent) -> Self:
-        """Makes it and measures it."""
         require_fault_disk(self._fs)
         self.below.require_free(int(LEAST_BYTES[self._fs] / (1 - SPARED)), "a disk of its own")
         progress(f"making a disk as slow as {self.profile.name} in {self.below.path} and measuring it")
@@ -108,7 +103,6 @@ class SlowDisk:
         self._disk.keep(name)
 
     def close(self) -> None:
-        """Removes it."""
         self._disk.close()
 
     def __enter__(self) -> Self:
@@ -118,8 +112,7 @@ class SlowDisk:
         self.close()
 
     def _measured_way(self, folder: Path) -> _Known:
-        write = _measure(folder, "direct", _SECONDS[0]).p50
-        sync = _measure(folder, "fdatasync", _SECONDS[0]).p50
+        write, sync = (_measure(folder, how, _SECONDS[0]).p50 for how in ("direct", "fdatasync"))
         way = Delay(flush_us=max(0.0, sync - write), write_us=write)
         return _Known(alone=way, way=way, fastest_sync_us=sync)
 
@@ -164,7 +157,6 @@ class _Known(NamedTuple):
 
 
 def is_believed(asked_us: float, measured_us: float) -> bool:
-    """Whether a disk is as slow as was asked for."""
     low, high = BELIEVED
     return low * asked_us <= measured_us <= high * asked_us + CARRYING_US
 
@@ -182,13 +174,10 @@ def corrected(way: Delay, alone: Delay, profile: DiskProfile, asked_us: float, o
     """What the way takes, after a look at how long a write with its sync took on the slow disk.
 
     Args:
-        way: latency of the path to the disk as assumed for that measurement.
         alone: the path's latency measured without the slow disk. A process takes longer to wake up from a
             long sleep, which adds to the latency. More than a tenth of the requested latency is other
             programs' load.
-        profile: of the disk.
         asked_us: requested median, in microseconds.
-        off_us: measured median minus `asked_us`.
     """
     parts = {name: one.p50_us for name in ("flush", "write") if (one := getattr(profile, name)) is not None}
     if not parts:
@@ -199,21 +188,12 @@ def corrected(way: Delay, alone: Delay, profile: DiskProfile, asked_us: float, o
     return msgspec.structs.replace(way, **{word: taken_us})
 
 
-class _Latency(msgspec.Struct, frozen=True):
+class _Latency(NamedTuple):
     p50: float
     p99: float
 
 
-class _Figure(msgspec.Struct, frozen=True):
-    latency_us: _Latency
-
-
-class _Outcome(msgspec.Struct, frozen=True):
-    measured: _Figure
-
-
 def _asked(profile: DiskProfile, fastest_us: float) -> RequestLatency:
-    """What a write with its sync should take."""
     parts = [one for one in (profile.flush, profile.write) if one is not None]
     by_rate = 1e6 / profile.iops if profile.iops else 0.0
     return RequestLatency(
@@ -234,9 +214,9 @@ def _measure(folder: Path, way: str, seconds: float) -> _Latency:
         "seconds": seconds,
     }
     try:
-        outcome = _core.measure_disk(msgspec.json.encode(spec))
-        return msgspec.json.decode(outcome, type=_Outcome).measured.latency_us
-    except (OSError, msgspec.ValidationError) as error:
+        latency = msgspec.json.decode(_core.measure_disk(msgspec.json.encode(spec)))["measured"]["latency_us"]
+        return _Latency(latency["p50"], latency["p99"])
+    except (OSError, KeyError, TypeError) as error:
         raise HarnessError(f"the slow disk could not be measured: {error}") from error
 
 
@@ -246,19 +226,10 @@ MOST_US = 1e6
 LEAST_IOPS, LEAST_BYTES_PER_S = 10, 100_000
 """Of far slower ones nothing can be measured in minutes: seen with iops=1 and bandwidth=10."""
 _FILE = Path(__file__).with_name("disk_profiles.toml")
-_REQUESTS = ("flush", "write", "read")
 _EXAMPLE = "--disk flush=1ms,write=0.1ms,iops=3000"
 
 
 class NamedDisk(msgspec.Struct, frozen=True):
-    """A disk of the table.
-
-    Attributes:
-        disk: the words that say how slow it is.
-        what: description of the disk.
-        source: of the latencies and rates.
-    """
-
     disk: str
     what: str
     source: str
@@ -266,7 +237,6 @@ class NamedDisk(msgspec.Struct, frozen=True):
 
 @cache
 def named_disks() -> dict[str, NamedDisk]:
-    """Disks that have a name."""
     return msgspec.convert(tomllib.loads(_FILE.read_text()), dict[str, NamedDisk])
 
 
@@ -289,30 +259,24 @@ def parse_disk(text: str) -> DiskProfile:
     typed = [word.partition("=")[0] for word in (rest if known else words) if "=" in word]
     if twice := [name for name in typed if typed.count(name) > 1]:
         raise UsageError(f"--disk {text} has {twice[0]}= twice", hint="give it once")
-    latencies: dict[str, RequestLatency] = {}
-    rates: dict[str, float] = {}
+    profile = DiskProfile(name=text)
     for word in words:
         name, _, value = word.partition("=")
-        if name in _REQUESTS:
-            latencies[name] = _latency(name, value)
+        given: dict[str, RequestLatency | float]
+        if name in ("flush", "write", "read"):
+            given = {name: _latency(name, value)}
         elif name == "iops" and value.isdecimal():
-            rates["iops"] = _rate(word, int(value), LEAST_IOPS, f"{LEAST_IOPS} a second")
+            given = {"iops": _rate(word, int(value), LEAST_IOPS, f"{LEAST_IOPS} a second")}
         elif name == "bandwidth":
             size = parse_size(value.removesuffix("/s"))
-            rates["bytes_per_s"] = _rate(word, size, LEAST_BYTES_PER_S, "100K")
+            given = {"bytes_per_s": _rate(word, size, LEAST_BYTES_PER_S, "100K")}
         else:
             raise UsageError(
                 f"--disk {text}: {word!r} is not understood",
                 hint=f"it takes flush=, write=, read=, iops= and bandwidth=, such as {_EXAMPLE}",
             )
-    return DiskProfile(
-        name=text,
-        flush=latencies.get("flush"),
-        write=latencies.get("write"),
-        read=latencies.get("read"),
-        iops=rates.get("iops"),
-        bytes_per_s=rates.get("bytes_per_s"),
-    )
+        profile = msgspec.structs.replace(profile, **given)
+    return profile
 
 
 def _rate(word: str, value: int, least: int, words: str) -> float:
@@ -356,7 +320,6 @@ class Volume:
         return self.slow_disk.below if self.slow_disk else self.data_root
 
     def machine(self) -> Machine:
-        """This machine, with the file system and the device of the volume."""
         return describe(self.data_root.path, self.slow_disk.record if self.slow_disk else None)
 
 

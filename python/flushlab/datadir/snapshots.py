@@ -56,17 +56,12 @@ _checked: set[tuple[str, int, int]] = set()
 
 
 class SnapshotKey(msgspec.Struct, frozen=True):
-    """What makes a snapshot the one that is wanted: everything that its content depends on.
-
-    Attributes:
-        parts: for example the build's id and the settings that it was initialised with.
-    """
+    """What makes a snapshot the one that is wanted: everything that its content depends on."""
 
     parts: Mapping[str, str]
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the parts as canonical JSON, in hexadecimal."""
         canonical = json.dumps(dict(self.parts), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -75,9 +70,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A saved data directory.
 
     Attributes:
-        key: of the snapshot.
         path: the saved data directory itself; for reading only, by its owner only.
-        manifest: files of the snapshot.
     """
 
     key: SnapshotKey
@@ -86,17 +79,14 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def folder(self) -> Path:
-        """The folder with its mark, its manifest and the data directory."""
         return self.path.parent
 
     @property
     def size_bytes(self) -> int:
-        """Length of all files together, holes included."""
         return self.manifest.size_bytes
 
     @property
     def allocated_bytes(self) -> int:
-        """What it takes on disk."""
         return self.manifest.allocated_bytes
 
 
@@ -115,7 +105,6 @@ class Snapshots:
 
     @property
     def directory(self) -> Path:
-        """The folder that they lie in."""
         return self._directory
 
     def find(self, key: SnapshotKey) -> Snapshot | None:
@@ -145,8 +134,7 @@ class Snapshots:
         with self._locked(key.digest):
             reap()
             try:
-                found = self.find(key)
-                if found is not None:
+                if (found := self.find(key)) is not None:
                     _check(found)
                     return found
             except SnapshotDamaged:
@@ -165,9 +153,7 @@ class Snapshots:
         and whenever a modification time differs.
 
         Args:
-            target: becomes the data directory, at once and whole.
             uid: user that owns it; used when flushlab runs as root, else it stays the caller's.
-            gid: group that owns it; likewise.
             settle: end with everything on the device (syncfs) and neither the snapshot nor the copy in the
                 page cache, so that every trial starts alike. Without it the start is faster and warm.
 
@@ -194,13 +180,11 @@ class Snapshots:
 
     def list(self) -> list[Snapshot]:
         """All snapshots with a readable manifest, by digest; one without is replaced by the next `make`."""
-        found = []
+        snapshots = []
         for folder in sorted(self._directory.glob("[0-9a-f]" * 64)):
-            try:
-                found.append(_read(folder))
-            except SnapshotDamaged:
-                continue
-        return found
+            with suppress(SnapshotDamaged):
+                snapshots.append(_read(folder))
+        return snapshots
 
     def remove(self, key: SnapshotKey) -> bool:
         """Removes the snapshot of `key`, damaged or not, after restores of it; False if there was none."""
@@ -219,10 +203,6 @@ class Snapshots:
     def evict(self, limit_bytes: int, *, keep: str = "", spare_ours: bool = False) -> tuple[Snapshot, ...]:
         """Removes those used longest ago until the rest take at most `limit_bytes`; those in use stay.
 
-        Args:
-            keep: the digest of one that stays.
-            spare_ours: keep snapshots in use by this process, too.
-
         Returns:
             What was removed.
         """
@@ -234,20 +214,18 @@ class Snapshots:
         return evicted(there, limit_bytes, remove)
 
     def in_use(self, snapshot: Snapshot) -> bool:
-        """True while another process, or this one, counts on it."""
         with nobody_uses(snapshot.folder, spare_ours=True) as free:
             return not free
 
     def _evict(self, snapshot: Snapshot, *, spare_ours: bool) -> bool:
-        folder = snapshot.path.parent
+        folder = snapshot.folder
         with self._locked(folder.name, wait=False) as free:
-            if not free:
-                return False
-            with nobody_uses(folder, spare_ours=spare_ours) as unused:
-                if unused:
-                    with suppress(StorageError):  # not provably ours, or not to be deleted: it stays
-                        self._discard(folder)
-                        return True
+            if free:
+                with nobody_uses(folder, spare_ours=spare_ours) as unused:
+                    if unused:
+                        with suppress(StorageError):  # not provably ours, or not to be deleted: it stays
+                            self._discard(folder)
+                            return True
         return False
 
     def _hold(self, digest: str) -> None:
@@ -258,29 +236,23 @@ class Snapshots:
         return self._directory / key.digest
 
     def _make(self, key: SnapshotKey, fill: Callable[[Path], None]) -> Snapshot:
+        is_full = False
         try:
             with passing_folder(self._directory, "snapshot", name=key.digest, mode=0o711) as making:
                 try:
                     self._fill(key, making, fill)
-                except Exception as error:
-                    if self._is_full():  # found out while the half of it is still there
-                        raise self._full(error) from error
+                except Exception:  # found out while the half of it is still there
+                    is_full = free_bytes(self._directory, in_memory=False) < _FULL_BELOW_BYTES
                     raise
-        except OSError as error:
-            if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-                raise self._full(error) from error
+        except Exception as error:
+            if is_full or (isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}):
+                message = f"the disk of {self._directory} filled up while making a snapshot: {error}"
+                raise NoSpace(message, hint=NO_SPACE_HINT) from error
             raise
         snapshot = _read(self._folder(key))
         drop_cached(snapshot.manifest, snapshot.path)
         _checked.add(_identity(snapshot))
         return snapshot
-
-    def _is_full(self) -> bool:
-        return free_bytes(self._directory, in_memory=False) < _FULL_BELOW_BYTES
-
-    def _full(self, error: Exception) -> NoSpace:
-        message = f"the disk of {self._directory} filled up while making a snapshot: {error}"
-        return NoSpace(message, hint=NO_SPACE_HINT)
 
     def _fill(self, key: SnapshotKey, making: Path, fill: Callable[[Path], None]) -> None:
         data = making / "data"
@@ -361,7 +333,6 @@ def _check(snapshot: Snapshot, *, content: bool = False) -> None:
 
 
 def _seal(manifest: Manifest, data: Path) -> None:
-    """Gives everything to the caller, readable only by it and writable by nobody."""
     owner = (os.geteuid(), os.getegid())
     for file in manifest.files:
         os.chown(data / file.path, *owner)

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from flushlab.errors import MeasurementError
 from flushlab.experiment.protocol import SECOND, BlockAhead, Objective, Request, Steps, is_stalled, scores
 from flushlab.record import Arm, Stage, Trial
+
+if TYPE_CHECKING:
+    from flushlab.statistics import Table
 
 BASE = "base"
 """Name of the arm that `tune` compares the others with."""
@@ -112,116 +115,87 @@ def no_base(reason: str, hint: str | None) -> MeasurementError:
     )
 
 
-Scores = Mapping[str, Mapping[int, float]]
-"""Score of each arm in each block; as in `flushlab.statistics`, which takes too long to load for this."""
-
 GOOD_BLOCKS = 3
 """Blocks without disturbed cells that are enough to do without the others."""
 
 
 class Sheet:
-    """Scores by arm and block.
+    """Scores by arm and block; `arms` enter with their first cell, unless they are named."""
 
-    Args:
-        arms: that are scored.
-        objective: what is compared.
-    """
-
-    def __init__(self, arms: Iterable[str], objective: Objective) -> None:
+    def __init__(self, objective: Objective, arms: Iterable[str] = ()) -> None:
         self.objective = objective
-        self._cells: dict[Objective, dict[str, dict[int, float]]] = {
-            one: {} for one in (objective, SECOND[objective])
-        }
-        self._disturbed: set[tuple[str, int]] = set()
+        self.measures = tuple(dict.fromkeys((objective, SECOND[objective])))
+        """The scores of the arms: the objective, then what is compared besides."""
+        self.arms = dict.fromkeys(arms)
         self.machines: dict[int, str] = {}
         """Machine of the fleet that ran each block; empty names without a fleet."""
         self.stalled: set[str] = set()
         """Arms that committed nothing in some block."""
-        for arm in arms:
-            self.admit(arm)
-
-    @property
-    def measures(self) -> tuple[Objective, ...]:
-        """The scores of the arms: the objective, then what is compared besides."""
-        return tuple(self._cells)
-
-    @property
-    def arms(self) -> tuple[str, ...]:
-        """Those that are scored."""
-        return tuple(self._cells[self.objective])
+        self._cells: dict[tuple[Objective, str], dict[int, float]] = {}
+        self._disturbed: set[tuple[str, int]] = set()
 
     @property
     def next_block(self) -> int:
         """Number of a block that nothing was recorded in."""
-        blocks = (block for cells in self._cells[self.objective].values() for block in cells)
-        return 1 + max(blocks, default=-1)
+        return 1 + max(self.machines, default=-1)
 
     def admit(self, arm: str) -> None:
-        """Enters an arm."""
-        for cells in self._cells.values():
-            cells[arm] = {}
+        self.arms[arm] = None
 
     def record(self, arm: str, block: int, trials: Sequence[Trial]) -> None:
-        """Takes the trials of one cell, unless they ran on another machine than the block's first cell.
-
-        Raises:
-            MeasurementError: as `objective.score`.
-        """
+        """Takes the trials of one cell, unless they ran on another machine than the block's first cell."""
         names = {trial.machine for trial in trials}
         if names != {self.machines.setdefault(block, trials[0].machine)}:
             return
+        self.admit(arm)
         for by, scored in scores(trials, self.objective).items():
-            self._cells[by][arm][block] = scored
+            self._cells.setdefault((by, arm), {})[block] = scored
         if is_stalled(trials):
             self.stalled.add(arm)
         if is_disturbed(trials):
             self._disturbed.add((arm, block))
 
-    def scores(
-        self, by: Objective, base: str, *, arms: Collection[str] | None = None, since: int = 0
-    ) -> Scores:
-        """Scores without the cells that were disturbed, as far as it can be done without them.
+    def table(
+        self,
+        base: str,
+        by: Objective | None = None,
+        *,
+        arms: Collection[str] | None = None,
+        since: int = 0,
+    ) -> Table:
+        """The cells of the base and the other arms, without those that other load disturbed, if enough cells
+        of every arm are left.
 
-        Args:
-            by: one of `measures`.
-            base: what the others are compared with; always among them.
-            arms: the others, if not all.
-            since: number of the first block.
+        A machine that is never quiet is the one that is measured then, and the noise widens the intervals.
+        The rule depends on the other load, never on results.
         """
+        from flushlab.statistics import Table  # takes long to load, and a fleet's machines do without it
+
         cells = {
-            arm: {block: one for block, one in own.items() if block >= since}
-            for arm, own in self._cells[by].items()
+            arm: {
+                block: one
+                for block, one in self._cells.get((by or self.objective, arm), {}).items()
+                if block >= since
+            }
+            for arm in self.arms
             if arms is None or arm == base or arm in arms
         }
-        return undisturbed(cells, self._disturbed, base)
+        left = {
+            arm: {block: one for block, one in own.items() if (arm, block) not in self._disturbed}
+            for arm, own in cells.items()
+        }
+        shared = (
+            len(left[arm].keys() & left[base].keys())
+            for arm in cells
+            if len(cells[arm].keys() & cells[base].keys()) >= GOOD_BLOCKS
+        )
+        is_enough = min(shared, default=0) >= GOOD_BLOCKS
+        return Table(left if is_enough else cells, self.machines, frozenset(self.stalled))
 
 
 def is_disturbed(trials: Iterable[Trial]) -> bool:
     """Whether other load disturbed any trial of a cell."""
     return any(trial.outcome == "discarded" for trial in trials)
-
-
-def undisturbed(scores: Scores, disturbed: Collection[tuple[str, int]], base: str) -> Scores:
-    """Scores without the cells that other load disturbed, where enough is left of every arm; else all.
-
-    A machine that is never quiet is the one that is measured then, and intervals widen by what it does. The
-    rule asks what others did, never what came out.
-
-    Args:
-        scores: by arm and block.
-        disturbed: arm and block of cells that were.
-        base: what the others are compared with.
-    """
-    left = {
-        arm: {block: one for block, one in cells.items() if (arm, block) not in disturbed}
-        for arm, cells in scores.items()
-    }
-    shared = (
-        len(left[arm].keys() & left[base].keys())
-        for arm in scores
-        if len(scores[arm].keys() & scores[base].keys()) >= GOOD_BLOCKS
-    )
-    return left if min(shared, default=0) >= GOOD_BLOCKS else scores
 
 
 class Blocks:
@@ -253,7 +227,7 @@ class Blocks:
         assert len(set(names)) == len(names), f"arms need names of their own: {names}"
         self._base, self._arms = base, arms
         self._blocks, self._stage, self._seed, self._first = blocks, stage, seed, first
-        self._sheet = Sheet(names, objective)
+        self.sheet = Sheet(objective, names)
         self.out: dict[str, str] = {}
         """Arms that could not go on, with the reason."""
         self.hints: dict[str, str] = {}
@@ -263,27 +237,9 @@ class Blocks:
         self.finished = 0
         """Rounds that are done."""
 
-    @property
-    def measures(self) -> tuple[Objective, ...]:
-        """The scores of the arms: the objective, then what is compared besides."""
-        return self._sheet.measures
-
-    @property
-    def stalled(self) -> set[str]:
-        """Arms that committed nothing in some block."""
-        return self._sheet.stalled
-
-    @property
-    def machines(self) -> Mapping[int, str]:
-        """Machine of the fleet that ran each block."""
-        return self._sheet.machines
-
-    def scores(self, by: Objective) -> Scores:
-        """Score of each arm in each finished block; the base always stays.
-
-        Arms that are out are left out. Disturbed cells are left out as far as enough other cells remain."""
-        left = set(self._sheet.arms) - self.out.keys()
-        return self._sheet.scores(by, self._base.name, arms=left)
+    def table(self, by: Objective | None = None) -> Table:
+        """The finished blocks; arms that are out are left out, the base always stays."""
+        return self.sheet.table(self._base.name, by, arms=self.sheet.arms.keys() - self.out.keys())
 
     @property
     def due(self) -> tuple[Arm, ...]:
@@ -321,6 +277,6 @@ class Blocks:
         self.out.update(finished.out)
         self.hints.update(finished.hints)
         for name, trials in finished.measured.items():
-            self._sheet.record(name, ahead.block, trials)
+            self.sheet.record(name, ahead.block, trials)
         if self._base.name not in self.out:
             self.finished += 1

@@ -29,31 +29,15 @@ Deterministic in plan and records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from flushlab.experiment.blocks import BASE, CONTROL, Blocks, no_base
-from flushlab.experiment.protocol import (
-    SECOND,
-    BlockAhead,
-    Conversation,
-    Objective,
-    Request,
-    Standing,
-    Steps,
-)
+from flushlab.experiment.protocol import SECOND, BlockAhead, Conversation, Objective, Request, Standing, Steps
 from flushlab.record import Arm, Comparison, FactorEffect, OverMachines, Ratio, Stage, Trial
-from flushlab.statistics import (
-    InterimAnalyses,
-    Machines,
-    Scores,
-    compare_over,
-    effects_over,
-    held,
-    over_machines,
-)
+from flushlab.statistics import InterimAnalyses, Table, held
 
 BEST = "best"
 """Name of the arm that is composed of all that proved faster."""
@@ -312,18 +296,19 @@ class Series:
             objective=plan.objective,
         )
 
-    def _analyse(self, arms: Blocks) -> None:
+    def _analyse(self, group: Blocks) -> None:
         """Judges a group's arms, if this is a moment to; those that are known precisely enough leave. Of
         several groups the control is judged once, at the end, over the blocks of all."""
-        interim = self._interim[arms]
-        if interim is None or arms.finished not in interim.blocks or BASE in arms.out:
+        interim = self._interim[group]
+        if interim is None or group.finished not in interim.blocks or BASE in group.out:
             return
-        alpha = interim.alpha_at(arms.finished)
-        for by in arms.measures:
-            scores = {name: cells for name, cells in arms.scores(by).items() if name not in arms.settled}
-            for one in self._of_group(scores, arms, alpha):
+        alpha = interim.alpha_at(group.finished)
+        for by in group.sheet.measures:
+            table = group.table(by)
+            running = {name: cells for name, cells in table.scores.items() if name not in group.settled}
+            for one in self._compared(table._replace(scores=running), alpha):
                 self._seen.setdefault((by, one.arm), []).append(one)
-        arms.settled |= self._precise() - self._stay
+        group.settled |= self._precise() - self._stay
 
     def _precise(self) -> set[str]:
         """The arms and the control that are known as precisely as was asked."""
@@ -346,147 +331,96 @@ class Series:
             if measure == by and name not in out
         }
 
-    @property
-    def _machines(self) -> dict[int, str]:
-        """Of all groups, which share no block."""
-        return {block: name for group in self._groups for block, name in group.machines.items()}
-
     def _out(self) -> dict[str, str]:
         return {name: reason for group in self._groups for name, reason in group.out.items()}
 
-    def _scores(self, by: Objective) -> dict[str, dict[int, float]]:
-        """Of all groups, which share no block."""
-        cells: dict[str, dict[int, float]] = {}
-        for group in self._groups:
-            for name, own in group.scores(by).items():
-                cells.setdefault(name, {}).update(own)
-        return cells
+    def _joined(self, by: Objective | None = None) -> Table:
+        """All groups, which share no block."""
+        scores, machines, stalled = dict[str, dict[int, float]](), dict[int, str](), set[str]()
+        for table in (group.table(by) for group in self._groups):
+            machines |= table.machines
+            stalled |= {*table.stalled}
+            for name, own in table.scores.items():
+                scores.setdefault(name, {}).update(own)
+        return Table(scores, machines, stalled)
 
     def _of_best(self, by: Objective) -> dict[str, Comparison]:
-        if (blocks := self._best) is None:
+        if self._best is None:
             return {}
-        scores, machines, stalled = blocks.scores(by), blocks.machines, blocks.stalled
-        found = compare_over(scores, BASE, machines, alpha=self._alpha, twin=CONTROL, apart=stalled)
-        return _by_name(found)
+        return _by_name(self._best.table(by).compare(BASE, alpha=self._alpha, twin=CONTROL))
 
     def _of_arms(self, by: Objective) -> dict[str, Comparison]:
         """The arms, each by the rounds of its group, whose noise is its own; the control by all rounds."""
-        if len(self._groups) == 1:
-            (group,) = self._groups
-            return self._held(by) or self._without_interim(group, by)
         found = self._held(by)
+        if len(self._groups) == 1:
+            return found or _by_name(self._compared(self._groups[0].table(by), self._alpha))
         for one, group in zip(self._plans, self._groups, strict=True):
             if not found.keys() & set(one.arms):
-                own = self._without_interim(group, by)
+                own = _by_name(self._compared(group.table(by), self._alpha))
                 found |= {name: comparison for name, comparison in own.items() if name in one.arms}
-        both = {name: cells for name, cells in self._scores(by).items() if name in (BASE, CONTROL)}
-        return found | _by_name(self._against_bases(both, self._machines, self._alpha, self._stalled))
+        joined = self._joined(by)
+        both = {name: cells for name, cells in joined.scores.items() if name in (BASE, CONTROL)}
+        return found | _by_name(self._compared(joined._replace(scores=both), self._alpha, of_all=True))
 
-    def _without_interim(self, group: Blocks, by: Objective) -> dict[str, Comparison]:
-        return _by_name(self._of_group(group.scores(by), group, self._alpha))
-
-    def _of_group(self, scores: Scores, group: Blocks, alpha: float) -> Iterator[Comparison]:
-        """As `_against_bases`; one group of several leaves the control to the comparison over all of them."""
-        apart = {CONTROL} if len(self._groups) > 1 else set[str]()
-        return self._against_bases(scores, group.machines, alpha, group.stalled, but=apart)
-
-    def _against_bases(
-        self,
-        scores: Scores,
-        machines: Machines,
-        alpha: float,
-        stalled: Collection[str],
-        *,
-        but: Collection[str] = (),
-    ) -> Iterator[Comparison]:
-        """Every arm, `but` some, against its base.
+    def _compared(self, table: Table, alpha: float, *, of_all: bool = False) -> Iterator[Comparison]:
+        """Every arm against its base; one group of several leaves the control to the table `of_all`.
 
         The intervals of one base hold together, whichever of its arms are compared here; every base has an
         equal share of the error rate.
         """
-        for base, own, family in self._families(scores):
+        left = {CONTROL} if len(self._groups) > 1 and not of_all else set()
+        for base, own, family in self._families(table):
             twin = CONTROL if base == BASE else ""
-            yield from compare_over(
-                scores,
-                base,
-                machines,
-                alpha=alpha,
-                only=own.difference(but),
-                family=family,
-                twin=twin,
-                apart=stalled,
-            )
+            yield from table.compare(base, alpha=alpha, only=own - left, family=family, twin=twin)
 
-    def _families(self, scores: Scores) -> Iterator[tuple[str, set[str], int]]:
+    def _families(self, table: Table) -> Iterator[tuple[str, set[str], int]]:
         """Every base, the arms here that are compared with it, and how many there are of the plan."""
         against = self._plan.against
         for base in self._bases:
-            if base in scores:
-                own = {name for name in scores if against.get(name, BASE) == base and name != base}
+            if base in table.scores:
+                own = {name for name in table.scores if against.get(name, BASE) == base and name != base}
                 arms = sum(against.get(arm.name, BASE) == base for arm in self._plan.arms)
                 yield base, own, arms + (base == BASE)
 
     def _over_machines(self) -> dict[str, OverMachines]:
         """Ratios of the objective on every machine: of the arms by their groups, of `best` by its blocks."""
-        by, alpha = self._plan.objective, self._alpha
         found: dict[str, OverMachines] = {}
-        for group in self._groups:
-            scores, machines = group.scores(by), group.machines
-            for base, own, family in self._families(scores):
-                found |= over_machines(
-                    scores, base, machines, alpha=alpha, only=own, family=family, apart=group.stalled
-                )
-        if (best := self._best) is not None:
-            found |= over_machines(
-                best.scores(by), BASE, best.machines, alpha=alpha, only={BEST}, apart=best.stalled
-            )
+        for table in (group.table() for group in self._groups):
+            for base, own, family in self._families(table):
+                found |= table.over_machines(base, alpha=self._alpha, only=own, family=family)
+        if self._best is not None:
+            found |= self._best.table().over_machines(BASE, alpha=self._alpha, only={BEST})
         return found
 
-    @property
-    def _stalled(self) -> set[str]:
-        return {name for group in self._groups for name in group.stalled}
-
     def _effects(self) -> tuple[FactorEffect, ...]:
-        if not self._plan.crossed or self._out().keys() & {*self._plan.crossed.values()}:
+        crossed = self._plan.crossed
+        if not crossed or self._out().keys() & {*crossed.values()}:
             return ()
-        by, crossed = self._plan.objective, self._plan.crossed
-        has_all = (one for one in self._groups if {*crossed.values()} <= one.scores(by).keys())
-        group = next(has_all, None)  # its noise is its own
-        scores, machines, stalled = (
-            (self._scores(by), self._machines, self._stalled)
-            if group is None
-            else (group.scores(by), group.machines, group.stalled)
-        )
-        return effects_over(scores, crossed, machines, alpha=self._alpha, twin=CONTROL, apart=stalled)
+        tables = (group.table() for group in self._groups)
+        own = next((one for one in tables if {*crossed.values()} <= one.scores.keys()), None)
+        table = own or self._joined()  # one group's noise is its own
+        return table.effects(crossed, alpha=self._alpha, twin=CONTROL)
 
     def _pairs(self, comparisons: Mapping[str, Comparison]) -> dict[tuple[str, str], Ratio]:
         """Ratios of arms to other arms, from the blocks that they share in one group, whose noise is its own.
 
         Where they share none, as with `best`, from the bounds of both against the base.
         """
-        by, found = self._plan.objective, dict[tuple[str, str], Ratio]()
+        found = dict[tuple[str, str], Ratio]()
+        tables = [group.table() for group in self._groups]
         for arm, against in self._plan.pairs:
-            group = next((one for one in self._groups if _share_blocks(one.scores(by), arm, against)), None)
-            if group is None:
-                if arm in comparisons and against in comparisons:
-                    found[arm, against] = comparisons[arm].ratio.over(comparisons[against].ratio)
-                continue
-            asked = {one for one, other in self._plan.pairs if other == against}
-            compared = compare_over(
-                group.scores(by),
-                against,
-                group.machines,
-                alpha=self._alpha,
-                only=asked,
-                family=len(asked),
-                apart=group.stalled,
+            shared = (
+                table
+                for table in tables
+                if table.scores.get(arm, {}).keys() & table.scores.get(against, {}).keys()
             )
-            found |= {(one.arm, against): one.ratio for one in compared if one.arm == arm}
+            if (table := next(shared, None)) is not None:
+                asked = {one for one, other in self._plan.pairs if other == against}
+                compared = table.compare(against, alpha=self._alpha, only=asked, family=len(asked))
+                found |= {(one.arm, against): one.ratio for one in compared if one.arm == arm}
+            elif arm in comparisons and against in comparisons:
+                found[arm, against] = comparisons[arm].ratio.over(comparisons[against].ratio)
         return found
-
-
-def _share_blocks(scores: Scores, arm: str, other: str) -> bool:
-    return bool(scores.get(arm, {}).keys() & scores.get(other, {}).keys())
 
 
 def _by_name(found: Iterable[Comparison]) -> dict[str, Comparison]:

@@ -7,7 +7,8 @@ ancestor that can be seen is asked and the tightest wins.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -22,20 +23,11 @@ _NO_LIMIT_BYTES = 1 << 60
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """A process's group in one hierarchy.
-
-    Attributes:
-        version: of the hierarchy.
-        top: mount point of the hierarchy.
-        path: folder of the group.
-    """
-
     version: Version
     top: Path
     path: Path
 
     def upwards(self) -> Iterator[Path]:
-        """The group's folder, then its parents up to the mount."""
         yield self.path
         if self.path != self.top:
             for parent in self.path.parents:
@@ -46,13 +38,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_membership(text: str) -> dict[str, str]:
     """Controller -> group, from /proc/self/cgroup (cgroups(7)); the key of the v2 hierarchy is empty."""
-    membership = {}
-    for line in text.splitlines():
-        _, _, rest = line.partition(":")
-        controllers, _, group = rest.partition(":")
-        for controller in controllers.split(","):
-            membership[controller] = group
-    return membership
+    rows = (line.split(":", 2) for line in text.splitlines())
+    return {controller: group for _, names, group in rows for controller in names.split(",")}
 
 
 def locate(controller: str, membership: Mapping[str, str], seen: list[Mount]) -> Group | None:
@@ -86,51 +73,52 @@ def group_of(pid: int | str, controller: str) -> Group | None:
 
 def memory_limit_bytes(group: Group) -> int | None:
     """The tightest memory limit on `group`, or None."""
+    return min((limit for _, limit in _memory_limits(group)), default=None)
+
+
+def _memory_limits(group: Group) -> Iterator[tuple[Path, int]]:
     name = "memory.limit_in_bytes" if group.version == 1 else "memory.max"
-    limits = [limit for folder in group.upwards() if (limit := _number(folder / name)) is not None]
-    return min((limit for limit in limits if limit < _NO_LIMIT_BYTES), default=None)
+    for folder in group.upwards():
+        if (limit := _number(folder / name)) is not None and limit < _NO_LIMIT_BYTES:
+            yield folder, limit
 
 
 def memory_headroom_bytes(group: Group) -> int | None:
     """How much more memory `group` could use, cached file pages that can be dropped included; or None."""
+    of_use, of_cache = (
+        ("memory.usage_in_bytes", "total_inactive_file")
+        if group.version == 1
+        else ("memory.current", "inactive_file")
+    )
     headrooms = []
-    for folder in group.upwards():
-        if group.version == 1:
-            limit, used = _number(folder / "memory.limit_in_bytes"), _number(folder / "memory.usage_in_bytes")
-        else:
-            limit, used = _number(folder / "memory.max"), _number(folder / "memory.current")
-        if limit is None or used is None or limit >= _NO_LIMIT_BYTES:
-            continue
-        facts = _keyed(folder / "memory.stat")
-        droppable = facts.get("total_inactive_file" if group.version == 1 else "inactive_file", 0)
-        headrooms.append(max(0, limit - used + droppable))
+    for folder, limit in _memory_limits(group):
+        if (used := _number(folder / of_use)) is not None:
+            droppable = _keyed(folder / "memory.stat").get(of_cache, 0)
+            headrooms.append(max(0, limit - used + droppable))
     return min(headrooms, default=None)
 
 
 def parse_meminfo(text: str) -> dict[str, int]:
     """Name -> bytes, from /proc/meminfo; lines that are not in kB are left out."""
-    facts = {}
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) == 3 and words[2] == "kB":
-            facts[words[0].rstrip(":")] = int(words[1]) * 1024
-    return facts
+    rows = (line.split() for line in text.splitlines())
+    return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) == 3 and row[2] == "kB"}
 
 
 def memory_bytes() -> int:
     """Memory that this process can use at most: the smaller of physical memory and the cgroup's limit."""
-    physical = parse_meminfo(Path("/proc/meminfo").read_text())["MemTotal"]
-    group = group_of_self("memory")
-    limit = None if group is None else memory_limit_bytes(group)
-    return physical if limit is None else min(physical, limit)
+    return _smaller("MemTotal", memory_limit_bytes)
 
 
 def available_memory_bytes() -> int:
     """Memory usable now without swapping: the smaller of MemAvailable and the cgroup's headroom."""
-    available = parse_meminfo(Path("/proc/meminfo").read_text())["MemAvailable"]
+    return _smaller("MemAvailable", memory_headroom_bytes)
+
+
+def _smaller(of_machine: str, of_group: Callable[[Group], int | None]) -> int:
+    machine = parse_meminfo(Path("/proc/meminfo").read_text())[of_machine]
     group = group_of_self("memory")
-    headroom = None if group is None else memory_headroom_bytes(group)
-    return available if headroom is None else min(available, headroom)
+    limit = None if group is None else of_group(group)
+    return machine if limit is None else min(machine, limit)
 
 
 def thread_headroom(group: Group) -> int | None:
@@ -151,28 +139,18 @@ def cpu_quota(group: Group) -> float | None:
             quota, period = _number(folder / "cpu.cfs_quota_us"), _number(folder / "cpu.cfs_period_us")
         else:
             quota, period = parse_cpu_max(_read(folder / "cpu.max"))
-        if quota is not None and period is not None and quota > 0 and period > 0:
+        if quota and period and quota > 0 and period > 0:
             quotas.append(quota / period)
     return min(quotas, default=None)
 
 
 def parse_cpu_max(text: str) -> tuple[int | None, int | None]:
     """Quota and period in microseconds of a v2 `cpu.max` text: `max 100000`, `150000 100000`."""
-    words = text.split()
-    if len(words) != 2 or words[0] == "max":
-        return None, None
-    return int(words[0]), int(words[1])
+    quota, _, period = text.strip().partition(" ")
+    return (int(quota), int(period)) if quota.isdecimal() and period else (None, None)
 
 
-class CpuPeriods(msgspec.Struct, frozen=True, kw_only=True):
-    """Periods of a quota so far (the kernel's Documentation/scheduler/sched-bwc.rst).
-
-    Attributes:
-        quota: processors, of the group that this is of.
-        all, throttled: periods, and those in which the group had to wait for the next one.
-        throttled_s: that it waited, added up over processors.
-    """
-
+class CpuPeriods(msgspec.Struct, frozen=True):
     quota: float
     all: int
     throttled: int
@@ -186,15 +164,10 @@ def cpu_periods(group: Group) -> CpuPeriods | None:
         quota = cpu_quota(msgspec.structs.replace(group, top=folder, path=folder))
         facts = _keyed(folder / "cpu.stat")
         if quota is not None and "nr_periods" in facts:
-            found.append(
-                CpuPeriods(
-                    quota=quota,
-                    all=facts["nr_periods"],
-                    throttled=facts.get("nr_throttled", 0),
-                    throttled_s=facts.get("throttled_time", 0) / 1e9 + facts.get("throttled_usec", 0) / 1e6,
-                )
-            )
-    return min(found, key=lambda one: one.quota, default=None)
+            waited_s = facts.get("throttled_time", 0) / 1e9 + facts.get("throttled_usec", 0) / 1e6
+            throttled = facts.get("nr_throttled", 0)
+            found.append(CpuPeriods(quota, facts["nr_periods"], throttled, waited_s))
+    return min(found, key=lambda periods: periods.quota, default=None)
 
 
 IoKind = Literal["riops", "wiops", "rbps", "wbps"]
@@ -209,15 +182,6 @@ _IO_FILES: Mapping[IoKind, tuple[str, str, str, str]] = {
 
 
 class IoLimit(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit on one disk.
-
-    Attributes:
-        kind: what is limited.
-        per_s: the limit.
-        used: by the group so far; only differences mean something.
-        folder: of the group.
-    """
-
     kind: IoKind
     per_s: int
     used: int
@@ -229,15 +193,13 @@ def io_limits(group: Group, disk_number: tuple[int, int]) -> tuple[IoLimit, ...]
     disk = f"{disk_number[0]}:{disk_number[1]}"
     found = []
     for folder in group.upwards():
-        limits = parse_io_max(_read(folder / "io.max"), disk) if group.version == 2 else {}
-        used = parse_io_max(_read(folder / "io.stat"), disk) if group.version == 2 else {}
+        limits = parse_io_max(_read(folder / "io.max"), disk)
+        used = parse_io_max(_read(folder / "io.stat"), disk)
         for kind, (limit, use, word, key) in _IO_FILES.items():
             if group.version == 1:
                 per_s = _of_disk(_read(folder / f"blkio.throttle.{limit}_device"), disk)
-                counts = _read(folder / f"blkio.throttle.{use}_recursive") or _read(
-                    folder / f"blkio.throttle.{use}"
-                )
-                count = _of_disk(counts, f"{disk} {word}")
+                counts = (_read(folder / f"blkio.throttle.{use}{end}") for end in ("_recursive", ""))
+                count = _of_disk(next(filter(None, counts), ""), f"{disk} {word}")
             else:
                 per_s, count = limits.get(kind), used.get(key)
             if per_s is not None and count is not None:
@@ -256,12 +218,8 @@ def parse_io_max(text: str, disk: str) -> dict[str, int]:
 
 
 def _of_disk(text: str, begin: str) -> int | None:
-    """The number behind `254:0` or `254:0 Write` in a file of v1."""
-    for line in text.splitlines():
-        head, _, number = line.rpartition(" ")
-        if head == begin and number.isdecimal():
-            return int(number)
-    return None
+    found = re.search(rf"^{begin} (\d+)$", text, re.MULTILINE)
+    return int(found[1]) if found else None
 
 
 def usable_cpus(allowed: int, quota: float | None) -> int:

@@ -33,7 +33,6 @@ def version() -> int:
 
 
 def available() -> bool:
-    """Whether `confine` has an effect on this machine."""
     return version() >= _LEAST_VERSION
 
 

@@ -7,6 +7,7 @@ import platform
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -18,11 +19,9 @@ from flushlab.record import DiskEmulation, Machine
 
 def parse_cpu_model(text: str) -> str:
     """The processor's name from the text of /proc/cpuinfo; `unknown` where it has none (most ARM)."""
-    for key in ("model name", "Model", "cpu model", "cpu"):
-        found = re.search(rf"^{key}\s*: (.+)$", text, re.MULTILINE)
-        if found:
-            return " ".join(found[1].split())
-    return "unknown"
+    keys = ("model name", "Model", "cpu model", "cpu")
+    names = (re.search(rf"^{key}\s*: (.+)$", text, re.MULTILINE) for key in keys)
+    return next((" ".join(name[1].split()) for name in names if name), "unknown")
 
 
 def cpu_count() -> int:
@@ -34,18 +33,12 @@ def cpu_count() -> int:
 def threads_left() -> int | None:
     """How many more threads its control group and the kernel let this process start; None: unknown."""
     group = group_of_self("pids")
-    limits = [None if group is None else thread_headroom(group), _kernel_threads_left()]
-    return min((limit for limit in limits if limit is not None), default=None)
-
-
-def _kernel_threads_left() -> int | None:
-    """Of kernel.threads-max; /proc/loadavg counts the threads that there are (proc(5))."""
-    try:
+    limits = [None if group is None else thread_headroom(group)]
+    with suppress(OSError, ValueError, IndexError):  # /proc/loadavg counts the threads that there are
         most = int(Path("/proc/sys/kernel/threads-max").read_text())
         there = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
-    except (OSError, ValueError, IndexError):
-        return None
-    return max(0, most - there)
+        limits.append(max(0, most - there))
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def describe(data_root: Path, slow_disk: DiskEmulation | None = None) -> Machine:
@@ -111,12 +104,7 @@ class DiskUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DiskCounters(msgspec.Struct, frozen=True, kw_only=True):
-    """Counters of all disks at one moment; only differences mean something.
-
-    Attributes:
-        at_s: monotonic clock.
-        disks: the fields of a line from the fourth on, by name.
-    """
+    """Counters of all disks at one moment; only differences mean something."""
 
     at_s: float
     disks: Mapping[str, tuple[int, ...]]
@@ -132,7 +120,6 @@ def disk_counters() -> DiskCounters:
 
 
 def parse_diskstats(text: str) -> dict[str, tuple[int, ...]]:
-    """The fields of each disk and partition, by name."""
     rows = (line.split() for line in text.splitlines())
     return {row[2]: tuple(map(int, row[3:])) for row in rows if len(row) >= 14}
 

@@ -21,6 +21,7 @@ import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -43,8 +44,6 @@ class ServerUser(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: login name, or the number as text if it has none.
-        uid: user id; never 0.
-        gid: group id.
     """
 
     name: str
@@ -59,12 +58,11 @@ def server_user() -> ServerUser:
     Raises:
         HarnessError: the caller is root, and the user is missing and cannot be made.
     """
-    uid, gid = os.geteuid(), os.getegid()
+    uid, name = os.geteuid(), str(os.geteuid())
     if uid != 0:
-        try:
-            return ServerUser(name=pwd.getpwuid(uid).pw_name, uid=uid, gid=gid)
-        except KeyError:
-            return ServerUser(name=str(uid), uid=uid, gid=gid)
+        with suppress(KeyError):
+            name = pwd.getpwuid(uid).pw_name
+        return ServerUser(name=name, uid=uid, gid=os.getegid())
     entry = _entry() or _made()
     if entry is None or entry.pw_uid == 0:
         raise HarnessError(
@@ -99,7 +97,6 @@ def may_enter(path: Path, user: ServerUser) -> bool:
 
 
 def may_write(path: Path, user: ServerUser) -> bool:
-    """True if `user` can make files in the directory `path`."""
     return _try_as(user, 'test -d "$1" && test -x "$1" && test -w "$1"', path)
 
 
@@ -112,13 +109,14 @@ def first_closed_parent(path: Path, user: ServerUser) -> Path | None:
 
 def _try_as(user: ServerUser, script: str, path: Path) -> bool:
     command = ["/bin/sh", "-c", script, "sh", str(path)]
-    if os.geteuid() == 0:
-        done = subprocess.run(
-            command, user=user.uid, group=user.gid, extra_groups=[], check=False, stderr=subprocess.DEVNULL
-        )
-    else:
-        done = subprocess.run(command, check=False, stderr=subprocess.DEVNULL)
-    return done.returncode == 0
+    return subprocess.run(command, check=False, stderr=subprocess.DEVNULL, **run_as(user)).returncode == 0
+
+
+def run_as(user: ServerUser) -> dict[str, Any]:
+    """Arguments for `subprocess.run` that make `user` the one who runs it."""
+    if user.uid == os.geteuid():
+        return {}
+    return {"user": user.uid, "group": user.gid, "extra_groups": ()}
 
 
 def is_open_to_all(file: Path) -> bool:
@@ -129,8 +127,6 @@ def is_open_to_all(file: Path) -> bool:
 
 ROOT_HOME = Path("/var/cache/flushlab")
 ROOT_STATE = Path("/var/lib/flushlab")
-
-_NOBODYS = ("lost+found",)
 
 
 def home() -> Path:
@@ -150,7 +146,6 @@ def home() -> Path:
 
 
 def home_path() -> Path:
-    """Where `home` is, without creating or checking anything."""
     return _path(ROOT_HOME, "XDG_CACHE_HOME", "~/.cache")
 
 
@@ -164,7 +159,7 @@ def home_part(name: str) -> Path:
     try:
         folder.mkdir(exist_ok=True)
         if folder.stat().st_mode & 0o711 != 0o711:
-            folder.chmod(0o755)  # the umask took away the servers' user's right to enter
+            folder.chmod(0o755)  # the umask took away the right of servers to enter
     except OSError as error:
         raise NotWritable(
             f"flushlab's folder {folder} cannot be created: {error.strerror}",
@@ -196,7 +191,6 @@ def state() -> Path:
 
 
 def state_path() -> Path:
-    """Where `state` is, without creating or checking anything."""
     return _path(ROOT_STATE, "XDG_STATE_HOME", "~/.local/state")
 
 
@@ -235,7 +229,7 @@ def _own(path: Path, what: str, mode: int) -> Path:
 
 
 def _mark(path: Path, what: str) -> None:
-    if any(one.name not in _NOBODYS for one in path.iterdir()):
+    if any(file.name != "lost+found" for file in path.iterdir()):
         if os.path.lexists(path / ownership.MARK):  # another flushlab was quicker, and marks before it fills
             return
         raise NotWritable(

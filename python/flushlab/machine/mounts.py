@@ -12,6 +12,7 @@ import re
 import shutil
 import stat
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -24,12 +25,8 @@ class Mount(msgspec.Struct, frozen=True, kw_only=True):
     """One line of /proc/self/mountinfo (proc(5)).
 
     Attributes:
-        id: the kernel's number of the mount.
         device_number: major and minor number of the file system's device; major 0 is no device.
         root: the folder of the file system that is mounted (a subvolume, a bind mount), else `/`.
-        point: mount point.
-        filesystem: type as the kernel names it.
-        source: a device's path, a data set's name, or any word.
         options: of the file system itself; a cgroup v1 mount names its controllers here.
     """
 
@@ -46,9 +43,7 @@ class BlockDevice(msgspec.Struct, frozen=True, kw_only=True):
     """A block device as /sys shows it.
 
     Attributes:
-        name: of the device itself, a partition included (`vda1`).
         disk: name of the whole disk (`vda`); the same as `name` if it is no partition.
-        disk_number: major and minor number of the whole disk: what cgroup limits are set on.
         scheduler: I/O scheduler of the disk, or None.
         volatile_cache: True for `write back`, False for `write through`, None if unknown.
         rotational: the kernel takes the disk for a spinning one; None if unknown, or if a virtual disk says
@@ -72,10 +67,8 @@ class FileSystem(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         filesystem: as the kernel names it; `unknown` where it cannot be seen.
-        in_memory: gone after an OS crash.
         device: the block device, or None.
         record_size_bytes: ZFS's recordsize, or None.
-        options: of the file system, as it was mounted.
     """
 
     filesystem: str
@@ -86,7 +79,6 @@ class FileSystem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_mountinfo(text: str) -> list[Mount]:
-    """The mounts of a /proc/<pid>/mountinfo text, in its order."""
     mounts = []
     for line in text.splitlines():
         before, separator, after = line.partition(" - ")
@@ -123,10 +115,6 @@ def mount_of(path: Path, pid: int | str = "self") -> Mount | None:
 
     Asked of the kernel by an open descriptor, so bind mounts, mounts over mounts and symbolic links come
     out right. None when /proc does not tell, as in some containers.
-
-    Args:
-        path: below /proc/PID/root for a process with mounts of its own.
-        pid: of the process that has the mount.
     """
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
@@ -135,10 +123,8 @@ def mount_of(path: Path, pid: int | str = "self") -> Mount | None:
         return None
     finally:
         os.close(descriptor)
-    found = re.search(r"^mnt_id:\s*(\d+)$", info, re.MULTILINE)
-    return (
-        None if found is None else next((mount for mount in mounts(pid) if mount.id == int(found[1])), None)
-    )
+    number = re.search(r"^mnt_id:\s*(\d+)$", info, re.MULTILINE)
+    return next((mount for mount in mounts(pid) if number and mount.id == int(number[1])), None)
 
 
 def file_system_of(path: Path, pid: int | str = "self") -> FileSystem:
@@ -166,14 +152,12 @@ def parse_write_cache(text: str) -> bool | None:
     return {"write back": True, "write through": False}.get(text.strip())
 
 
-_VIRTUAL = ("QEMU", "VBOX", "VMWARE", "VIRTUAL")
-"""In the vendor or the model of an emulated SCSI disk; virtio's and Xen's are `vda` and `xvda`."""
-
-
 def _rotational(disk: Path) -> bool | None:
     said = _read(disk / "queue/rotational").strip()
     made_by = (_read(disk / "device/vendor") + _read(disk / "device/model")).upper()
-    if said == "1" and (disk.name.startswith(("vd", "xvd")) or any(word in made_by for word in _VIRTUAL)):
+    # virtio's and Xen's are `vda` and `xvda`; the others emulate SCSI disks
+    virtual = any(word in made_by for word in ("QEMU", "VBOX", "VMWARE", "VIRTUAL"))
+    if said == "1" and (virtual or disk.name.startswith(("vd", "xvd"))):
         return None
     return {"1": True, "0": False}.get(said)
 
@@ -214,17 +198,14 @@ def _device_of(mount: Mount) -> BlockDevice | None:
         return block_device(mount.device_number)
     # btrfs shows an anonymous number, and as its source the device (with several, the first) that it lies on.
     if mount.filesystem == "btrfs" and mount.source.startswith("/dev/"):
-        try:
+        with suppress(OSError):
             facts = Path(mount.source).stat()
-        except OSError:
-            return None
-        if stat.S_ISBLK(facts.st_mode):
-            return block_device((os.major(facts.st_rdev), os.minor(facts.st_rdev)))
+            if stat.S_ISBLK(facts.st_mode):
+                return block_device((os.major(facts.st_rdev), os.minor(facts.st_rdev)))
     return None
 
 
 def _zfs_record_size(mount: Mount) -> int | None:
-    """Recordsize of a ZFS data set, also under zfs-fuse, which mounts as `fuse`."""
     command = shutil.which("zfs")
     if command is None or not (mount.filesystem == "zfs" or mount.filesystem.startswith("fuse")):
         return None

@@ -47,7 +47,6 @@ def _opened(name: str, flags: int = _FOLDER, *, above: int | None = None, mode: 
 
 
 def new_token() -> str:
-    """A token that nobody can guess."""
     return os.urandom(16).hex()
 
 
@@ -161,7 +160,6 @@ def _is_other_device(point: str, folder: str) -> bool:
 
 
 def _put_aside(above: int, name: str, token: str, proof: Mapping[str, str]) -> None:
-    """Gives the folder its passing name, if it is ours."""
     try:
         opened = os.open(name, _FOLDER, dir_fd=above)
     except OSError:
@@ -180,7 +178,6 @@ def _put_aside(above: int, name: str, token: str, proof: Mapping[str, str]) -> N
 
 
 def _clear(above: int, token: str) -> None:
-    """Deletes what has the token's passing name; its mark goes last."""
     limbo = _limbo(token)
     try:
         with _opened(limbo, above=above) as opened:

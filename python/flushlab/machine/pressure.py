@@ -20,6 +20,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -37,8 +38,6 @@ class MachineSample(msgspec.Struct, frozen=True, kw_only=True):
     """Counters at one moment; only differences mean something.
 
     Attributes:
-        at_s: monotonic clock.
-        steal_jiffies, total_jiffies: over all processors, from /proc/stat.
         cpu_stalled_us, io_stalled_us, memory_stalled_us: time in which some task waited, or None without PSI.
     """
 
@@ -83,7 +82,6 @@ def parse_stalled_us(text: str) -> int | None:
 
 
 def sample() -> MachineSample:
-    """The counters now."""
     _, steal, total = parse_cpu_line(Path("/proc/stat").read_text())
     return MachineSample(
         at_s=time.monotonic(),
@@ -125,12 +123,9 @@ def _share(part: float, whole: float) -> float:
 
 
 class Counters(msgspec.Struct, frozen=True, kw_only=True):
-    """Counters at one moment; only differences mean something.
+    """Counters at one moment, over all processors and of this process; only differences mean something.
 
     Attributes:
-        at_s: monotonic clock.
-        busy_s, steal_s, total_s: over all processors.
-        own_s: of this process.
         disk_s: in which the disk was busy, or None.
     """
 
@@ -154,7 +149,6 @@ def watch(seconds: float, data_root: Path) -> OtherLoad:
 
 
 def taken(first: Counters, last: Counters) -> OtherLoad:
-    """What others took from `first` to `last`."""
     seconds = last.at_s - first.at_s
     busy_s, steal_s = last.busy_s - first.busy_s, last.steal_s - first.steal_s
     others_s = busy_s - (last.own_s - first.own_s)
@@ -194,19 +188,14 @@ def _disk_s(disk: str) -> float | None:
 
 @contextmanager
 def _wanting_processors() -> Iterator[None]:
-    enough = threading.Event()
-    threads = [
-        threading.Thread(target=_want_processor, args=(enough,), daemon=True)
-        for _ in range(min(cpu_count(), MOST_THREADS))
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        enough.set()
-        for thread in threads:
-            thread.join()
+    enough, count = threading.Event(), min(cpu_count(), MOST_THREADS)
+    with ThreadPoolExecutor(count) as pool:
+        for _ in range(count):
+            pool.submit(_want_processor, enough)
+        try:
+            yield
+        finally:
+            enough.set()
 
 
 def _want_processor(enough: threading.Event) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 import stat
 import struct
@@ -48,10 +49,10 @@ def is_server(pid: int) -> bool:
 def command_line(pid: int) -> tuple[str, ...]:
     """The words of its command line; none if it cannot be seen."""
     try:
-        text = Path(f"/proc/{pid}/cmdline").read_bytes()
+        text = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
     except OSError:
         return ()
-    return tuple(word.decode("utf-8", "replace") for word in text.rstrip(b"\0").split(b"\0"))
+    return tuple(text.rstrip("\0").split("\0"))
 
 
 class End(NamedTuple):
@@ -62,12 +63,7 @@ class End(NamedTuple):
 
 
 def peer_end(texts: Iterable[str], *, local: tuple[object, ...], remote: tuple[object, ...]) -> End | None:
-    """The other end of a TCP connection; None if it is not on this machine.
-
-    Args:
-        texts: of /proc/net/tcp and tcp6.
-        local, remote: both ends as the socket tells them.
-    """
+    """The other end of a TCP connection; None if it is not on this machine."""
     wanted = _known(remote), _known(local)
     for text in texts:
         for line in text.splitlines()[1:]:
@@ -79,36 +75,28 @@ def peer_end(texts: Iterable[str], *, local: tuple[object, ...], remote: tuple[o
 
 def _tables() -> Iterator[str]:
     for name in ("tcp", "tcp6"):
-        try:
+        with suppress(OSError):
             yield Path("/proc/net", name).read_text()
-        except OSError:
-            continue
 
 
 def _holder(inode: int) -> int | None:
-    """The process that has a socket open."""
-    wanted = f"socket:[{inode}]"
     for folder in Path("/proc").iterdir():
-        if not folder.name.isdecimal():
-            continue
-        try:
-            if any(str(one.readlink()) == wanted for one in (folder / "fd").iterdir()):
+        with suppress(OSError):
+            if folder.name.isdecimal() and any(
+                str(file.readlink()) == f"socket:[{inode}]" for file in (folder / "fd").iterdir()
+            ):
                 return int(folder.name)
-        except OSError:
-            continue
     return None
 
 
 def _only_server_of(uid: int) -> int | None:
     """The server that runs as a user; None if there is none, or several."""
-    found = []
+    pids = []
     for folder in Path("/proc").iterdir():
-        try:
+        with suppress(OSError):
             if folder.name.isdecimal() and folder.stat().st_uid == uid and is_server(int(folder.name)):
-                found.append(int(folder.name))
-        except OSError:
-            continue
-    return found[0] if len(found) == 1 else None
+                pids.append(int(folder.name))
+    return pids[0] if len(pids) == 1 else None
 
 
 def _known(end: tuple[object, ...]) -> Address:
@@ -116,7 +104,6 @@ def _known(end: tuple[object, ...]) -> Address:
 
 
 def _parsed(field: str) -> Address:
-    """`0100007F:1F90`: each 32-bit word in the machine's order."""
     host, _, port = field.partition(":")
     words = bytes.fromhex(host)
     ordered = b"".join(struct.pack("!I", word) for (word,) in struct.iter_unpack("=I", words))
@@ -138,8 +125,6 @@ class ProcessIo(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         written: bytes by process id and start time.
-        names: of these processes.
-        unseen: processes whose I/O this user may not read.
     """
 
     written: Mapping[tuple[int, str], int]
@@ -147,7 +132,7 @@ class ProcessIo(msgspec.Struct, frozen=True, kw_only=True):
     unseen: int = 0
 
 
-class Writer(msgspec.Struct, frozen=True, kw_only=True):
+class Writer(msgspec.Struct, frozen=True):
     """Processes of one name.
 
     Attributes:
@@ -188,7 +173,7 @@ def parse_io(text: str) -> int:
     Raises:
         ValueError: the text has no such line.
     """
-    fields = dict(line.split(": ") for line in text.splitlines() if ": " in line)
+    fields = dict(re.findall(r"^(\w+): (\d+)$", text, re.MULTILINE))
     if "write_bytes" not in fields:
         raise ValueError("no write_bytes")
     return int(fields["write_bytes"]) - int(fields.get("cancelled_write_bytes", "0"))
@@ -202,14 +187,10 @@ def writers(first: ProcessIo, last: ProcessIo) -> tuple[Writer, ...]:
         if grown > 0:
             found[last.names[key]].append((grown, key[0]))
     every = [
-        Writer(
-            name=name,
-            pids=tuple(pid for _, pid in sorted(parts, reverse=True)),
-            bytes_written=sum(grown for grown, _ in parts),
-        )
+        Writer(name, tuple(pid for _, pid in sorted(parts, reverse=True)), sum(grown for grown, _ in parts))
         for name, parts in found.items()
     ]
-    return tuple(sorted(every, key=lambda one: -one.bytes_written))
+    return tuple(sorted(every, key=lambda writer: -writer.bytes_written))
 
 
 def has_files_open(pid: int, device: int) -> bool | None:

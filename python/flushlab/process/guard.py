@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -27,7 +26,7 @@ import msgspec
 from flushlab.errors import HarnessError, NotWritable, UsageError
 from flushlab.machine import ownership, server_user
 from flushlab.process import run_record
-from flushlab.process.identity import ProcessIdentity, identify
+from flushlab.process.identity import ProcessIdentity, has_ended, identify
 from flushlab.process.janitor import reap_record
 from flushlab.process.run_record import RunRecord
 
@@ -56,8 +55,6 @@ class Guard:
     """Owns processes and folders: both are gone when it is closed.
 
     Args:
-        name: of the run record; must be free.
-        folders: directories that it makes, mode 0711, and removes.
         mounts: places below these folders; what is mounted there when it is closed is taken off.
 
     Raises:
@@ -109,10 +106,6 @@ class Guard:
         The run record names the process before the program is executed.
 
         Args:
-            argv: the first word is an absolute path.
-            log: stdout and stderr are appended to it.
-            environment: the whole environment, on top of PATH.
-            reach: folders and networks; the kernel refuses all others.
             before_exec: called with the pid while the process waits (to put it into a cgroup).
             outlives_guard: for a process that will be released; it is not killed when the guard dies.
             serves_disk: it keeps flushlab's user, and is the last that the kernel kills for want of memory.
@@ -238,7 +231,6 @@ class Guard:
                     return message
 
     def _read(self, seconds: float) -> list[dict[str, Any]]:
-        """Waits for messages; notes exits on the way."""
         self._control.settimeout(seconds or 0.001)
         try:
             chunk = self._control.recv(65536)
@@ -262,15 +254,6 @@ class Guard:
 
 
 class GuardedProcess:
-    """A program that was spawned under a guard.
-
-    Attributes:
-        pid: process id; also process group and session.
-        identity: the same with its start time.
-        status: wait status, once the guard has told; see `wait`.
-        serves_disk: others have open files on it.
-    """
-
     def __init__(self, guard: Guard, pid: int, *, serves_disk: bool = False) -> None:
         self._guard = guard
         self.serves_disk = serves_disk
@@ -289,10 +272,8 @@ class GuardedProcess:
     def signal(self, number: signal.Signals) -> None:
         """Sends a signal, to this very process; nothing happens if it is dead."""
         if self._handle is not None and self.alive():
-            try:
+            with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handle, number)
-            except ProcessLookupError:
-                return
 
     def wait(self, seconds: float) -> int | None:
         """Waits for its end; the exit code (negative: the signal), or None if it still runs."""
@@ -301,17 +282,12 @@ class GuardedProcess:
         return os.waitstatus_to_exitcode(self._guard.exit_status(self.pid, _ANSWER_S))
 
     def forget(self) -> None:
-        """Lets go of a process that is dead or released."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
 
     def _ended(self, seconds: float) -> bool:
-        if self._handle is None:
-            return not self.identity.alive()
-        poll = select.poll()
-        poll.register(self._handle, select.POLLIN)
-        return bool(poll.poll(seconds * 1000))
+        return not self.identity.alive() if self._handle is None else has_ended(self._handle, seconds)
 
 
 def _make(folder: Path, record: RunRecord) -> None:
@@ -352,9 +328,6 @@ def strike(threads: Collection[int]) -> None:
     """Kills the servers that these threads have started, so that they wait for them no longer.
 
     What they start afterwards lives; whoever wants to see them end strikes until they have.
-
-    Args:
-        threads: `threading.get_ident()` of each.
     """
     with suppress(RuntimeError):  # a guard is made at this moment
         for guard in list(_open_guards):

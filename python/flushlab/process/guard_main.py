@@ -58,8 +58,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Guard:
-    """Obeys one flushlab."""
-
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._pipes: dict[int, tuple[int, int]] = {}
@@ -266,7 +264,6 @@ def _say_when_to_be_killed(score: str) -> None:
 
 
 def _children() -> list[int]:
-    """Pids of our children; /proc/…/children is not in every kernel."""
     me = str(os.getpid())
     found = []
     for name in os.listdir("/proc"):  # noqa: PTH208
@@ -299,7 +296,6 @@ def _mounts(record: str) -> list[str]:
 
 
 def _remove(record: str, token: str, folders: Sequence[str], mounts: Sequence[str]) -> None:
-    """What cannot be removed keeps its record: the janitor tries again."""
     with contextlib.suppress(OSError):
         ownership.unmount(folders, mounts, token)
         for folder in folders:
@@ -308,7 +304,6 @@ def _remove(record: str, token: str, folders: Sequence[str], mounts: Sequence[st
 
 
 def main() -> None:
-    """Runs the guard."""
     os.setsid()
     os.chdir("/")
     signal.pthread_sigmask(signal.SIG_SETMASK, [])  # whatever the thread that started us had blocked

@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -26,13 +26,6 @@ _DEAD_STATES = "ZXx"
 
 
 class ProcessIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """One process.
-
-    Attributes:
-        pid: as its own namespace numbers it.
-        start_ticks: field 22 of /proc/PID/stat, proc(5): clock ticks after boot.
-    """
-
     pid: int
     start_ticks: int
 
@@ -49,7 +42,6 @@ def identify(pid: int) -> ProcessIdentity | None:
 
 
 def myself() -> ProcessIdentity:
-    """The calling process."""
     found = identify(os.getpid())
     assert found is not None, "/proc does not show this process"
     return found
@@ -78,15 +70,14 @@ def machine() -> str:
 def session_members(session: int) -> list[ProcessIdentity]:
     """Living processes of a session (field 6 of /proc/PID/stat): all descendants of its leader that did not
     leave it."""
-    members = []
-    for entry in Path("/proc").iterdir():
-        fields = proc_stat.fields(entry.name) if entry.name.isdigit() else None
-        if fields is None or fields[proc_stat.STATE] in _DEAD_STATES:
-            continue
-        if int(fields[proc_stat.SESSION]) == session:
-            started = int(fields[proc_stat.START_TICKS])
-            members.append(ProcessIdentity(pid=int(entry.name), start_ticks=started))
-    return members
+    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return [
+        ProcessIdentity(pid=pid, start_ticks=int(fields[proc_stat.START_TICKS]))
+        for pid in pids
+        if (fields := proc_stat.fields(pid)) is not None
+        and fields[proc_stat.STATE] not in _DEAD_STATES
+        and int(fields[proc_stat.SESSION]) == session
+    ]
 
 
 def _state(pid: int) -> tuple[str, int] | None:
@@ -141,40 +132,42 @@ def kill_session(leader: ProcessIdentity, folders: Sequence[str]) -> None:
 
 def signal_process(process: ProcessIdentity, number: signal.Signals) -> bool:
     """Sends a signal; False if the process is dead."""
-    try:
-        handle = os.pidfd_open(process.pid)
-    except ProcessLookupError:
-        return False
-    try:
-        if not process.alive():
-            return False
-        signal.pidfd_send_signal(handle, number)
-    except ProcessLookupError:
-        return False
-    finally:
-        os.close(handle)
-    return True
+    with _opened(process) as handle, suppress(ProcessLookupError):
+        if handle is not None:
+            signal.pidfd_send_signal(handle, number)
+            return True
+    return False
 
 
 def wait_for_end(process: ProcessIdentity, seconds: float) -> bool:
     """Waits until a process is dead; False if it still runs after `seconds`."""
+    with _opened(process) as handle:
+        return handle is None or has_ended(handle, seconds)
+
+
+def has_ended(handle: int, seconds: float) -> bool:
+    """Waits until the process of a pidfd is dead; False if it still runs after `seconds`."""
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
+@contextmanager
+def _opened(process: ProcessIdentity) -> Iterator[int | None]:
+    """A pidfd of this very process, checked after it was opened; None if it is dead."""
     try:
         handle = os.pidfd_open(process.pid)
     except ProcessLookupError:
-        return True
+        yield None
+        return
     try:
-        if not process.alive():
-            return True
-        poll = select.poll()
-        poll.register(handle, select.POLLIN)
-        return bool(poll.poll(seconds * 1000))
+        yield handle if process.alive() else None
     finally:
         os.close(handle)
 
 
 def _names_any(member: ProcessIdentity, folders: Sequence[str]) -> bool:
-    try:
+    with suppress(FileNotFoundError, ProcessLookupError):
         words = Path(f"/proc/{member.pid}/cmdline").read_bytes().decode(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return any(folder in words for folder in folders)
+        return any(folder in words for folder in folders)
+    return False

@@ -62,11 +62,7 @@ def require_network(latency_s: float) -> None:
 
 
 class EmulatedNetwork:
-    """An emulated network; closed when its owner closes it, or is gone.
-
-    Args:
-        latency_s: from one process to another and back.
-    """
+    """An emulated network; closed when its owner closes it, or is gone."""
 
     def __init__(self, latency_s: float) -> None:
         self.latency_s = latency_s
@@ -85,7 +81,6 @@ class EmulatedNetwork:
             raise HarnessError(f"the network between nodes cannot be made: {error}") from error
 
     def end(self, number: int) -> End:
-        """Where the process of this number, from 1, is attached."""
         return End(self, number)
 
     def attach(self, number: int, pid: int) -> None:
@@ -108,9 +103,8 @@ class EmulatedNetwork:
 
     def close(self) -> None:
         """Ends it; its processes reach each other no more. Does nothing the second time."""
-        assert self._relay.stdin is not None and self._relay.stdout is not None
-        assert self._relay.stderr is not None
         for pipe in (self._relay.stdin, self._relay.stdout, self._relay.stderr):
+            assert pipe is not None
             pipe.close()
         try:
             self._relay.wait(_ANSWER_S)
@@ -171,16 +165,13 @@ class End:
 
     @property
     def address(self) -> str:
-        """Of the process that is attached."""
         return f"{NETWORK}{self.number}"
 
     def attach(self, pid: int) -> None:
-        """See `EmulatedNetwork.attach`."""
         self.network.attach(self.number, pid)
 
 
 def _await_own_network(pid: int) -> None:
-    """The process makes its network itself, a moment after it was forked."""
     deadline = time.monotonic() + _ANSWER_S
     ours = Path("/proc/self/ns/net").readlink()
     while time.monotonic() < deadline:

@@ -47,7 +47,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter(pid: int) -> None:
-    """Makes a process's network that of this thread."""
     network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
     try:
         _call(_libc.setns(network, CLONE_NEWNET), "setns")
@@ -81,7 +80,6 @@ class Relay:
         self._commands = b""
 
     def run(self) -> None:
-        """Until end of file on stdin."""
         while True:
             wait = max(self._late[0][0] - time.monotonic(), 0.0) if self._late else None
             readable, _, _ = select.select([STDIN, *self._ends.values()], [], [], wait)
@@ -170,7 +168,6 @@ def _call(result: int, name: str) -> None:
 
 
 def main() -> None:
-    """Runs one of the three programs."""
     what, *words = sys.argv[1:]
     if what == "check":
         check()

@@ -22,10 +22,8 @@ def passing_folder(parent: Path, what: str, *, name: str | None = None, mode: in
     """A new folder in `parent`; what is left of it at the end is removed.
 
     Args:
-        parent: an existing directory.
         what: purpose; part of the folder's name, and in its mark.
         name: in its mark; that of the folder if None.
-        mode: of the folder.
     """
     folder = parent / f"flushlab-{what}-{secrets.token_hex(4)}"
     record = RunRecord.mine(folder.name, folder)
@@ -42,11 +40,6 @@ def passing_folder(parent: Path, what: str, *, name: str | None = None, mode: in
 
 def make_lasting(folder: Path, what: str, **more: str) -> None:
     """A new folder that stays; a kill in the middle leaves it to the janitor.
-
-    Args:
-        folder: in an existing directory.
-        what: purpose, in the folder's mark.
-        more: else in its mark.
 
     Raises:
         OSError: it cannot be made there.

@@ -16,6 +16,7 @@ from typing import Literal, Self
 
 import msgspec
 
+from flushlab import atomic
 from flushlab.errors import UsageError
 from flushlab.machine import home_part, ownership
 from flushlab.process.identity import ProcessIdentity, machine, myself, world
@@ -37,14 +38,9 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One sandbox, one run of a server's set-up program, or one passing folder.
 
     Attributes:
-        name: unique.
         kind: `owned` dies with its owner, `kept` lives until it is stopped.
-        world: boot and pid namespace in which the pids mean something.
         machine: the same across its boots; empty if it has no name.
-        owner: the flushlab that started it.
         guard: the owner's guard process, once it runs; None for a kept sandbox.
-        server: the server's process, once there is one.
-        folders: directories that are made for it and go with it.
         mounts: places below these folders where something may be mounted, which goes before them.
         goes_with: name of the record that a kept one goes with: the disk of a sandbox; empty for none.
         token: in the folders' marks; empty in records of flushlab 0.1, whose folders had none.
@@ -77,7 +73,6 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_here(self) -> bool:
-        """True if its pids mean something to this process."""
         return self.world == world()
 
     @property
@@ -87,16 +82,9 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_here or (not same_boot and self.machine != "" and self.machine == machine())
 
     def mark(self, what: str, name: str) -> dict[str, str]:
-        """The mark for one of its folders."""
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        return {
-            "what": what,
-            "name": name,
-            "token": self.token,
-            "world": self.world,
-            "machine": self.machine,
-            "created": created,
-        }
+        own = {"token": self.token, "world": self.world, "machine": self.machine}
+        return {"what": what, "name": name, **own, "created": created}
 
 
 def run_folder() -> Path:
@@ -126,13 +114,11 @@ def claim(record: RunRecord) -> None:
 
 
 def require_free(name: str) -> None:
-    """Finds out early what `claim` would find."""
     if record_path(name).exists():
         raise _taken(name)
 
 
 def rewrite(record: RunRecord) -> None:
-    """Replaces a record."""
     _write_beside(record).replace(record_path(record.name))
 
 
@@ -142,9 +128,8 @@ def read(name: str) -> RunRecord | None:
 
 
 def all_records() -> list[RunRecord]:
-    """Every record, by name."""
-    found = [_read(file) for file in sorted(run_folder().glob("*.json")) if not file.name.startswith(".")]
-    return [record for record in found if record is not None]
+    files = [file for file in sorted(run_folder().glob("*.json")) if not file.name.startswith(".")]
+    return [record for file in files if (record := _read(file)) is not None]
 
 
 def that_go_with(name: str) -> list[RunRecord]:
@@ -177,10 +162,7 @@ def _taken(name: str) -> UsageError:
 
 
 def _read(file: Path) -> RunRecord | None:
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=RunRecord)
-    except (OSError, msgspec.DecodeError):
-        return None
+    return atomic.read_json(file, RunRecord)
 
 
 def _write_beside(record: RunRecord) -> Path:

@@ -16,7 +16,7 @@ import stat
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
@@ -65,7 +65,7 @@ class LiveStatus:
         self._servers: dict[str, WatchedServer] = {}
         self._driven_s: dict[str, float] = {}
         self._driven: tuple[str, float] | None = None
-        self._until: tuple[float, float] | None = None
+        self._until_s: float | None = None
         self._names: Mapping[str, str] = {}
 
     @property
@@ -74,61 +74,49 @@ class LiveStatus:
         return self is not _NOBODYS
 
     def current(self) -> Running:
-        """What runs now."""
         while True:
             try:
                 seconds, marks = tuple(self._seconds), tuple(self._marks)
-                running, loads = tuple(self._servers.values()), tuple(self._loads.values())
+                servers, loads = tuple(self._servers.values()), tuple(self._loads.values())
                 break
             except RuntimeError:  # they changed meanwhile
                 continue
-        now = time.monotonic()
-        driven = self._driven
-        spent = {**self._driven_s}
+        now, driven, spent = time.monotonic(), self._driven, {**self._driven_s}
         if driven is not None:
             spent[driven[0]] = spent.get(driven[0], 0.0) + now - driven[1]
-        servers = tuple(
-            msgspec.structs.replace(one, driven_s=spent.get(one.key, 0.0)) if one.key in spent else one
-            for one in running
-        )
-        left_s = None
-        if self._until is not None:
-            left_s = max(0.0, self._until[0] - (now - self._until[1]))
         return msgspec.structs.replace(
             self._now,
             seconds=seconds,
             marks=marks,
-            servers=servers,
-            pids=tuple(pid for one in running for pid in one.pids),
+            servers=tuple(
+                msgspec.structs.replace(one, driven_s=spent.get(one.key, one.driven_s)) for one in servers
+            ),
+            pids=tuple(pid for one in servers for pid in one.pids),
             totals=_together(loads),
-            left_s=left_s,
+            left_s=None if self._until_s is None else max(0.0, self._until_s - now),
         )
 
     def is_about(self, *, campaign: str = "", server: str = "", workload: str = "") -> None:
         """What was asked for, as far as it is known by now."""
-        told = {"campaign": campaign, "server": server, "workload": _shown(workload)}
-        self._note(**{name: value for name, value in told.items() if value})
+        known = {"campaign": campaign, "server": server, "workload": _shown(workload)}
+        self._note(**{name: value for name, value in known.items() if value})
 
     def names(self, names: Mapping[str, str]) -> None:
-        """What people call the arms."""
         self._names = names
 
     def trial(self, *, stage: str, block: int, arm: str, left_s: float | None) -> None:
-        """A trial is about to run."""
         arm = self._called(arm)
         if stage != self._now.stage:
             self._mark("stage", stage)
-        self._until = None if left_s is None else (left_s, time.monotonic())
+        self._until_s = None if left_s is None else left_s + time.monotonic()
         self._note(stage=stage, round=block, arm=arm, trial=self._now.trial + 1)
 
     def result(self, arm: str, result: float) -> None:
-        """A trial has ended with this result."""
         self._note(trial_results={**self._now.trial_results, self._called(arm): result})
 
     def ratios(
         self, found: Mapping[str, Ratio], objective: Literal["throughput", "p99", "latency"], *, early: bool
     ) -> None:
-        """What interim analyses have proven so far, by arm."""
         shown = tuple(
             ShownRatio(
                 arm=self._called(arm),
@@ -155,11 +143,9 @@ class LiveStatus:
             self.server_ended(server.key)
 
     def server_started(self, server: WatchedServer) -> None:
-        """A server runs from now on."""
         self._servers[server.key] = msgspec.structs.replace(server, arm=self._called(server.arm))
 
     def server_ended(self, key: str) -> None:
-        """A server runs no more."""
         self._servers.pop(key, None)
         self._driven_s.pop(key, None)
 
@@ -180,7 +166,6 @@ class LiveStatus:
     def second(
         self, per_second: float, unit: str, *, p50_ms: float | None = None, p99_ms: float | None = None
     ) -> None:
-        """A second of load, or a slice, is over."""
         if unit != self._now.unit:
             self._note(unit=unit)
         self._number += 1
@@ -199,11 +184,8 @@ class LiveStatus:
         self._loads.pop(load, None)
         self._loads[load] = totals
         if len(self._loads) > LOADS_KEPT:
-            oldest = list(self._loads)[:2]
-            self._loads = {
-                0: _together([self._loads[key] for key in oldest]),
-                **{key: one for key, one in self._loads.items() if key not in oldest},
-            }
+            (_, first), (_, second), *others = self._loads.items()
+            self._loads = {0: _together([first, second]), **dict(others)}
 
     def fill(self, progress: FillProgress) -> None:
         """A fill is so far; `rows_by_table` is added up here."""
@@ -217,33 +199,24 @@ class LiveStatus:
     def _note(self, **news: object) -> None:
         self._now = msgspec.structs.replace(self._now, **news)
 
-    def _mark(self, kind: str, text: str) -> None:
+    def _mark(self, kind: Literal["stage", "trial", "slice"], text: str) -> None:
         number = self._marks[-1].number + 1 if self._marks else 1
-        self._marks.append(
-            msgspec.convert(
-                {"number": number, "at": time.time(), "kind": kind, "text": text}, type=RunningMark
-            )
-        )
+        self._marks.append(RunningMark(number=number, at=time.time(), kind=kind, text=text))
 
 
 def _together(loads: Sequence[LoadTotals]) -> LoadTotals:
-    """The latest one is the last."""
-    latencies = _added(dict(one.latencies_us) for one in loads)
+    latencies, errors = Counter[int](), Counter[int]()
+    for load in loads:
+        latencies.update(dict(load.latencies_us))
+        errors.update(load.errors)
     return LoadTotals(
-        events=sum(one.events for one in loads),
-        errors=_added(one.errors for one in loads),
+        events=sum(load.events for load in loads),
+        errors=dict(errors),
         latencies_us=tuple(sorted(latencies.items())),
-        latency_sum_s=sum(one.latency_sum_s for one in loads),
+        latency_sum_s=sum(load.latency_sum_s for load in loads),
         backlog=loads[-1].backlog if loads else None,
         lag_s=loads[-1].lag_s if loads else None,
     )
-
-
-def _added(counts: Iterable[Mapping[int, int]]) -> dict[int, int]:
-    total: Counter[int] = Counter()
-    for one in counts:
-        total.update(one)
-    return dict(total)
 
 
 _boards: list[LiveStatus] = []
@@ -270,47 +243,36 @@ def publish_status(
     if _boards:
         yield _boards[-1]
         return
-    found = LiveStatus(
-        Running(
-            kind=kind,
-            server=server,
-            workload=_shown(workload),
-            floor=floor,
-            pid=os.getpid(),
-            began=time.time(),
-        )
+    about = Running(
+        kind=kind, server=server, workload=_shown(workload), floor=floor, pid=os.getpid(), began=time.time()
     )
-    _boards.append(found)
-    teller = _StatusServer.open(found)
+    status = LiveStatus(about)
+    _boards.append(status)
+    answering = _StatusServer.open(status)
     try:
-        yield found
+        yield status
     finally:
-        _boards.remove(found)
-        if teller is not None:
-            teller.close()
+        _boards.remove(status)
+        if answering is not None:
+            answering.close()
 
 
 _NOBODYS = LiveStatus(Running(kind="test", pid=0, began=0.0))
 
 
 def _shown(workload: str) -> str:
-    """A workload without the arguments of a program, which may be passwords."""
     kind, colon, words = workload.partition(":")
     return f"{kind}: {(words.split() or [''])[0]}" if colon and kind == "command" else workload
 
 
 class _StatusServer:
-    """Answers those who ask, in a thread that sleeps until they do."""
-
-    def __init__(self, told: LiveStatus, listening: socket.socket, place: Path) -> None:
-        self._board = told
-        self._listening = listening
-        self._place = place
+    def __init__(self, status: LiveStatus, listening: socket.socket, place: Path) -> None:
+        self._status, self._listening, self._place = status, listening, place
         self._thread = threading.Thread(target=self._run, name="running", daemon=True)
         self._thread.start()
 
     @classmethod
-    def open(cls, told: LiveStatus) -> _StatusServer | None:
+    def open(cls, status: LiveStatus) -> _StatusServer | None:
         """None where the home takes no socket: then nobody can find what runs, and it runs all the same."""
         with suppress(OSError, FlushlabError):
             folder = home_part(FOLDER)
@@ -320,17 +282,16 @@ class _StatusServer:
             listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
                 os.fchmod(listening.fileno(), 0o600)  # unix(7): the file gets the socket's mode
-                with _near(place) as near:
-                    listening.bind(near)
+                with near(place) as path:
+                    listening.bind(path)
                 listening.listen(8)
             except BaseException:
                 listening.close()
                 raise
-            return cls(told, listening, place)
+            return cls(status, listening, place)
         return None
 
     def close(self) -> None:
-        """Answers no more."""
         with suppress(OSError):
             self._place.unlink()
         with suppress(OSError):
@@ -347,24 +308,21 @@ class _StatusServer:
                 return
             with asking, suppress(OSError):
                 asking.settimeout(ANSWER_S)
-                asking.sendall(msgspec.json.encode(self._board.current()))
+                asking.sendall(msgspec.json.encode(self._status.current()))
 
 
 class RunningProcess(msgspec.Struct, frozen=True):
-    """A process that runs something."""
-
     place: Path
     running: Running
 
 
 def find() -> list[RunningProcess]:
     """What runs on this machine under this home, the newest first."""
-    try:
+    places: list[Path] = []
+    with suppress(OSError):
         places = sorted((home_path() / FOLDER).iterdir())
-    except OSError:
-        return []
-    found = [RunningProcess(place, running) for place in places if (running := ask(place)) is not None]
-    return sorted(found, key=lambda one: -one.running.began)
+    processes = [RunningProcess(place, running) for place in places if (running := ask(place)) is not None]
+    return sorted(processes, key=lambda process: -process.running.began)
 
 
 def ask(place: Path) -> Running | None:
@@ -372,14 +330,14 @@ def ask(place: Path) -> Running | None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         asking.settimeout(ANSWER_S)
         try:
-            with _near(place) as near:
-                asking.connect(near)
-            told = b""
+            with near(place) as path:
+                asking.connect(path)
+            answer = b""
             while piece := asking.recv(1 << 16):
-                told += piece
-                if len(told) > MOST_BYTES:
+                answer += piece
+                if len(answer) > MOST_BYTES:
                     return None
-            return msgspec.json.decode(told, type=Running)
+            return msgspec.json.decode(answer, type=Running)
         except ConnectionRefusedError:
             with suppress(OSError):
                 if _is_left(place):
@@ -392,19 +350,18 @@ def ask(place: Path) -> Running | None:
 def _is_left(place: Path) -> bool:
     """Whether something that refuses is the socket of a killed process of this machine. Between its first and
     its second call a living one refuses, too; it has no more than an instant there."""
-    found = place.lstat()
-    old = time.time() - found.st_mtime > SETTLED_S
-    return stat.S_ISSOCK(found.st_mode) and old and place.name.startswith(f"{_here()}-")
+    facts = place.lstat()
+    old = time.time() - facts.st_mtime > SETTLED_S
+    return stat.S_ISSOCK(facts.st_mode) and old and place.name.startswith(f"{_here()}-")
 
 
 def _here() -> str:
-    """Names this machine; a home may be shared."""
     name = machine() or os.uname().nodename
     return "".join(letter if letter.isalnum() else "-" for letter in name)[:40]
 
 
 @contextmanager
-def _near(place: Path) -> Iterator[str]:
+def near(place: Path) -> Iterator[str]:
     """A short path of a socket: unix(7) has room for 107 bytes."""
     folder = os.open(place.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -130,6 +130,11 @@ class OtherLoad(msgspec.Struct, frozen=True, kw_only=True):
 Flavor = Literal["mysql", "mariadb"]
 
 
+def server_name(flavor: str, version: tuple[int, ...]) -> str:
+    """`mariadb@10.11.19`, or `mariadb` without a version."""
+    return "@".join(filter(None, (flavor, ".".join(map(str, version)))))
+
+
 class ServerIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """Which server answered.
 
@@ -155,7 +160,7 @@ class ServerIdentity(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """`mariadb@10.11.19`."""
-        return f"{self.flavor}@{'.'.join(map(str, self.version))}"
+        return server_name(self.flavor, self.version)
 
     @property
     def persists(self) -> bool:

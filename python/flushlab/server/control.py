@@ -15,7 +15,7 @@ import struct
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pymysql
 from pymysql.constants import CR, ER
@@ -92,7 +92,6 @@ _WORDS: Mapping[str, str] = {
 
 
 def way_out(errno: int, text: str) -> str:
-    """The way out of a connection that failed."""
     if known := _FINAL.get(errno) or _PASSING.get(errno):
         return known
     return next(
@@ -102,7 +101,6 @@ def way_out(errno: int, text: str) -> str:
 
 
 def is_final(errno: int, text: str) -> bool:
-    """Whether another try, with nothing changed, is refused again."""
     return errno in _FINAL or way_out(errno, text) == _TLS
 
 
@@ -118,6 +116,8 @@ _GONE = {
     ER.SERVER_SHUTDOWN,
     0,
 }
+Connection: TypeAlias = "pymysql.connections.Connection[Any]"
+
 _CONNECT_S = 600.0
 _BANNER_S = 1.0
 _BANNERS = {
@@ -131,8 +131,6 @@ _NO_KEY = b"none"
 
 
 class StatementFailed(ServerError):
-    """A statement that the server answered with an error."""
-
     def __init__(self, errno: int, text: str, sql: str) -> None:
         super().__init__(f"the server refused {_shortened(sql)!r}: {text} (error {errno})")
         self.errno = errno
@@ -140,12 +138,6 @@ class StatementFailed(ServerError):
 
 
 class ConnectionRefused(StatementFailed):
-    """A connection that the server answered with an error.
-
-    Attributes:
-        is_final: another try is refused again.
-    """
-
     def __init__(self, errno: int, text: str) -> None:
         ServerError.__init__(
             self, f"the server refused the connection: {text} (error {errno})", hint=way_out(errno, text)
@@ -156,11 +148,8 @@ class ConnectionRefused(StatementFailed):
 
 
 class ConnectionGone(Exception):
-    """No answer: the connection or the server is gone."""
-
     @property
     def hint(self) -> str:
-        """The way out."""
         return way_out(0, str(self))
 
 
@@ -168,9 +157,6 @@ class Control:
     """A control connection, opened when it is first used.
 
     Args:
-        endpoint: a server.
-        transport: `socket` or `tcp`.
-        ssl_mode, ssl_ca: over TCP.
         connect_s: longest wait for a connection; None waits for a server that starts up.
     """
 
@@ -187,7 +173,7 @@ class Control:
         self._endpoint = endpoint
         self._transport = transport
         self._tls = tls_context(ssl_mode, ssl_ca)
-        self._connection: pymysql.connections.Connection[Any] | None = None
+        self._connection: Connection | None = None
         self._turn = threading.Lock()
 
     def query(
@@ -196,8 +182,6 @@ class Control:
         """Runs one statement, on a new connection if the present one is gone.
 
         Args:
-            sql: the statement.
-            args: its arguments.
             answer_s: longest wait for an answer, and for a connection if there is none; for ever if None,
                 since statements may take long.
 
@@ -245,7 +229,7 @@ class Control:
             self._drop()  # interrupted in the middle of an answer: the connection is out of step
             raise
 
-    def _connected(self, answer_s: float | None) -> pymysql.connections.Connection[Any]:
+    def _connected(self, answer_s: float | None) -> Connection:
         limit_s = min(self._connect_s, answer_s or self._connect_s)
         try:
             connection = connect(
@@ -289,27 +273,25 @@ def connect(
     connect_s: float = _CONNECT_S,
     tls: ssl.SSLContext | None = None,
     local_infile: bool = False,
-) -> pymysql.connections.Connection[Any]:
+) -> Connection:
     """A new connection. A server that starts up is waited for as long as it lives.
 
     Args:
-        endpoint: the server.
-        transport: `socket` or `tcp`.
         answer_s: longest wait for an answer; for ever if None, since statements may take long.
-        connect_s: longest wait for the connection.
         tls: encryption of TCP. A password that `caching_sha2_password` has not seen since the server's start
             needs a private channel, or encryption with the server's key. The key is accepted unseen only if
             the endpoint allows it.
-        local_infile: let LOAD DATA LOCAL read files here.
 
     Raises:
         pymysql.MySQLError, OSError: it cannot be had.
     """
-    where: dict[str, Any] = (
-        {"unix_socket": endpoint.socket, **_encryption(None)}  # PyMySQL would ask for TLS there too
-        if transport == "socket"
-        else {"host": endpoint.host, "port": endpoint.port, **_encryption(tls)}
-    )
+    where: dict[str, Any] = {"host": endpoint.host, "port": endpoint.port}
+    if transport == "socket":
+        where, tls = {"unix_socket": endpoint.socket}, None
+    if tls is None:  # else PyMySQL asks for TLS, over a socket too
+        where["ssl_disabled"] = True
+    else:
+        where["ssl"] = tls
     connection = pymysql.connect(
         user=endpoint.user,
         password=endpoint.password.encode(),  # as clients send it; PyMySQL would encode it in latin1
@@ -337,12 +319,9 @@ def connect(
         errno, text = explain(error)
         if errno != CR.CR_SERVER_LOST or vars(connection).get("server_version"):
             raise
-        silent = (
-            f"within {answer_s:g} s"
-            if answer_s and "timed out" in text
-            else "before it closed the connection"
-        )
-        raise pymysql.OperationalError(errno, f"it sent no greeting {silent}") from error
+        timed_out = answer_s and "timed out" in text
+        until = f"within {answer_s:g} s" if timed_out else "before it closed the connection"
+        raise pymysql.OperationalError(errno, f"it sent no greeting {until}") from error
     return connection
 
 
@@ -360,7 +339,7 @@ def _stranger(endpoint: Endpoint, transport: str) -> str:
     return f"it does not speak the protocol of MySQL and MariaDB{also}"
 
 
-def answer_within(connection: pymysql.connections.Connection[Any], seconds: float | None) -> None:
+def answer_within(connection: Connection, seconds: float | None) -> None:
     """Changes how long a connection waits for an answer; PyMySQL lets it be chosen at connecting only."""
     vars(connection)["_read_timeout"] = seconds
 
@@ -387,14 +366,11 @@ def tls_context(mode: SslMode, ca: str = "") -> ssl.SSLContext | None:
     return context
 
 
-def _encryption(tls: ssl.SSLContext | None) -> dict[str, Any]:
-    return {"ssl_disabled": True} if tls is None else {"ssl": tls}
-
-
 def explain(error: pymysql.MySQLError) -> tuple[int, str]:
     """Error number and text; 0 where there is no number."""
-    if error.args and isinstance(error.args[0], int):
-        return error.args[0], str(error.args[1]) if len(error.args) > 1 else ""
+    match error.args:
+        case (int(number), *more):
+            return number, str(more[0]) if more else ""
     return 0, str(error)
 
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -30,10 +30,7 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
     """What became of settings that were applied.
 
     Attributes:
-        settings: each applied name as the server reads it back.
         refused: settings that the server did not accept and runs without.
-        restarted: whether a restart was needed.
-        warnings: values that the server rounded or that read back differently.
     """
 
     settings: Mapping[str, Value]
@@ -117,11 +114,9 @@ class SingleServer:
 
     @property
     def nodes(self) -> Sequence[Server]:
-        """Itself."""
         return (cast(Server, self),)
 
     def settled(self, limit_s: float) -> float:
-        """0: nothing is sent to other nodes."""
         return 0.0
 
     def losing_nodes(self) -> AbstractContextManager[None]:
@@ -146,27 +141,22 @@ class NodeGroup(Generic[N]):
 
     @property
     def first(self) -> N:
-        """The node that the load goes to, unless it is spread."""
         return self.nodes[0]
 
     @property
     def identity(self) -> ServerIdentity:
-        """Which server answered."""
         return msgspec.structs.replace(self.first.identity, nodes=len(self.nodes))
 
     @property
     def endpoint(self) -> Endpoint:
-        """How to reach the first node."""
         return self.first.endpoint
 
     @property
     def storage(self) -> Storage:
-        """Where the data directories lie."""
         return self.first.storage
 
     @property
     def launch(self) -> Launch:
-        """What no variable shows."""
         return self.first.launch
 
     @property
@@ -197,7 +187,6 @@ def quorum_problem(server: Server, lost: Collection[int] = ()) -> str:
     """Which nodes of a cluster are dead, frozen or without a quorum; empty if none is, or if it is alone.
 
     Args:
-        server: the cluster.
         lost: numbers of nodes, from 1, that may be dead as long as others are left.
     """
     if len(server.nodes) == 1:
@@ -205,8 +194,8 @@ def quorum_problem(server: Server, lost: Collection[int] = ()) -> str:
     nodes = dict(enumerate(server.nodes, 1))
     asked = {number: node for number, node in nodes.items() if number not in lost} or nodes
     for _ in range(2):  # those that are left may be about to notice
-        found = ((number, _of_node(node)) for number, node in asked.items())
-        words = ", ".join(f"node {number} {trouble}" for number, trouble in found if trouble)
+        troubles = ((number, _trouble(node)) for number, node in asked.items())
+        words = ", ".join(f"node {number} {trouble}" for number, trouble in troubles if trouble)
         if not words or "no quorum" in words:
             break
     return f"the cluster lost its quorum: {words}" if "no quorum" in words else words
@@ -223,58 +212,56 @@ def not_in_step(
     """What a node still waits for; empty if it is in step.
 
     Args:
-        node: of a cluster.
-        name: its name.
         nodes: expected size of the cluster; None: any.
-        queues_empty: whether it is to have applied what it received.
         answer_s: longest wait for its answer; for ever if None.
 
     Raises:
         ServerError: it does not answer.
     """
-    rows = node.query(
-        "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_local_state_comment',"
-        " 'wsrep_cluster_status', 'wsrep_cluster_size', 'wsrep_local_recv_queue')",
-        answer_s=answer_s,
-    )
-    facts = {str(key).lower(): str(value) for key, value in rows}
-    if facts["wsrep_cluster_status"] != "Primary":
+    status = wsrep_status(node.query, answer_s=answer_s)
+    if status["wsrep_cluster_status"] != "Primary":
         return f"{name} has no quorum"
-    if nodes is not None and int(facts["wsrep_cluster_size"]) != nodes:
-        return f"{name} sees {facts['wsrep_cluster_size']} of {nodes} nodes"
-    if facts["wsrep_local_state_comment"] != "Synced":
-        return f"{name} is {facts['wsrep_local_state_comment']}"
-    if queues_empty and int(facts["wsrep_local_recv_queue"]):
-        return f"{name} has {facts['wsrep_local_recv_queue']} write sets to apply"
+    if nodes is not None and int(status["wsrep_cluster_size"]) != nodes:
+        return f"{name} sees {status['wsrep_cluster_size']} of {nodes} nodes"
+    if status["wsrep_local_state_comment"] != "Synced":
+        return f"{name} is {status['wsrep_local_state_comment']}"
+    if queues_empty and int(status["wsrep_local_recv_queue"]):
+        return f"{name} has {status['wsrep_local_recv_queue']} write sets to apply"
     return ""
 
 
-def _of_node(node: Server) -> str:
+def _trouble(node: Server) -> str:
     if not node.alive():
         return "died" if node.storage.visible else "does not answer"
     try:
-        rows = node.query("SHOW GLOBAL STATUS LIKE 'wsrep\\_cluster\\_%'", answer_s=_ANSWER_S)
+        status = wsrep_status(node.query, answer_s=_ANSWER_S)
     except ServerError:
         return "does not answer"
-    facts = {str(name).lower(): str(value) for name, value in rows}
-    if facts.get("wsrep_cluster_status") == "Primary":
-        return ""
-    return "has no quorum"
+    return "" if status.get("wsrep_cluster_status") == "Primary" else "has no quorum"
+
+
+def wsrep_status(query: Callable[..., list[tuple[Any, ...]]], *, answer_s: float | None) -> dict[str, str]:
+    """How a node sees its cluster: the status variables of Galera by name, in lower case.
+
+    Raises:
+        ServerError: it does not answer.
+    """
+    rows = query("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'", answer_s=answer_s)
+    return {str(name).lower(): str(value) for name, value in rows}
 
 
 def differences(nodes: Mapping[str, Server], names: Iterable[str]) -> list[str]:
     """The settings among `names` that are not the same on every node, with the nodes' names, in words."""
     (first_name, first), *others = nodes.items()
-    wanted = first.read_back(names)
-    found = []
+    wanted, words = first.read_back(names), list[str]()
     for node_name, node in others:
         same, theirs = Configuration({}, node.identity).same, node.read_back(wanted)
-        found += [
+        words += [
             f"{name} is {theirs.get(name)} on {node_name} and {value} on {first_name}"
             for name, value in wanted.items()
             if name not in theirs or not same(name, value, theirs[name])
         ]
-    return found
+    return words
 
 
 def replica_statement(identity: ServerIdentity) -> str:
@@ -290,8 +277,8 @@ def sources_of(server: Server) -> list[str]:
     Raises:
         StatementFailed: the account may not see them; `rights` finds that out beforehand.
     """
-    place = 3 if server.identity.flavor == "mariadb" else 1
-    return [str(row[place]) for row in server.query(replica_statement(server.identity))]
+    column = 3 if server.identity.flavor == "mariadb" else 1
+    return [str(row[column]) for row in server.query(replica_statement(server.identity))]
 
 
 def replicas_of(server: Server) -> int:

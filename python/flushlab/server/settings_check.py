@@ -78,15 +78,8 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     """What the real build said to a file, on an empty data directory.
 
     Attributes:
-        server: which build it was.
         refusal: its words when it refused the file as it is; empty if it did not.
-        without: settings that it was started without in the end.
-        ran: whether it became ready in the end.
         said: warnings and errors of its error log that it does not print without the file.
-        left_out: what did not go in: a sandbox has its own files, network and accounts.
-        moved: settings that name a file elsewhere, tried with one in the sandbox.
-        confined: the kernel refuses the server's writes outside the sandbox.
-        scaled: what did not fit this machine.
     """
 
     server: str
@@ -104,8 +97,6 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """A check's answer.
 
     Attributes:
-        assumed: the release was not named in full, so one stands for it.
-        asked: the build was asked, too.
         in_force: it is about the variables that a server has, not about a file that it may start with.
     """
 
@@ -123,12 +114,10 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def errors(self) -> int:
-        """How many findings are errors."""
         return sum(finding.severity == "error" for finding in self.findings)
 
     @property
     def starts(self) -> bool:
-        """Whether the server starts with the file, as far as this can tell."""
         return not any(finding.fatal for finding in self.findings)
 
 
@@ -138,11 +127,8 @@ class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         server: a build's name, or `flavor@version` of a server that is not here; None assumes one.
         basedir: where the build is, if it is none of the known ones.
-        floor: also say what keeps the file below it.
-        static: judge by the packaged lists alone, even where the build is here.
         memory: of the machine that the file is for, like `64G`; this one's if None.
         start: start the build with the file, on an empty data directory.
-        suffix: the --defaults-group-suffix that the server is started with.
     """
 
     server: str | None = None
@@ -249,9 +235,7 @@ def _judged(
     """The answer, whatever the settings were read from; `rest` as in `Judged`.
 
     Args:
-        running: the storage and the arguments that it runs with.
         memory_bytes: of the machine, where the request names none; None: not known.
-        further: findings beside those of the check.
     """
     (storage, launch), floor, found = running, request.floor, [*further, *checked.findings]
     if memory := parse_size(request.memory) if request.memory else memory_bytes:

@@ -29,7 +29,6 @@ SANDBOX, CLUSTER = "sandbox:", "cluster:"
 
 
 def is_kept(server: str) -> bool:
-    """True if `--server` names what runs already: `sandbox:NAME` or `cluster:NAME`."""
     return server.startswith((SANDBOX, CLUSTER))
 
 
@@ -189,7 +188,6 @@ def stopped_names() -> list[str]:
 
 
 def _named(name: str) -> list[str]:
-    """The sandboxes that a name stands for."""
     if name.startswith(SANDBOX):
         return [name.removeprefix(SANDBOX)]
     return node_names(name.removeprefix(CLUSTER)) or [name.removeprefix(CLUSTER)]

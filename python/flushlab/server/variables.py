@@ -29,7 +29,6 @@ def read_variables(query: Query, identity: ServerIdentity, names: Iterable[str])
 
 
 def all_variables(query: Query) -> dict[str, str]:
-    """All global variables, as texts."""
     return _texts(query("SHOW GLOBAL VARIABLES"))
 
 

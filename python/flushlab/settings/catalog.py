@@ -2,7 +2,7 @@
 
 Sits in `settings`: pure apart from reading the packaged TOML files `catalog/*.toml` once. The files are
 data for people to read and change. `SettingEntry`, `VersionEntry` and `CandidateEntry` below define the
-allowed keys. Loading checks the files, and an error names the file, setting and key.
+allowed keys. `tests/unit/settings/test_catalog.py` checks the files.
 
 A setting's keys are defaults for its `[[setting.version]]` tables. Each table names its flavor and versions
 (`since` included, `until` excluded). At most one table holds for a version.
@@ -18,7 +18,7 @@ import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -67,8 +67,7 @@ class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     until: str = ""
 
     def holds(self, flavor: Flavor, version: tuple[int, ...]) -> bool:
-        """Whether it makes sense on that server."""
-        return self.flavor in (None, flavor) and _between(version, self.since, self.until)
+        return self.flavor in (None, flavor) and is_within(version, self.since, self.until)
 
 
 class _Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -94,6 +93,9 @@ class VersionEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True
     flavor: Flavor
     since: str = ""
     until: str = ""
+
+    def __str__(self) -> str:
+        return span_words(self.flavor, self.since, self.until)
 
 
 class SettingEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -170,12 +172,10 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The catalog's name."""
         return self.entry.name
 
     @property
     def part(self) -> str:
-        """Galera's name of an option of its own; empty for a variable."""
         return self.entry.part
 
     def parse(self, given: Value | bool | None) -> Value:
@@ -349,7 +349,7 @@ def _expanded(one: str, other: str) -> bool:
 
 
 class Catalog:
-    """All settings that flushlab knows, by name."""
+    """All settings that flushlab knows, by name; where a name is unknown, methods raise UnknownSetting."""
 
     def __init__(self, entries: Sequence[SettingEntry]) -> None:
         self._entries = {entry.name: entry for entry in entries}
@@ -365,45 +365,34 @@ class Catalog:
         return self._names.keys()
 
     def setting(self, name: str) -> SettingEntry:
-        """The entry of a setting; `-` counts as `_`, aliases are followed.
-
-        Raises:
-            UnknownSetting: no such setting is known; the hint names the nearest ones.
-        """
+        """The entry of a setting; `-` counts as `_`, aliases are followed."""
         entry = self._names.get(canonical(name))
         if entry is None:
             raise self.unknown(name)
         return entry
 
     def unknown(self, name: str, nearby: str = "", beside: Collection[str] = ()) -> UnknownSetting:
-        """The error that says so of a name; its hint names the nearest ones.
-
-        Args:
-            nearby: what names are to be near to, if not that.
-            beside: names that are known without being in the catalog.
-        """
+        """The error for a name; its hint has the names nearest to `nearby`, also of those `beside` the
+        catalog."""
         near = nearest(canonical(nearby or name), dict.fromkeys((*self._names, *beside)))
         hint = f"did you mean {' or '.join(near)}?" if near else "`flushlab settings` lists them all"
         return UnknownSetting(f"{name} is not a setting that flushlab knows", hint=hint)
 
     def here(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> SettingHere | None:
-        """The setting as it is on that server, or None where that server does not have it.
-
-        Raises:
-            UnknownSetting: no server has it, as far as flushlab knows.
-        """
+        """The setting as it is on that server, or None where that server does not have it."""
         entry = self.setting(name)
         key = (entry.name, flavor, version)
         if key not in self._here:
-            self._here[key] = _here(entry, flavor, version)
+            holding = (
+                _merge(entry, one, version)
+                for one in entry.version
+                if one.flavor == flavor and is_within(version, one.since, one.until)
+            )
+            self._here[key] = next(holding, None)
         return self._here[key]
 
     def require(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> SettingHere:
-        """Like `here`, for a setting that the server must have.
-
-        Raises:
-            UnknownSetting: it is not known at all, or not on that server (says where it exists).
-        """
+        """Like `here`, for a setting that the server must have."""
         here = self.here(name, flavor, version)
         if here is None:
             raise UnknownSetting(
@@ -413,11 +402,7 @@ class Catalog:
         return here
 
     def where(self, name: str) -> str:
-        """Where a setting exists: `mysql since 8.0.30; mariadb before 10.5`.
-
-        Raises:
-            UnknownSetting: no server has it, as far as flushlab knows.
-        """
+        """Where a setting exists: `mysql since 8.0.30; mariadb before 10.5`."""
         spans: list[VersionEntry] = []
         for one in self.setting(name).version:
             last = spans[-1] if spans else None
@@ -425,23 +410,19 @@ class Catalog:
                 spans[-1] = VersionEntry(flavor=one.flavor, since=last.since, until=one.until)
             else:
                 spans.append(one)
-        return "; ".join(_describe_versions(one) for one in spans)
+        return "; ".join(map(str, spans))
 
     def successor(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[str, ...]:
-        """Settings of that server that do the work of one that it lacks.
-
-        Raises:
-            UnknownSetting: no server has it, as far as flushlab knows.
-        """
+        """Settings of that server that do the work of one that it lacks."""
         return tuple(
             other for other in self.setting(name).successor if self.here(other, flavor, version) is not None
         )
 
     def names(self, flavor: Flavor | None = None, version: tuple[int, ...] = ()) -> tuple[str, ...]:
         """Names of all settings, or of those that one server has, in the files' order."""
-        if flavor is None:
-            return tuple(self._entries)
-        return tuple(name for name in self._entries if self.here(name, flavor, version) is not None)
+        return tuple(
+            name for name in self._entries if flavor is None or self.here(name, flavor, version) is not None
+        )
 
     def settings(self) -> tuple[SettingEntry, ...]:
         """All entries, in the files' order."""
@@ -468,20 +449,16 @@ def packaged(name: str) -> list[str]:
 @functools.cache
 def load_catalog() -> Catalog:
     """The packaged catalog; read once."""
-    return read_catalog(_files())
+    return Catalog([entry for file in _files() for entry in read_entries(file.read_text(encoding="utf-8"))])
 
 
 def setting_entry(name: str) -> SettingEntry:
-    """The entry of a setting in the packaged catalog, without the time that all others take to read.
-
-    Raises:
-        UnknownSetting: no server has it, as far as flushlab knows.
-    """
+    """The entry of a setting in the packaged catalog, without the time that all others take to read."""
     wanted = f'\nname = "{canonical(name)}"\n'
     for file in _files():
         for text in file.read_text(encoding="utf-8").split(_SETTING)[1:]:
             if text.startswith(wanted):
-                return msgspec.convert(tomllib.loads(_SETTING + text), _File).setting[0]
+                return read_entries(_SETTING + text)[0]
     return load_catalog().setting(name)
 
 
@@ -491,119 +468,26 @@ def _files() -> list[Traversable]:
     return sorted(files, key=lambda file: file.name)
 
 
-def read_catalog(files: Sequence[Traversable]) -> Catalog:
-    """A catalog from TOML files.
-
-    Raises:
-        UsageError: a file is not TOML, or an entry breaks a rule; names file, setting and key.
-    """
-    entries: list[SettingEntry] = []
-    seen: dict[str, str] = {}
-    for file in files:
-        for entry in _read_file(file):
-            for name in (entry.name, *entry.aliases):
-                if name in seen:
-                    raise UsageError(f"{file.name}: {name} stands in {seen[name]} already")
-                seen[name] = file.name
-            entries.append(entry)
-    catalog = Catalog(entries)
-    for entry in entries:
-        _check(catalog, entry, seen[entry.name])
-    return catalog
+def read_entries(text: str) -> tuple[SettingEntry, ...]:
+    """The settings of one of the catalog's files."""
+    return msgspec.convert(tomllib.loads(text), _File).setting
 
 
-def _read_file(file: Traversable) -> tuple[SettingEntry, ...]:
-    try:
-        raw: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{file.name} is not valid TOML: {error}") from None
-    try:
-        return msgspec.convert(raw, _File).setting
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{file.name}: {_named(str(error), raw)}") from None
-
-
-def _named(message: str, raw: Mapping[str, Any]) -> str:
-    """msgspec's message with the setting's name before its path (`$.setting[3].version[0].dynamic`)."""
-    start = message.find("$.setting[")
-    index = message[start + len("$.setting[") :].split("]")[0] if start >= 0 else ""
-    if not index.isdecimal():
-        return message
-    name = raw["setting"][int(index)].get("name", f"setting number {int(index) + 1}")
-    return f"{name}: {message}"
-
-
-def _check(catalog: Catalog, entry: SettingEntry, file: str) -> None:
-    """Checks what single keys cannot tell: complete, distinct versions; defaults and candidates in range."""
-    for number, one in enumerate(entry.version):
-        try:
-            since, until = version_of(one.since or "0"), version_of(one.until or "9999")
-        except ValueError:
-            raise UsageError(
-                f"{file}: {entry.name}: version[{number}]: since or until is not a version"
-            ) from None
-        for other in entry.version[:number]:
-            if other.flavor == one.flavor and (
-                since < version_of(other.until or "9999") and version_of(other.since or "0") < until
-            ):
-                raise UsageError(f"{file}: {entry.name}: two version tables of {one.flavor} hold at once")
-        here = _merge(entry, one, since, file)
-        try:
-            here.parse(here.default)
-        except ValueOutOfRange as error:
-            raise UsageError(f"{file}: {entry.name}: default: {error.message}") from None
-    for candidate in entry.candidate:
-        _check_candidate(catalog, entry, candidate, file)
-    for name in entry.successor:
-        if name not in catalog:
-            raise UsageError(f"{file}: {entry.name}: successor: {name} is not in the catalog")
-
-
-def _check_candidate(catalog: Catalog, entry: SettingEntry, candidate: CandidateEntry, file: str) -> None:
-    if (candidate.value is None) == (candidate.memory_share is None):
-        raise UsageError(f"{file}: {entry.name}: candidate: give exactly one of value and memory_share")
-    if entry.fixed:
-        raise UsageError(f"{file}: {entry.name}: candidate: a fixed setting has none")
-    for name in candidate.settings_with:
-        if name not in catalog:
-            raise UsageError(f"{file}: {entry.name}: candidate: with: {name} is not in the catalog")
-    fits = [
-        here
-        for one in entry.version
-        if (here := catalog.here(entry.name, one.flavor, version_of(one.since or "5.7"))) is not None
-        and (candidate.value is None or here.same(candidate.value, candidate.value))
-    ]
-    if not fits:
-        raise UsageError(f"{file}: {entry.name}: candidate: {candidate.value!r} is allowed by no version")
-
-
-def _between(version: tuple[int, ...], since: str, until: str) -> bool:
+def is_within(version: tuple[int, ...], since: str, until: str) -> bool:
     return (not since or version >= version_of(since)) and (not until or version < version_of(until))
 
 
-def _describe_versions(one: VersionEntry) -> str:
-    since = f" since {one.since}" if one.since else ""
-    until = f" before {one.until}" if one.until else ""
-    return f"{one.flavor}{since}{until}"
+def span_words(flavor: Flavor, since: str, until: str) -> str:
+    """`mysql since 8.0.30 before 9.0`."""
+    return flavor + (f" since {since}" if since else "") + (f" before {until}" if until else "")
 
 
-def _here(entry: SettingEntry, flavor: Flavor, version: tuple[int, ...]) -> SettingHere | None:
-    for one in entry.version:
-        if one.flavor == flavor and _between(version, one.since, one.until):
-            return _merge(entry, one, version, entry.name)
-    return None
-
-
-def _merge(entry: SettingEntry, one: VersionEntry, version: tuple[int, ...], file: str) -> SettingHere:
+def _merge(entry: SettingEntry, one: VersionEntry, version: tuple[int, ...]) -> SettingHere:
     facts = {
-        key: own if (own := getattr(one, key)) is not None else getattr(entry, key)
+        key: fact
+        for of in (entry, one)
         for key in _Facts.__struct_fields__
+        if (fact := getattr(of, key)) is not None
     }
-    for key in ("type", "default", "dynamic"):
-        if facts[key] is None:
-            raise UsageError(f"{file}: {entry.name}: {_describe_versions(one)}: {key} is missing")
-    if facts["type"] == "enumeration" and not facts["values"]:
-        raise UsageError(f"{file}: {entry.name}: {_describe_versions(one)}: values is missing")
-    facts["variable"] = facts["variable"] or (PROVIDER_OPTIONS if entry.part else entry.name)
-    given = {key: value for key, value in facts.items() if value is not None}
-    return SettingHere(entry=entry, flavor=one.flavor, version=version, **given)
+    facts.setdefault("variable", PROVIDER_OPTIONS if entry.part else entry.name)
+    return SettingHere(entry=entry, flavor=one.flavor, version=version, **facts)

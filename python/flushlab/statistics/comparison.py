@@ -198,8 +198,7 @@ def of_estimate(
     arm: str, estimate: float, error: float, limit: float, df: int, blocks: int, power: float = POWER
 ) -> Comparison:
     """The comparison of a log ratio with a standard error and its critical value."""
-    half_width = limit * error
-    ratio = Ratio(estimate=exp(estimate), low=exp(estimate - half_width), high=exp(estimate + half_width))
+    ratio = ratio_within(estimate, limit * error)
     return Comparison(
         arm=arm,
         ratio=ratio,
@@ -207,6 +206,11 @@ def of_estimate(
         verdict=ratio.verdict,
         detectable=exp(shift_for_power(limit, df, power) * error) - 1,
     )
+
+
+def ratio_within(estimate: float, half_width: float) -> Ratio:
+    """The ratio of a log ratio and half the width of its interval."""
+    return Ratio(estimate=exp(estimate), low=exp(estimate - half_width), high=exp(estimate + half_width))
 
 
 def exp(x: float) -> float:

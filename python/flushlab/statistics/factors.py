@@ -11,8 +11,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from flushlab.record import FactorEffect, Ratio
-from flushlab.statistics.comparison import OWN_BLOCKS, RESOLUTION, Cells, Scores, contrasts, exp
+from flushlab.record import FactorEffect
+from flushlab.statistics.comparison import (
+    OWN_BLOCKS,
+    RESOLUTION,
+    Cells,
+    Scores,
+    contrasts,
+    exp,
+    ratio_within,
+)
 from flushlab.statistics.limits import critical_value, shift_for_power
 
 Combination = tuple[str, ...]
@@ -61,11 +69,16 @@ def factor_effects(
             estimate = float(weights @ logs.mean(axis=1))
             error = pooled.sigma * math.sqrt(float((weights**2).sum()) / len(blocks))
             df, limit = pooled.df, critical_value(alpha, len(effects), pooled.df, 0.0)
-        half = limit * error
-        ratio = Ratio(estimate=exp(estimate), low=exp(estimate - half), high=exp(estimate + half))
-        detectable = exp(shift_for_power(limit, df) * error) - 1
-        found.append(FactorEffect.of(factors, ratio, len(blocks), detectable))
+        found.append(effect_of(factors, estimate, error, limit, df, len(blocks)))
     return tuple(found)
+
+
+def effect_of(
+    factors: Combination, estimate: float, error: float, limit: float, df: int, blocks: int
+) -> FactorEffect:
+    """The effect of a log ratio with a standard error and its critical value."""
+    detectable = exp(shift_for_power(limit, df) * error) - 1
+    return FactorEffect.of(factors, ratio_within(estimate, limit * error), blocks, detectable)
 
 
 def weights_of(effect: Combination, arms: Sequence[Combination]) -> _Floats:

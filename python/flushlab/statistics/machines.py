@@ -23,7 +23,7 @@ unequal numbers of blocks), at one error rate for all arms together.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -33,207 +33,175 @@ from flushlab.record import Comparison, FactorEffect, MachineRatio, OverMachines
 from flushlab.statistics.comparison import (
     OWN_BLOCKS,
     RESOLUTION,
-    Cells,
     Scores,
     compare,
-    exp,
     log_of_sums,
     of_estimate,
+    ratio_within,
 )
-from flushlab.statistics.factors import Combination, factor_effects, weights_of
+from flushlab.statistics.factors import Combination, effect_of, factor_effects, weights_of
 from flushlab.statistics.limits import critical_value, shift_for_power
 
 LEAST = 3
 """Machines from which on intervals are about all such machines. Two have one degree of freedom between them:
 the interval of a single arm would be 12.7 standard errors wide to each side, of twelve arms 149."""
 
-Machines = Mapping[int, str]
-"""Name of the machine of each block; a block without one ran on this machine."""
-
 
 class _OnMachine(NamedTuple):
-    """An arm against the base on one machine.
-
-    Attributes:
-        estimate: log of the ratio.
-        squares: sum of the squared residuals of the blocks.
-        blocks: number of blocks.
-    """
+    """An arm against the base on one machine: log of the ratio, sum of the blocks' squared residuals."""
 
     estimate: float
     squares: float
     blocks: int
 
 
-def spans(scores: Scores, base: str, machines: Machines) -> int:
-    """Number of machines that the base was measured on."""
-    return len({machines.get(block, "") for block in scores[base]})
+class Table(NamedTuple):
+    """Scores of arms in blocks, and the facts about the blocks that decide how arms are compared.
 
-
-def compare_over(
-    scores: Scores,
-    base: str,
-    machines: Machines,
-    *,
-    alpha: float = 0.05,
-    only: Collection[str] | None = None,
-    family: int = 0,
-    twin: str = "",
-    apart: Collection[str] = (),
-) -> tuple[Comparison, ...]:
-    """Every arm against the base over all such machines; below `LEAST` machines `compare` of the blocks, each
-    machine's on its own level.
-
-    Args:
-        scores, base, alpha, only, family, twin, apart: as of `compare`.
-        machines: of the blocks.
-
-    Returns:
-        One comparison per arm that ran on two machines or more, in the order of `scores`.
+    Attributes:
+        scores: per arm and block.
+        machines: name of the machine of each block; a block without one ran on this machine.
+        stalled: arms that stalled for a whole window; `apart` of `compare`.
     """
-    if spans(scores, base, machines) < LEAST:
-        on_level = _on_level(scores, base, machines)
-        return compare(on_level, base, alpha=alpha, only=only, family=family, twin=twin, apart=apart)
-    arms = [arm for arm in scores if arm != base and (only is None or arm in only)]
-    found = {arm: _by_machine(scores[arm], scores[base], machines) for arm in arms}
-    found = {arm: ratios for arm, ratios in found.items() if len(ratios) >= 2}
-    family = max(family, len(found))
-    comparisons = []
-    for arm, ratios in found.items():
-        estimate, error, df = _student([one.estimate for one in ratios.values()])
-        limit = critical_value(_each(alpha, family), 1, df)
-        blocks = sum(one.blocks for one in ratios.values())
-        comparisons.append(of_estimate(arm, estimate, error, limit, df, blocks))
-    return tuple(comparisons)
 
+    scores: Scores
+    machines: Mapping[int, str] = {}
+    stalled: Collection[str] = ()
 
-def over_machines(
-    scores: Scores,
-    base: str,
-    machines: Machines,
-    *,
-    alpha: float = 0.05,
-    only: Collection[str] | None = None,
-    family: int = 0,
-    apart: Collection[str] = (),
-) -> dict[str, OverMachines]:
-    """Every arm that ran on two machines or more, with its ratio on each.
+    def compare(
+        self,
+        base: str,
+        *,
+        alpha: float = 0.05,
+        only: Collection[str] | None = None,
+        family: int = 0,
+        twin: str = "",
+    ) -> tuple[Comparison, ...]:
+        """Every arm against the base over all such machines; below `LEAST` machines `compare` of the blocks,
+        each machine's on its own level. Arguments as of `compare`.
 
-    Args:
-        scores, base, only, family, apart: as of `compare`.
-        machines: of the blocks.
-        alpha: probability that any of the intervals misses, and that any stable arm is called unstable.
+        Returns:
+            One comparison per arm that ran on two machines or more, in the order of `scores`.
+        """
+        if self._is_of_blocks(base):
+            level, apart = self._on_level(base), self.stalled
+            return compare(level, base, alpha=alpha, only=only, family=family, twin=twin, apart=apart)
+        found = {arm: ratios for arm, ratios in self._ratios(base, only).items() if len(ratios) >= 2}
+        family = max(family, len(found))
+        comparisons = []
+        for arm, ratios in found.items():
+            estimate, error, df = _student([one.estimate for one in ratios.values()])
+            limit = critical_value(_each(alpha, family), 1, df)
+            blocks = sum(one.blocks for one in ratios.values())
+            comparisons.append(of_estimate(arm, estimate, error, limit, df, blocks))
+        return tuple(comparisons)
 
-    Returns:
-        By arm; empty where no machine ran two blocks, so that nothing is known of the variance within one.
-    """
-    found = {arm: _by_machine(cells, scores[base], machines) for arm, cells in scores.items() if arm != base}
-    calm = [ratios for arm, ratios in found.items() if arm not in apart and base not in apart]
-    shared = _within(calm)
-    asked = {
-        arm: ratios for arm, ratios in found.items() if len(ratios) >= 2 and (only is None or arm in only)
-    }
-    each = _each(alpha, max(family, len(asked), 1))
-    over = {}
-    for arm, ratios in asked.items():
-        own = _within([ratios])
-        variance, df = own if own[1] >= OWN_BLOCKS or arm in apart or base in apart else shared
-        if df:
-            over[arm] = _over(ratios, variance, df, each)
-    return over
+    def over_machines(
+        self, base: str, *, alpha: float = 0.05, only: Collection[str] | None = None, family: int = 0
+    ) -> dict[str, OverMachines]:
+        """Every arm that ran on two machines or more, with its ratio on each.
 
+        Empty where no machine ran two blocks: nothing is known of the variance within one then.
 
-def detectable_over(
-    scores: Scores,
-    base: str,
-    machines: Machines,
-    *,
-    alpha: float,
-    family: int,
-    twin: str,
-    power: float,
-) -> dict[str, float]:
-    """Smallest log gain of each arm that would have been seen with this power; arguments as above."""
-    if spans(scores, base, machines) < LEAST:
-        on_level = _on_level(scores, base, machines)
-        found = compare(on_level, base, alpha=alpha, family=family, twin=twin, power=power)
-        return {one.arm: math.log1p(one.detectable) for one in found}
-    gains = {}
-    for arm, cells in scores.items():
-        ratios = _by_machine(cells, scores[base], machines) if arm != base else {}
-        if len(ratios) >= 2:
-            _, error, df = _student([one.estimate for one in ratios.values()])
-            gains[arm] = shift_for_power(critical_value(_each(alpha, family), 1, df), df, power) * error
-    return gains
+        `alpha` is the probability that any of the intervals misses, and that any stable arm is called
+        unstable.
+        """
+        found = self._ratios(base)
+        apart = found.keys() if base in self.stalled else self.stalled
+        shared = _within([ratios for arm, ratios in found.items() if arm not in apart])
+        asked = {
+            arm: ratios for arm, ratios in found.items() if len(ratios) >= 2 and (only is None or arm in only)
+        }
+        each = _each(alpha, max(family, len(asked), 1))
+        over = {}
+        for arm, ratios in asked.items():
+            own = _within([ratios])
+            variance, df = own if own[1] >= OWN_BLOCKS or arm in apart else shared
+            if df:
+                over[arm] = _over(ratios, variance, df, each)
+        return over
 
+    def detectable(
+        self, base: str, *, alpha: float, family: int, twin: str, power: float
+    ) -> dict[str, float]:
+        """Smallest log gain of each arm that would have been seen with this power."""
+        if self._is_of_blocks(base):
+            level = self._on_level(base)
+            found = compare(level, base, alpha=alpha, family=family, twin=twin, power=power)
+            return {one.arm: math.log1p(one.detectable) for one in found}
+        gains = {}
+        for arm, ratios in self._ratios(base).items():
+            if len(ratios) >= 2:
+                _, error, df = _student([one.estimate for one in ratios.values()])
+                gains[arm] = shift_for_power(critical_value(_each(alpha, family), 1, df), df, power) * error
+        return gains
 
-def effects_over(
-    scores: Scores,
-    arms: Mapping[Combination, str],
-    machines: Machines,
-    *,
-    alpha: float = 0.05,
-    twin: str = "",
-    apart: Collection[str] = (),
-) -> tuple[FactorEffect, ...]:
-    """Main effects and interactions of crossed factors over all such machines; below `LEAST` machines
-    `factor_effects` of the blocks, each machine's on its own level."""
-    base = arms[()]
-    if spans(scores, base, machines) < LEAST:
-        on_level = _on_level(scores, base, machines)
-        return factor_effects(on_level, arms, alpha=alpha, twin=twin, apart=apart)
-    shared = set.intersection(*(set(scores.get(arm, {})) for arm in arms.values()))
-    places = sorted({machines.get(block, "") for block in shared})
-    if len(places) < 2:
-        return ()
-    logs = np.array(
-        [
+    def effects(
+        self, arms: Mapping[Combination, str], *, alpha: float = 0.05, twin: str = ""
+    ) -> tuple[FactorEffect, ...]:
+        """Main effects and interactions of crossed factors over all such machines; below `LEAST` machines
+        `factor_effects` of the blocks, each machine's on its own level."""
+        if self._is_of_blocks(arms[()]):
+            level = self._on_level(arms[()])
+            return factor_effects(level, arms, alpha=alpha, twin=twin, apart=self.stalled)
+        shared = set.intersection(*(set(self.scores.get(arm, {})) for arm in arms.values()))
+        places = self._by_machine(sorted(shared))
+        if len(places) < 2:
+            return ()
+        logs = np.array(
             [
-                log_of_sums(scores[arm], [block for block in shared if machines.get(block, "") == place])
-                for place in places
+                [log_of_sums(self.scores[arm], places[place]) for place in sorted(places)]
+                for arm in arms.values()
             ]
-            for arm in arms.values()
-        ]
-    )
-    effects = [one for one in arms if one]
-    found = []
-    for factors in effects:
-        estimate, error, df = _student(list(weights_of(factors, list(arms)) @ logs))
-        limit = critical_value(_each(alpha, len(effects)), 1, df)
-        half = limit * error
-        ratio = Ratio(estimate=exp(estimate), low=exp(estimate - half), high=exp(estimate + half))
-        detectable = exp(shift_for_power(limit, df) * error) - 1
-        found.append(FactorEffect.of(factors, ratio, len(shared), detectable))
-    return tuple(found)
+        )
+        effects = [one for one in arms if one]
+        found = []
+        for factors in effects:
+            estimate, error, df = _student(list(weights_of(factors, list(arms)) @ logs))
+            limit = critical_value(_each(alpha, len(effects)), 1, df)
+            found.append(effect_of(factors, estimate, error, limit, df, len(shared)))
+        return tuple(found)
 
+    def _by_machine(self, blocks: Iterable[int]) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for block in blocks:
+            found.setdefault(self.machines.get(block, ""), []).append(block)
+        return found
 
-def _on_level(scores: Scores, base: str, machines: Machines) -> Scores:
-    """Scores relative to the base's mean result on their machine; of one machine as they are."""
-    blocks: dict[str, list[int]] = {}
-    for block in scores[base]:
-        blocks.setdefault(machines.get(block, ""), []).append(block)
-    if len(blocks) < 2:
-        return scores
-    level = {machine: log_of_sums(scores[base], own) - math.log(len(own)) for machine, own in blocks.items()}
-    return {
-        arm: {block: one - level.get(machines.get(block, ""), 0.0) for block, one in cells.items()}
-        for arm, cells in scores.items()
-    }
+    def _is_of_blocks(self, base: str) -> bool:
+        return len(self._by_machine(self.scores[base])) < LEAST
 
+    def _on_level(self, base: str) -> Scores:
+        """Scores relative to the base's mean result on their machine; of one machine as they are."""
+        places = self._by_machine(self.scores[base])
+        if len(places) < 2:
+            return self.scores
+        level = {
+            place: log_of_sums(self.scores[base], blocks) - math.log(len(blocks))
+            for place, blocks in places.items()
+        }
+        return {
+            arm: {block: one - level.get(self.machines.get(block, ""), 0.0) for block, one in cells.items()}
+            for arm, cells in self.scores.items()
+        }
 
-def _by_machine(arm: Cells, base: Cells, machines: Machines) -> dict[str, _OnMachine]:
-    """By machine, of the blocks in which both were measured: ratios of sums, as of `compare`."""
-    blocks: dict[str, list[int]] = {}
-    for block in sorted(arm.keys() & base.keys()):
-        blocks.setdefault(machines.get(block, ""), []).append(block)
-    found = {}
-    for machine in sorted(blocks):
-        logs = np.array([[cells[block] for block in blocks[machine]] for cells in (arm, base)])
-        own, reference = np.exp(logs - logs.max())
-        ratio = own.sum() / reference.sum()
-        left = (own - ratio * reference) / own.mean()
-        found[machine] = _OnMachine(math.log(ratio), float((left**2).sum()), left.size)
-    return found
+    def _ratios(self, base: str, only: Collection[str] | None = None) -> dict[str, dict[str, _OnMachine]]:
+        """By arm and machine, of the blocks in which both were measured: ratios of sums, as of `compare`."""
+        found: dict[str, dict[str, _OnMachine]] = {}
+        for arm, cells in self.scores.items():
+            if arm == base or (only is not None and arm not in only):
+                continue
+            places = self._by_machine(sorted(cells.keys() & self.scores[base].keys()))
+            found[arm] = {}
+            for place in sorted(places):
+                logs = np.array(
+                    [[own[block] for block in places[place]] for own in (cells, self.scores[base])]
+                )
+                results, reference = np.exp(logs - logs.max())
+                ratio = results.sum() / reference.sum()
+                left = (results - ratio * reference) / results.mean()
+                found[arm][place] = _OnMachine(math.log(ratio), float((left**2).sum()), left.size)
+        return found
 
 
 def _within(arms: Collection[Mapping[str, _OnMachine]]) -> tuple[float, int]:
@@ -264,9 +232,7 @@ def _over(ratios: Mapping[str, _OnMachine], variance: float, df: int, alpha: flo
         ratios=tuple(
             MachineRatio(
                 machine=machine,
-                ratio=Ratio(
-                    estimate=exp(one.estimate), low=exp(one.estimate - half), high=exp(one.estimate + half)
-                ),
+                ratio=ratio_within(one.estimate, half),
                 blocks=one.blocks,
             )
             for (machine, one), half in zip(ratios.items(), halves.tolist(), strict=True)
@@ -282,8 +248,7 @@ def mean_over(logs: list[float]) -> Ratio | None:
     if len(logs) < LEAST:
         return None
     estimate, error, df = _student(logs)
-    half = critical_value(0.05, 1, df) * error
-    return Ratio(estimate=exp(estimate), low=exp(estimate - half), high=exp(estimate + half))
+    return ratio_within(estimate, critical_value(0.05, 1, df) * error)
 
 
 def _student(values: list[float]) -> tuple[float, float, int]:

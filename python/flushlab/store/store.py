@@ -30,10 +30,10 @@ from flushlab.record import CrashRow, Trial, Value
 from flushlab.version import __version__
 
 _NAME = "store.sqlite"
+_LATEST_FIRST = "ORDER BY created_at DESC, id DESC"
 _ID = re.compile(r"[a-z0-9][a-z0-9-]*")
 _HINT = "set FLUSHLAB_HOME to a folder that is writable"
 VERSION = 2
-"""Of the schema; a file has it as its `user_version`."""
 _SCHEMA = f"""
     BEGIN;
     CREATE TABLE campaign (
@@ -70,18 +70,7 @@ State = Literal["running", "interrupted", "failed", "done"]
 
 
 class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored campaign.
-
-    Attributes:
-        id: short and unique.
-        kind: `tune`, `series`, `compare`, `crash` or `probe`.
-        created_at: ISO 8601, UTC.
-        flushlab: version that started it.
-        plan: JSON of the plan, as the campaign's kind defines it.
-        state: how far it came.
-        result: JSON of the result, or None.
-        trials: number of trials saved; of a campaign of crashes, of crashes.
-    """
+    """A stored campaign; `plan` and `result` are JSON as its kind defines them; crashes count as trials."""
 
     id: str
     kind: str
@@ -94,7 +83,6 @@ class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def unreadable(row: CampaignRow) -> StorageError:
-    """The error for a campaign whose format this flushlab does not read."""
     wrote = "another build of flushlab" if row.flushlab == __version__ else "flushlab"
     return StorageError(
         f"campaign {row.id} of {row.created_at[:10]} was stored by {wrote} {row.flushlab}, in a format that"
@@ -104,21 +92,10 @@ def unreadable(row: CampaignRow) -> StorageError:
 
 
 def open_store() -> Store:
-    """The store of this machine, made if there is none.
-
-    Raises:
-        StorageError: it cannot be opened or made.
-    """
     return Store(state() / _NAME)
 
 
 def existing_store() -> Store:
-    """The store of this machine, for reading.
-
-    Raises:
-        UsageError: there is none.
-        StorageError: it cannot be opened.
-    """
     return Store.existing(state_path() / _NAME)
 
 
@@ -128,14 +105,9 @@ def new_id(kind: str) -> str:
 
 
 class Store:
-    """One SQLite file; use as a context manager."""
+    """One SQLite file; use as a context manager. Its errors are StorageErrors, a full disk is NoSpace."""
 
     def __init__(self, path: Path) -> None:
-        """Opens or creates the file.
-
-        Raises:
-            StorageError: not a store, of another version, or not writable.
-        """
         self.path = path
         with self._errors():
             if not os.path.lexists(path):
@@ -149,12 +121,6 @@ class Store:
 
     @classmethod
     def existing(cls, path: Path) -> Store:
-        """Opens a file for reading what is in it; makes none.
-
-        Raises:
-            UsageError: there is no such file.
-            StorageError: as the constructor says.
-        """
         if not path.is_file():
             raise UsageError(
                 f"there are no campaigns: {path} does not exist",
@@ -164,11 +130,7 @@ class Store:
 
     @contextlib.contextmanager
     def hold(self, campaign_id: str) -> Iterator[None]:
-        """Makes this process the only one that carries a campaign on; whoever dies lets go of it.
-
-        Raises:
-            UsageError: another process carries it on.
-        """
+        """Makes this process the only one that carries a campaign on, else UsageError."""
         lock = self.path.with_name(f".{campaign_id}.running")
         with self._errors():
             held = _locked(lock)
@@ -188,7 +150,7 @@ class Store:
         """Removes the files of campaigns of this store whose process was killed: nobody has them locked."""
         for file in self.path.parent.glob(".*.running"):
             campaign_id = file.name[1:].removesuffix(".running")
-            if file == own or not self._campaigns("WHERE id = ?", (campaign_id,)):
+            if file == own or not self._campaigns("WHERE id = ?", campaign_id):
                 continue
             with contextlib.suppress(OSError):
                 if (left := _locked(file)) is not None:
@@ -208,26 +170,18 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Closes the file."""
         self._connection.close()
 
     def create_campaign(self, campaign_id: str, kind: str, plan: bytes) -> None:
-        """Saves a new campaign in state `running`."""
-        with self._errors():
-            self._connection.execute(
-                "INSERT INTO campaign (id, kind, created_at, flushlab, plan, state) "
-                "VALUES (?, ?, ?, ?, ?, 'running')",
-                (campaign_id, kind, _now(), __version__, plan),
-            )
+        self._execute(
+            "INSERT INTO campaign (id, kind, created_at, flushlab, plan, state) "
+            "VALUES (?, ?, ?, ?, ?, 'running')",
+            *(campaign_id, kind, _now(), __version__, plan),
+        )
 
     def campaign(self, campaign_id: str) -> CampaignRow:
-        """One campaign.
-
-        Raises:
-            UsageError: there is none of that id; the hint names the nearest, or the latest.
-        """
         # Ids become parts of files' names.
-        rows = self._campaigns("WHERE id = ?", (campaign_id,)) if _ID.fullmatch(campaign_id) else []
+        rows = self._campaigns("WHERE id = ?", campaign_id) if _ID.fullmatch(campaign_id) else []
         if not rows:
             raise UsageError(
                 f"there is no campaign {campaign_id!r} in {self.path}", hint=self._others(campaign_id)
@@ -236,97 +190,57 @@ class Store:
 
     def campaigns(self) -> list[CampaignRow]:
         """All campaigns, the latest first."""
-        return self._campaigns("ORDER BY created_at DESC, id DESC", ())
+        return self._campaigns(_LATEST_FIRST)
 
     def latest_finished(self) -> CampaignRow:
-        """The campaign that was started last of those that are done.
-
-        Raises:
-            UsageError: none is done.
-        """
-        rows = self._campaigns("WHERE state = 'done' ORDER BY created_at DESC, id DESC LIMIT 1", ())
+        rows = self._campaigns(f"WHERE state = 'done' {_LATEST_FIRST} LIMIT 1")
         if not rows:
             raise UsageError(f"there is no finished campaign in {self.path}", hint=self._others(""))
         return rows[0]
 
     def finished(self, kind: str) -> list[CampaignRow]:
-        """The campaigns of a kind that are done, the latest first; at most twenty."""
-        return self._campaigns(
-            "WHERE state = 'done' AND kind = ? ORDER BY created_at DESC, id DESC LIMIT 20", (kind,)
-        )
+        return self._campaigns(f"WHERE state = 'done' AND kind = ? {_LATEST_FIRST} LIMIT 20", kind)
 
     def set_state(self, campaign_id: str, state: State, result: bytes | None = None) -> None:
-        """Notes how far a campaign came; keeps an older result if none is given."""
-        with self._errors():
-            self._connection.execute(
-                "UPDATE campaign SET state = ?, result = coalesce(?, result) WHERE id = ?",
-                (state, result, campaign_id),
-            )
+        self._execute(
+            "UPDATE campaign SET state = ?, result = coalesce(?, result) WHERE id = ?",
+            *(state, result, campaign_id),
+        )
 
     def save(self, campaign_id: str, row: Trial | CrashRow) -> None:
-        """Saves the campaign's next row.
-
-        Raises:
-            NoSpace: the file system is full; the rows saved before are safe.
-        """
         kind = "crash" if isinstance(row, CrashRow) else "trial"
-        with self._errors():
-            self._connection.execute(
-                "INSERT INTO trial (campaign_id, number, ended_at, record, kind) "
-                "SELECT ?, 1 + coalesce(max(number), 0), ?, ?, ? FROM trial WHERE campaign_id = ?",
-                (campaign_id, _now(), msgspec.json.encode(row), kind, campaign_id),
-            )
+        self._execute(
+            "INSERT INTO trial (campaign_id, number, ended_at, record, kind) "
+            "SELECT ?, 1 + coalesce(max(number), 0), ?, ?, ? FROM trial WHERE campaign_id = ?",
+            *(campaign_id, _now(), msgspec.json.encode(row), kind, campaign_id),
+        )
 
     def save_arrived(self, campaign_id: str, number: int, block: bytes) -> None:
-        """Saves a block that a machine of a fleet has delivered before its turn; replaces one of that number.
-
-        Raises:
-            NoSpace: as `save`.
-        """
-        with self._errors():
-            self._connection.execute(
-                "INSERT OR REPLACE INTO arrived (campaign_id, number, block) VALUES (?, ?, ?)",
-                (campaign_id, number, block),
-            )
+        """Saves a block that a machine of a fleet delivered before its turn; replaces one of that number."""
+        self._execute(
+            "INSERT OR REPLACE INTO arrived (campaign_id, number, block) VALUES (?, ?, ?)",
+            *(campaign_id, number, block),
+        )
 
     def arrived(self, campaign_id: str) -> dict[int, bytes]:
-        """The blocks that have arrived and are not forgotten, by number, in order."""
-        with self._errors():
-            rows = self._connection.execute(
-                "SELECT number, block FROM arrived WHERE campaign_id = ? ORDER BY number", (campaign_id,)
-            )
-            return dict(rows.fetchall())
+        sql = "SELECT number, block FROM arrived WHERE campaign_id = ? ORDER BY number"
+        return dict(self._execute(sql, campaign_id))
 
     def forget_arrived(self, campaign_id: str, number: int) -> None:
-        """Removes a block whose trials are saved, or that is needed no longer."""
-        with self._errors():
-            self._connection.execute(
-                "DELETE FROM arrived WHERE campaign_id = ? AND number = ?", (campaign_id, number)
-            )
+        self._execute("DELETE FROM arrived WHERE campaign_id = ? AND number = ?", campaign_id, number)
 
     def trials(self, campaign_id: str) -> Iterator[Trial]:
-        """The campaign's trials in the order in which they ended.
-
-        Raises:
-            StorageError: they are in a format of another flushlab.
-        """
         for _, trial in self.dated_trials(campaign_id):
             yield trial
 
     def dated_trials(self, campaign_id: str) -> Iterator[tuple[float, Trial]]:
-        """The same, each with the Unix time at which it ended."""
         for ended_at, record in self._rows(campaign_id, "trial"):
             with self._readable(campaign_id):
                 trial = msgspec.json.decode(record, type=Trial)
             yield datetime.fromisoformat(ended_at).timestamp(), trial
 
     def crashes(self, campaign_id: str) -> Iterator[CrashRow]:
-        """A campaign's crashes, in the order in which they were judged; of one that was judged again, the
-        later row.
-
-        Raises:
-            StorageError: they are in a format of another flushlab.
-        """
+        """In the order in which they were judged; of one that was judged again, the later row."""
         found: dict[tuple[str, bytes, int], CrashRow] = {}
         for _, record in self._rows(campaign_id, "crash"):
             with self._readable(campaign_id):
@@ -337,24 +251,21 @@ class Store:
         yield from found.values()
 
     def _rows(self, campaign_id: str, kind: Literal["trial", "crash"]) -> list[tuple[str, bytes]]:
-        with self._errors():
-            return self._connection.execute(
-                "SELECT ended_at, record FROM trial WHERE campaign_id = ? AND kind = ? ORDER BY number",
-                (campaign_id, kind),
-            ).fetchall()
+        sql = "SELECT ended_at, record FROM trial WHERE campaign_id = ? AND kind = ? ORDER BY number"
+        return self._execute(sql, campaign_id, kind)
 
-    def _campaigns(self, clause: str, values: tuple[str, ...]) -> list[CampaignRow]:
+    def _campaigns(self, clause: str, *values: str) -> list[CampaignRow]:
+        rows = self._execute(
+            "SELECT id, kind, created_at, flushlab, plan, state, result, "
+            "(SELECT count(*) FROM trial WHERE campaign_id = campaign.id"
+            f" AND trial.kind = iif(campaign.kind = 'crash', 'crash', 'trial')) FROM campaign {clause}",
+            *values,
+        )
+        return [CampaignRow(**dict(zip(CampaignRow.__struct_fields__, row, strict=True))) for row in rows]
+
+    def _execute(self, sql: str, *values: object) -> list[Any]:
         with self._errors():
-            rows = self._connection.execute(
-                "SELECT id, kind, created_at, flushlab, plan, state, result, "
-                "(SELECT count(*) FROM trial WHERE campaign_id = campaign.id"
-                " AND trial.kind = iif(campaign.kind = 'crash', 'crash', 'trial')) FROM campaign " + clause,
-                values,
-            ).fetchall()
-        return [
-            CampaignRow(id=i, kind=k, created_at=c, flushlab=f, plan=p, state=s, result=r, trials=t)
-            for i, k, c, f, p, s, r, t in rows
-        ]
+            return self._connection.execute(sql, values).fetchall()
 
     @contextlib.contextmanager
     def _readable(self, campaign_id: str) -> Iterator[None]:
@@ -364,10 +275,7 @@ class Store:
             raise unreadable(self.campaign(campaign_id)) from error
 
     def _others(self, campaign_id: str) -> str:
-        """What to ask for instead of a campaign that is not there."""
-        with self._errors():
-            rows = self._connection.execute("SELECT id FROM campaign ORDER BY created_at DESC, id DESC")
-            ids = [found for (found,) in rows]
+        ids = [known for (known,) in self._execute(f"SELECT id FROM campaign {_LATEST_FIRST}")]
         near = nearest(campaign_id, ids)
         if near:
             return f"the nearest are {', '.join(near)}" if len(near) > 1 else f"the nearest is {near[0]}"

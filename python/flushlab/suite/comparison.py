@@ -21,13 +21,7 @@ from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.suite.command import run_listening
 from flushlab.suite.profile import undoable
 from flushlab.suite.request import SuiteRequest, create_database, fields_of, variables
-from flushlab.suite.session import (
-    Session,
-    SuiteResult,
-    observed,
-    require_prepared,
-    settings_of,
-)
+from flushlab.suite.session import Session, SuiteResult, observed, require_prepared, settings_of
 from flushlab.telemetry import Observation, performance
 
 

@@ -5,12 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.build import (
-    Build,
-    Found,
-    Obtainable,
-    find,
-)
+from flushlab.build import Build, Found, Obtainable, find
 from flushlab.build.find import find_build, list_builds, parse_name
 from flushlab.errors import BuildNotFound, FlushlabError, LibraryMissing, UsageError
 from flushlab.progress import Progress

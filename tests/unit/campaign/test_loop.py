@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.campaign import Budget, Watcher, run
-from flushlab.experiment.protocol import (
-    BlockAhead,
-    Conversation,
-    Request,
-    Standing,
-)
+from flushlab.experiment.protocol import BlockAhead, Conversation, Request, Standing
 from flushlab.process.running import publish_status
 from flushlab.record import Arm, Ratio, Slice, Trial
 from flushlab.record.running import Running

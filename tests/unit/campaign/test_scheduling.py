@@ -9,9 +9,9 @@ import pytest
 
 import flushlab
 from flushlab.build.inspect import Answer
-from flushlab.campaign import tune
+from flushlab.campaign import target, tune
 from flushlab.campaign.facts import CampaignFacts, PlanFacts
-from flushlab.campaign.pool import room, target
+from flushlab.campaign.pool import room
 from flushlab.campaign.pool.protocol import ServerPool
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.scheduling import BESIDE_MOST, blocks_of

@@ -8,12 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.build import (
-    Build,
-    Found,
-    Obtainable,
-    find,
-)
+from flushlab.build import Build, Found, Obtainable, find
 from flushlab.cli import consoles, server
 from flushlab.cli.main import main
 from flushlab.progress import Progress

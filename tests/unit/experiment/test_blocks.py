@@ -32,7 +32,7 @@ class Driven(Conversation):
         super().__init__(self.blocks.steps())
 
     def result(self) -> tuple[Comparison, ...]:
-        return compare(self.blocks.scores("throughput"), BASE.name)
+        return compare(self.blocks.table().scores, BASE.name)
 
 
 def drive(blocks: Driven, trials: SimulatedTrials) -> None:
@@ -79,9 +79,9 @@ def test_an_arm_that_committed_nothing_in_a_block_has_a_ratio_and_spoils_no_othe
         if request.arm.name == "slow" and request.block == 2:
             trial = msgspec.structs.replace(trial, result=nothing.throughput, load=nothing)
         blocks.tell(trial)
-    assert blocks.blocks.stalled == {"slow"}
+    assert blocks.blocks.sheet.stalled == {"slow"}
     found = {
-        c.arm: c for c in compare(blocks.blocks.scores("throughput"), "base", apart=blocks.blocks.stalled)
+        c.arm: c for c in compare(blocks.blocks.table().scores, "base", apart=blocks.blocks.sheet.stalled)
     }
     assert found["fast"].verdict == "faster"
     assert found["slow"].ratio.estimate == pytest.approx(0.8, rel=0.1)
@@ -101,7 +101,7 @@ def test_a_server_that_found_too_little_memory_is_started_again_before_its_arm_i
             trial = msgspec.structs.replace(failed, lacked_memory=True)
         blocks.tell(trial)
     assert (blocks.blocks.out == {"fast": "failed: the memory was full"}) is out
-    assert len(blocks.blocks.scores("throughput").get("fast", {})) == (0 if out else 2)
+    assert len(blocks.blocks.table().scores.get("fast", {})) == (0 if out else 2)
 
 
 def test_every_block_runs_base_control_and_arms_once_in_varying_order() -> None:
@@ -182,7 +182,7 @@ def test_where_too_little_is_left_disturbed_cells_count_with_the_mean_of_their_a
     blocks = Driven(FAST, blocks=4)
     lost = disturb(blocks, {1, 2})
     assert {c.arm: c.blocks for c in blocks.result()} == {"control": 4, "fast": 4}
-    assert blocks.blocks.scores("throughput")["fast"][1] == pytest.approx(math.log(lost[0] * lost[1]) / 2)
+    assert blocks.blocks.table().scores["fast"][1] == pytest.approx(math.log(lost[0] * lost[1]) / 2)
 
 
 def test_a_discarded_cell_without_a_figure_stays_empty_and_the_rest_goes_on() -> None:

@@ -534,8 +534,7 @@ def test_the_control_has_one_share_however_many_groups_there_are() -> None:
     series = Series(plan(groups=own, compose=None))
     run_to_end(series, trials())
     (group, *_) = series._groups
-    scores = group.scores("throughput")
-    (expected,) = compare(scores, "base", alpha=series._alpha, only={"A"}, family=4)
+    (expected,) = compare(group.table().scores, "base", alpha=series._alpha, only={"A"}, family=4)
     assert series.result().comparisons["A"].ratio == expected.ratio
 
 

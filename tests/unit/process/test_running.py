@@ -92,7 +92,7 @@ def test_what_killed_processes_left_does_not_pile_up_and_nothing_else_is_removed
     for number in range(running.LEFT_BEHIND + 1):
         with (
             socket.socket(socket.AF_UNIX) as dead,
-            running._near(own.with_name(f"{prefix}-{number}")) as near,
+            running.near(own.with_name(f"{prefix}-{number}")) as near,
         ):
             dead.bind(near)
     elsewhere, no_socket = own.with_name("another-machine-1-2"), own.with_name(f"{prefix}-a-file")

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from flushlab.campaign import loop, series, tune
+from flushlab.campaign import loop, series, target, tune
 from flushlab.campaign.crash import crash
 from flushlab.campaign.crash import request as crash_request
 from flushlab.campaign.facts import resuming
-from flushlab.campaign.pool import room, sandboxes, target
+from flushlab.campaign.pool import room, sandboxes
 from flushlab.campaign.pool.remote import RemotePool, RemoteTarget
 from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.cli.app import make_app

@@ -17,13 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import ray
-from ray.exceptions import (
-    GetTimeoutError,
-    RayActorError,
-    RayError,
-    RayTaskError,
-    TaskCancelledError,
-)
+from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError, TaskCancelledError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from flushlab.campaign.fleet.health import Needs, problems

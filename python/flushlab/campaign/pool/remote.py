@@ -20,15 +20,7 @@ from flushlab.campaign.data import Data
 from flushlab.campaign.facts import EXTERNAL, Resources
 from flushlab.campaign.loop import check_other_load
 from flushlab.campaign.pool import own_load, remote_use
-from flushlab.campaign.pool.protocol import (
-    CampaignSpec,
-    Once,
-    PlaceOf,
-    RunnerInput,
-    Search,
-    ServerPool,
-    Use,
-)
+from flushlab.campaign.pool.protocol import CampaignSpec, Once, PlaceOf, RunnerInput, Search, ServerPool, Use
 from flushlab.campaign.pool.remote_use import Load
 from flushlab.campaign.pool.room import paper_root
 from flushlab.campaign.pool.running_server import raise_running, tried, without_restarts

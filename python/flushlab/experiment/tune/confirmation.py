@@ -22,14 +22,7 @@ from flushlab.experiment.tune.pool import Selection, Space
 from flushlab.experiment.tune_plan import UNCHANGED, FrontierPoint, Guards, Rejected
 from flushlab.record import Comparison, OverMachines, Ratio, Trial
 from flushlab.settings.floor import Floor
-from flushlab.statistics import (
-    Machines,
-    Scores,
-    compare_over,
-    detectable_over,
-    held,
-    over_machines,
-)
+from flushlab.statistics import Table, held
 
 WORTH_LOG = math.log(1.01)
 """A change that buys less than 1 % is not worth a line in an option file."""
@@ -45,11 +38,9 @@ class _Analysis(NamedTuple):
     blocks: int
     alpha: float
     comparisons: dict[Objective, dict[str, Comparison]]
-    scores: Scores
-    guarded: dict[str, str]
-    stalled: frozenset[str]
-    machines: Machines
+    table: Table
     over: dict[str, OverMachines]
+    guarded: dict[str, str]
 
 
 class Confirmation:
@@ -61,7 +52,7 @@ class Confirmation:
         self._objective = objective
         self.selections: dict[str, Selection] = {}
         """Selection of each arm that may be handed over."""
-        self._sheet = Sheet((BASE, CONTROL), objective)
+        self._sheet = Sheet(objective, (BASE, CONTROL))
         self._trials: dict[str, list[Trial]] = {}
         self._rejected: dict[str, str] = {}
         self._analyses: list[_Analysis] = []
@@ -97,22 +88,17 @@ class Confirmation:
             since: number of the first of these blocks.
             arms: arms that ran beside the base in them, if not all; intervals of all arms hold at once.
         """
-        apart, family = frozenset(self._sheet.stalled), len(self._sheet.arms) - 1
-        scores = {by: self._sheet.scores(by, BASE, arms=arms, since=since) for by in self._sheet.measures}
-        machines = self._machines(since)
-        found = {
-            by: compare_over(own, BASE, machines, alpha=alpha, family=family, twin=CONTROL, apart=apart)
-            for by, own in scores.items()
+        family = len(self._sheet.arms) - 1
+        tables = {by: self._sheet.table(BASE, by, arms=arms, since=since) for by in self._sheet.measures}
+        compared = {
+            by: {one.arm: one for one in table.compare(BASE, alpha=alpha, family=family, twin=CONTROL)}
+            for by, table in tables.items()
         }
-        compared = {by: {one.arm: one for one in own} for by, own in found.items()}
-        own = scores[self._objective]
-        over = over_machines(own, BASE, machines, alpha=alpha, family=family, apart=apart)
-        one = _Analysis(blocks, alpha, compared, own, {}, apart, machines, over)
+        own = tables[self._objective]
+        over = own.over_machines(BASE, alpha=alpha, family=family)
+        one = _Analysis(blocks, alpha, compared, own, over, {})
         self._analyses.append(one)
         one.guarded.update({name: why for name in self.selections if (why := self._guard(name))})
-
-    def _machines(self, since: int) -> dict[int, str]:
-        return {block: name for block, name in self._sheet.machines.items() if block >= since}
 
     @property
     def next_block(self) -> int:
@@ -240,9 +226,10 @@ class Confirmation:
         """
         gains, family = dict[str, float](), len(self._sheet.arms) - 1
         for one in self._analyses:
-            calm = {arm: cells for arm, cells in one.scores.items() if arm == BASE or arm not in one.stalled}
-            found = detectable_over(
-                calm, BASE, one.machines, alpha=one.alpha, family=family, twin=CONTROL, power=power
+            scores, stalled = one.table.scores, one.table.stalled
+            calm = {arm: cells for arm, cells in scores.items() if arm == BASE or arm not in stalled}
+            found = one.table._replace(scores=calm).detectable(
+                BASE, alpha=one.alpha, family=family, twin=CONTROL, power=power
             )
             gains |= {arm: min(gains.get(arm, math.inf), gain) for arm, gain in found.items()}
         stayed = {arm: gain for arm, gain in gains.items() if not self.is_beaten(arm)} or gains
@@ -294,10 +281,8 @@ class Confirmation:
         found = [
             found
             for one in self._analyses
-            if other in one.scores
-            for found in compare_over(
-                one.scores, other, one.machines, alpha=one.alpha, only={arm}, apart=one.stalled
-            )
+            if other in one.table.scores
+            for found in one.table.compare(other, alpha=one.alpha, only={arm})
         ]
         if found:
             return held(found)

@@ -12,8 +12,8 @@ from random import Random
 
 import msgspec
 
-from flushlab.experiment.blocks import BASE, CONTROL, YOURS, Round, is_disturbed, no_base, run_block
-from flushlab.experiment.protocol import BlockAhead, Steps, score
+from flushlab.experiment.blocks import BASE, CONTROL, YOURS, Round, Sheet, no_base, run_block
+from flushlab.experiment.protocol import BlockAhead, Steps
 from flushlab.experiment.tune_plan import Excluded, TunePlan
 from flushlab.record import Arm, Stage, Trial, Value
 from flushlab.settings.candidates import Candidate
@@ -259,6 +259,7 @@ class TuneRounds:
 
     def __init__(self, plan: TunePlan, pool: CandidatePool) -> None:
         self._plan, self._pool = plan, pool
+        self.objective = plan.objective
         self._running: BlockAhead | None = None
         self._then: Sequence[Sequence[Arm]] = ()
 
@@ -328,19 +329,9 @@ class TuneRounds:
             self._pool.exclude_arm(name, reason)
         return finished
 
-    def score_block(
-        self,
-        arms: Sequence[Arm],
-        stage: Stage,
-        block: int,
-        scores: dict[str, dict[int, float]],
-        disturbed: set[tuple[str, int]],
-        *,
-        following: int,
-    ) -> Steps[None]:
-        """A round; adds its scores, by arm and block, and which of these cells were disturbed."""
-        finished, _, _ = yield from self.run(arms, stage, block, following=following)
-        for name, trials in finished.items():
-            scores.setdefault(name, {})[block] = score(trials, self._plan.objective)
-            if is_disturbed(trials):
-                disturbed.add((name, block))
+    def score(self, arms: Sequence[Arm], stage: Stage, first: int, blocks: int, sheet: Sheet) -> Steps[None]:
+        """So many rounds of the same arms, whose cells enter the sheet."""
+        for block in range(first, first + blocks):
+            finished, _, _ = yield from self.run(arms, stage, block, following=first + blocks - block - 1)
+            for name, trials in finished.items():
+                sheet.record(name, block, trials)

@@ -26,19 +26,12 @@ Promises:
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flushlab.errors import BelowFloor, MeasurementError
-from flushlab.experiment.blocks import BASE, CONTROL, YOURS, undisturbed
-from flushlab.experiment.protocol import (
-    BlockAhead,
-    Conversation,
-    Request,
-    Standing,
-    Steps,
-    redo_rate,
-)
+from flushlab.experiment.blocks import BASE, CONTROL, YOURS, Sheet
+from flushlab.experiment.protocol import BlockAhead, Conversation, Request, Standing, Steps, redo_rate
 from flushlab.experiment.tune.budget import END_TRIALS, TuneBudget
 from flushlab.experiment.tune.confirmation import WORTH_LOG, Confirmation
 from flushlab.experiment.tune.pool import CandidatePool, Selection, Space, TuneRounds
@@ -46,7 +39,7 @@ from flushlab.experiment.tune.screening import Screening
 from flushlab.experiment.tune_plan import Dropped, TunePlan, TuneResult, best_at, offers_below
 from flushlab.record import Arm, Trial, Value
 from flushlab.settings.floor import Floor
-from flushlab.statistics import Contrasts, InterimAnalyses, Scores, contrasts
+from flushlab.statistics import Contrasts, InterimAnalyses, contrasts
 
 DROP_ERRORS = 1.5
 """A cost below this many of its standard errors is noise, once reduction has measured it: of changes that
@@ -83,22 +76,14 @@ class Reduction:
         if groups and len(groups[0]) > 1 + self._budget.room and self._budget.kept_running:
             groups = [set(pair) for pair in dict.fromkeys(pairs)]
         blocks = self._budget.reduce_blocks(sum(map(len, groups)), len(self.to_confirm()) + 2)
-        scores, disturbed = dict[str, dict[int, float]](), set[tuple[str, int]]()
+        sheet = Sheet(self._rounds.objective)
         if blocks >= 2:
             for number, arms in enumerate(groups):
                 ordered = [self._pool.arm(selection) for selection in sorted(arms, key=sorted)]
-                for block in range(number * blocks, (number + 1) * blocks):
-                    yield from self._rounds.score_block(
-                        ordered,
-                        "reduce",
-                        block,
-                        scores,
-                        disturbed,
-                        following=(number + 1) * blocks - block - 1,
-                    )
+                yield from self._rounds.score(ordered, "reduce", number * blocks, blocks, sheet)
         for floor, droppable in items.items():
             selection = self.chosen[floor]
-            costs = self._costs(selection, droppable, scores, disturbed)
+            costs = self._costs(selection, droppable, sheet)
             cheap = self._cheap(selection, costs, floor, measured=blocks >= 2)
             if len(cheap) >= 2 and blocks >= 2:
                 cheap = yield from self._drop_together(selection, cheap, floor, blocks)
@@ -142,13 +127,10 @@ class Reduction:
         attempt = 0
         while len(cheap) >= 2 and self._budget.reduce_blocks(2, len(self.to_confirm()) + 2) >= blocks:
             pair = [self._pool.arm(selection), self._pool.arm(selection - frozenset(cheap))]
-            scores, disturbed = dict[str, dict[int, float]](), set[tuple[str, int]]()
+            sheet = Sheet(self._rounds.objective)
             first = 1000 * (1 + floor.rank) + 100 * attempt  # block numbers of their own
-            for block in range(first, first + blocks):
-                yield from self._rounds.score_block(
-                    pair, "reduce", block, scores, disturbed, following=first + blocks - block - 1
-                )
-            found = _contrasts(scores, disturbed, pair[1].name)
+            yield from self._rounds.score(pair, "reduce", first, blocks, sheet)
+            found = _contrasts(sheet, pair[1].name)
             if found is not None and float(found.estimate[0]) < max(WORTH_LOG, float(found.error[0])):
                 return cheap
             cheap = cheap[: len(cheap) // 2]
@@ -156,15 +138,11 @@ class Reduction:
         return cheap
 
     def _costs(
-        self,
-        selection: Selection,
-        items: Sequence[int],
-        scores: Scores,
-        disturbed: Collection[tuple[str, int]],
+        self, selection: Selection, items: Sequence[int], sheet: Sheet
     ) -> dict[int, tuple[float, float]]:
         """Loss by dropping each item and its standard error, log units: screening and reduction pooled."""
         assert self._screening.effects is not None
-        found = _contrasts(scores, disturbed, self._pool.arm(selection).name)
+        found = _contrasts(sheet, self._pool.arm(selection).name)
         direct = (
             {}
             if found is None
@@ -192,9 +170,9 @@ class Reduction:
         return costs
 
 
-def _contrasts(scores: Scores, disturbed: Collection[tuple[str, int]], base: str) -> Contrasts | None:
+def _contrasts(sheet: Sheet, base: str) -> Contrasts | None:
     """Differences from an arm, of undisturbed cells where there are enough; None without the arm."""
-    return contrasts(undisturbed(scores, disturbed, base), base) if base in scores else None
+    return contrasts(sheet.table(base).scores, base) if base in sheet.arms else None
 
 
 def _pooled(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:

@@ -39,8 +39,6 @@ class NodePosition(msgspec.Struct, frozen=True, kw_only=True):
     """A stopped node and its position.
 
     Attributes:
-        name: of the node.
-        state: its position.
         recovered: the node was killed, and its position comes from `--wsrep-recover`.
     """
 
@@ -50,13 +48,6 @@ class NodePosition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """The node to bootstrap from.
-
-    Attributes:
-        number: of the node, from 1.
-        why: in words.
-    """
-
     number: int
     why: str
 
@@ -166,13 +157,7 @@ def node_data(
     """The snapshot that nodes start from; made if it is not there.
 
     Args:
-        build: the server.
-        galera: the provider.
-        settings: of the nodes; only those that shape files count.
-        data_root: of the node that makes the snapshot.
         snapshot: a server's data directory; the build's initialised one if None.
-        snapshots: the store of snapshots.
-        progress: told if it must be made.
 
     Raises:
         StartFailed: the node did not become ready.

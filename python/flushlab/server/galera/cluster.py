@@ -67,7 +67,6 @@ class Cluster(NodeGroup[Sandbox]):
 
     Args:
         name: of the cluster; its nodes are `NAME-1` and so on.
-        nodes: in their order; they run, or will.
     """
 
     def __init__(self, name: str, nodes: Sequence[Sandbox]) -> None:
@@ -96,16 +95,10 @@ class Cluster(NodeGroup[Sandbox]):
         """Starts nodes on copies of one data directory and waits until all are synced.
 
         Args:
-            build: the server.
-            size: number of nodes.
-            settings: of every node.
-            arguments: last words of every command line.
             data: of every node; the snapshot is a single server's, as for `Sandbox.start`. Each node gets a
                 slow disk of its own, which ends with the cluster.
-            instance: the cluster's name and account; without a port.
             latency_s: round-trip time in seconds from node to node. Above 0, each node has a network of its
                 own, and flushlab reaches it by its unix socket alone; 0: the nodes are on loopback.
-            progress: takes a line before each step that takes long.
 
         Raises:
             UsageError: no cluster can be made of the build, or the name is taken.
@@ -224,17 +217,14 @@ class Cluster(NodeGroup[Sandbox]):
 
     @property
     def build(self) -> Build:
-        """What its nodes were started from."""
         return self.first.build
 
     @property
     def kept(self) -> bool:
-        """True if it outlives flushlab."""
         return self.first.kept
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """How to reach each node."""
         return tuple(node.endpoint for node in self.nodes)
 
     @property
@@ -249,16 +239,13 @@ class Cluster(NodeGroup[Sandbox]):
 
     @property
     def settings(self) -> Mapping[str, Value]:
-        """What every node's option file sets."""
         return self.first.settings
 
     @property
     def restored(self) -> Restored | None:
-        """Way and bytes of the first data directory's restore."""
         return self.first.restored
 
     def alive(self) -> bool:
-        """True while every node's process runs, or any inside `losing_nodes`."""
         alive = (node.alive() for node in self.nodes)
         return any(alive) if self._may_lose else all(alive)
 
@@ -357,7 +344,6 @@ class Cluster(NodeGroup[Sandbox]):
         self._await(time.monotonic() + limit_s, queues_empty=False)
 
     def log_tail(self, lines: int = 20) -> str:
-        """The ends of all nodes' error logs."""
         return "\n".join(f"{node.name}:\n{node.log_tail(lines)}" for node in self.nodes)
 
     def restart(self, settings: Mapping[str, Value] | None = None) -> None:
@@ -371,7 +357,6 @@ class Cluster(NodeGroup[Sandbox]):
         self.await_synced()
 
     def kill(self) -> None:
-        """SIGKILL of all nodes. The data directories stay."""
         undo_all(node.kill for node in self.nodes)
 
     def stop(self) -> None:
@@ -509,7 +494,6 @@ class Cluster(NodeGroup[Sandbox]):
             time.sleep(_POLL_S)
 
     def _bootstrap(self) -> Choice:
-        """Starts the node that came furthest as a cluster of its own."""
         found = []
         for node in self.nodes:
             state = read_state(node.datadir)
@@ -555,7 +539,6 @@ def require_size(size: int) -> None:
 
 
 def kept_clusters() -> list[str]:
-    """Names of kept clusters."""
     return list(dict.fromkeys(member.cluster for member in _kept_members()))
 
 

@@ -46,7 +46,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_left(self) -> bool:
-        """Whether the flushlab that wrote it is known to be gone."""
         if self.world == world():
             return not self.owner.alive()
         is_older = self.world.split()[0] != world().split()[0]
@@ -57,15 +56,12 @@ E = TypeVar("E", bound=Entry)
 
 
 class Author(TypedDict):
-    """The fields of an `Entry`."""
-
     owner: ProcessIdentity
     world: str
     machine: str
 
 
 def this_author() -> Author:
-    """This flushlab, as the author of an entry."""
     return Author(owner=myself(), world=world(), machine=machine())
 
 
@@ -84,11 +80,6 @@ def write(path: Path, entry: Entry, *, new: bool, without: str) -> None:
 
 def await_answer(query: Callable[..., object], name: str, say: Progress) -> None:
     """Waits until a server answers, so that things on it can be undone; says so if that takes long.
-
-    Args:
-        query: asks it.
-        name: of it, for people.
-        say: told that it is waited for.
 
     Raises:
         ServerDied: it is down or silent for too long, or after Ctrl-C.
@@ -129,7 +120,6 @@ def _ask(query: Callable[..., object], limit_s: float) -> None:
 
 
 def files(folder: str) -> list[Path]:
-    """Entries of a kind, whoever wrote them."""
     return sorted((state_path() / folder).glob("*.json"))
 
 
@@ -148,7 +138,6 @@ def left_entries(folder: str, kind: type[E], say: Progress) -> Iterator[tuple[Pa
 
 
 def is_there(path: Path, entry: Entry) -> bool:
-    """Whether the file still has that entry, unchanged."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=type(entry)) == entry
     except (OSError, msgspec.DecodeError):

@@ -45,21 +45,15 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def transport(self) -> Literal["socket", "tcp"]:
-        """The transport of connections to it."""
         return "socket" if self.endpoint.socket else "tcp"
 
     @property
     def name(self) -> str:
-        """The socket, or HOST:PORT, for messages."""
         return self.endpoint.socket or f"{self.endpoint.host}:{self.endpoint.port}"
 
 
 def from_dsn(dsn: str, flag: str = "--dsn") -> Address:
     """The address of a DSN.
-
-    Args:
-        dsn: the DSN.
-        flag: the option that gave the DSN, for messages.
 
     Raises:
         UsageError: the text is not a DSN. The message never repeats the text, which may hold a password.
@@ -104,10 +98,6 @@ def from_nodes(dsn: str) -> tuple[Address, ...]:
 
 def other_address(address: Address, place: str) -> Address:
     """The address of another server for the same account, with TLS unless the server is on loopback.
-
-    Args:
-        address: of a server that the account logs in to.
-        place: `HOST:PORT` of the other server.
 
     Raises:
         ValueError: `place` is not HOST:PORT.
@@ -313,7 +303,6 @@ def _is_no(options: Options, name: str) -> bool:
 
 
 def _login_name() -> str:
-    """The account of a client that names none: the operating system's user."""
     return "root" if os.geteuid() == 0 else getuser()
 
 
@@ -341,11 +330,7 @@ def _of_files(access: RemoteAccess) -> Options:
 
 
 def _lines(file: Path, depth: int = 0) -> Iterator[OptionLine]:
-    """The lines of an option file, with those of included files in their place.
-
-    Raises:
-        StorageError: the file cannot be read, or everybody may write to it.
-    """
+    """The lines of an option file, with those of included files in their place."""
     try:
         if is_open_to_all(file):
             raise StorageError(f"{file} is world-writable: MySQL clients ignore it", hint=f"chmod o-w {file}")

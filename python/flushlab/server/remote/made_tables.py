@@ -36,15 +36,6 @@ _POLL_S = 0.05
 
 
 class _Written(journal.Entry, frozen=True, kw_only=True):
-    """What the file holds.
-
-    Attributes:
-        addresses: of the server, or of all nodes of its cluster.
-        database: of the tables.
-        mark: their comment.
-        database_made: by the same command.
-    """
-
     addresses: tuple[Address, ...]
     database: str
     mark: str
@@ -52,17 +43,11 @@ class _Written(journal.Entry, frozen=True, kw_only=True):
 
     @property
     def by_hand(self) -> str:
-        """What somebody can do instead."""
         return f"by hand: drop the tables in {self.database} whose comment is {self.mark!r}"
 
 
 class MadeTables:
-    """Tables that are made on somebody's server, and dropped again.
-
-    Args:
-        server: that has the tables.
-        database: of the tables.
-    """
+    """Tables that are made on somebody's server, and dropped again."""
 
     def __init__(self, server: RemoteGroup, database: str) -> None:
         self._server = server
@@ -76,7 +61,6 @@ class MadeTables:
 
     @property
     def names(self) -> list[str]:
-        """Those that are there, of the database."""
         return _marked(self._server.query, self._written)
 
     def begin(self) -> None:
@@ -157,11 +141,6 @@ def _first_that_answers(addresses: Sequence[Address], stack: ExitStack) -> Remot
 
 
 def _drop(unbounded: Query, written: _Written, *, after_a_kill: bool) -> str:
-    """Drops what has the mark; names of it, in words.
-
-    Raises:
-        ServerError: the server is gone, does not answer, or refused it.
-    """
     query, database = partial(unbounded, answer_s=ANSWER_S), written.database
     query(f"SET SESSION lock_wait_timeout = {_LOCK_S}")  # somebody may read a table, for hours
     if len(written.addresses) > 1:  # a node that has not applied the CREATE yet would show no table
@@ -179,11 +158,7 @@ def _drop(unbounded: Query, written: _Written, *, after_a_kill: bool) -> str:
 
 def _await_statements(query: Query, mark: str) -> None:
     """Waits until no CREATE TABLE with the mark runs: that of a client that is gone goes on, and would make
-    its table after everybody has looked.
-
-    Raises:
-        ServerError: it runs too long.
-    """
+    its table after everybody has looked."""
     ((own,),) = query("SELECT CONNECTION_ID()")
     deadline = time.monotonic() + _RUNNING_LIMIT_S
     while any(mark in str(row) for row in query("SHOW FULL PROCESSLIST") if row[0] != own):
@@ -201,7 +176,6 @@ def _marked(query: Query, written: _Written) -> list[str]:
 
 
 def _is_empty(query: Query, database: str) -> bool:
-    """Whether there is such a database, and nothing in it."""
     inside = ("tables WHERE table_schema", "routines WHERE routine_schema", "events WHERE event_schema")
     return bool(query("SHOW DATABASES WHERE `Database` = %s", (database,))) and not any(
         query(f"SELECT 1 FROM information_schema.{what} = %s LIMIT 1", (database,)) for what in inside

@@ -54,13 +54,7 @@ its bound is cut, and MariaDB raises innodb_io_capacity_max instead."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """A global variable that has other values for a while.
-
-    Attributes:
-        name: of the variable.
-        before: value to put back.
-        during: values in the meantime, the first one first.
-    """
+    """A global variable that has other values for a while."""
 
     name: str
     before: Value
@@ -71,9 +65,6 @@ class _Written(journal.Entry, frozen=True, kw_only=True):
     """What the file holds.
 
     Attributes:
-        address: the server.
-        changes: to be put back in this order.
-        undo: the statements for that.
         started_s: when the server started, by its own clock. None if it does not tell, and for settings that
             change before each slice: a slice may set them on a server that started anew, too.
         whatever_it_is: also a value that is not among those of `changes`, where the server may have made it
@@ -92,7 +83,6 @@ class Changes:
     """Global variables of an attached server, changed until they are put back.
 
     Args:
-        server: owner of the variables.
         wanted: names and values for a while; several: each for a slice. A variable that has its value already
             is left out.
     """
@@ -118,7 +108,6 @@ class Changes:
 
     @property
     def before(self) -> dict[str, Value]:
-        """The variables, as they were."""
         return {one.name: one.before for one in self._changes}
 
     def require_settable(self) -> None:
@@ -140,22 +129,18 @@ class Changes:
 
     @property
     def do(self) -> tuple[str, ...]:
-        """The statements that make them."""
         return tuple(_statement(self._server.identity, one.name, one.during[0]) for one in self._changes)
 
     @property
     def undo(self) -> tuple[str, ...]:
-        """The statements that put all back."""
         return tuple(_statement(self._server.identity, one.name, one.before) for one in self._all)
 
     @property
     def by_hand(self) -> str:
-        """The same for somebody who runs them by hand."""
         return f"{' '.join(self.undo)} ({LOST_AT_RESTART})"
 
     @property
     def meanwhile(self) -> str:
-        """The values that each variable has, in words."""
         words = []
         for one in self._changes:
             others = " or ".join(dict.fromkeys(map(str, one.during)))
@@ -169,7 +154,6 @@ class Changes:
 
     @property
     def where(self) -> str:
-        """The server, for people."""
         return self._server.address.name
 
     def report_silence(self, say: Progress) -> None:
@@ -298,11 +282,7 @@ class Changes:
 
     def _await_own_statement(self, say: Progress) -> None:
         """Waits until a statement that was interrupted has ended. Its connection had the lock, and is not
-        this one any more; what it set would come after everything has been put back.
-
-        Raises:
-            ServerError: it still runs.
-        """
+        this one any more; what it set would come after everything has been put back."""
         if _lock(self._query, wait_s=0):
             return
         say(f"{self.where}: waiting for the statement that was interrupted; then all is put back")
@@ -372,12 +352,7 @@ def require_kept(server: RemoteServer) -> None:
 
 def _started_s(query: Query, *, latest: bool) -> float | None:
     """When the server started, by its own clock; None if it does not tell. A jump of that clock moves both
-    readings.
-
-    Args:
-        query: asks it.
-        latest: an answer that is late makes it later, not earlier.
-    """
+    readings."""
 
     def uptime() -> list[tuple[object, ...]]:
         return query("SHOW GLOBAL STATUS LIKE 'Uptime'")
@@ -413,7 +388,6 @@ def _unlock(query: Query) -> None:
 
 
 def _bound_to(names: Iterable[str]) -> list[str]:
-    """What may change along with settings."""
     given = {*names}
     pairs = [*_BOUNDS.items(), *((bound, name) for name, bound in _BOUNDS.items())]
     return [other for one, other in pairs if one in given]
@@ -431,7 +405,6 @@ def _is_left(identity: ServerIdentity, written: _Written, change: Change, now: V
 
 
 def _report_restart(server: RemoteServer, changes: tuple[Change, ...], say: Progress) -> None:
-    """Reports the values of a server that has lost every SET GLOBAL."""
     same = Configuration({}, server.identity).same
     now = read_variables(
         partial(server.query, answer_s=ANSWER_S), server.identity, [one.name for one in changes]
@@ -452,17 +425,8 @@ def _restore(
 ) -> set[str]:
     """Puts back what can be, whatever is refused meanwhile.
 
-    Args:
-        server: owner of the variables.
-        changes: of them.
-        say: told what is put back, and what is not.
-        is_ours: whether a value came of what flushlab set.
-
     Returns:
         Names of variables that had another value than before, each of which was reported.
-
-    Raises:
-        ServerError: the server is gone, refused one of them, or has another value afterwards.
     """
     same = Configuration({}, server.identity).same
     query = partial(server.query, answer_s=ANSWER_S)

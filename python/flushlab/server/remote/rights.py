@@ -48,12 +48,6 @@ class Needs(NamedTuple):
     """What an account is to do.
 
     Attributes:
-        process: look at InnoDB's state.
-        replication: see whether the server is a replica.
-        settings: names of global variables to set.
-        database: of the workload.
-        privileges: needed in that database, of `_ATTEMPTS` and `_ALONE`.
-        table: read and written by the workload.
         statements: others that it runs there, with a `?` per parameter.
     """
 
@@ -92,7 +86,6 @@ def require_rights(nodes: Sequence[RemoteServer], needs: Needs) -> None:
 
 
 def _global(node: RemoteServer, query: Query, needs: Needs) -> set[str]:
-    """Global privileges that are missing: as few as there can be."""
     found = set[str]()
     if needs.process and _refusal(query, "SHOW ENGINE INNODB STATUS"):
         found.add("PROCESS")
@@ -112,7 +105,6 @@ def _global(node: RemoteServer, query: Query, needs: Needs) -> set[str]:
 
 
 def _in_database(query: Query, needs: Needs) -> set[str]:
-    """Privileges that are missing in the database."""
     if not needs.database:
         return set()
     absent = quoted(needs.database, f"flushlab_{secrets.token_hex(8)}")

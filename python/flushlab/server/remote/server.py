@@ -22,7 +22,15 @@ from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.record.running import WatchedServer
 from flushlab.server import variables
 from flushlab.server.control import ConnectionGone, Control, explain, way_out
-from flushlab.server.protocol import Applied, NodeGroup, Server, SingleServer, differences, not_in_step
+from flushlab.server.protocol import (
+    Applied,
+    NodeGroup,
+    Server,
+    SingleServer,
+    differences,
+    not_in_step,
+    wsrep_status,
+)
 from flushlab.server.remote.login import Address, other_address
 from flushlab.settings.catalog import version_of
 
@@ -35,12 +43,7 @@ _GIVEN_UP_S = 10.0
 class RemoteServer(SingleServer):
     """A server that runs already; a context manager that closes its control connection.
 
-    Args:
-        address: of the server.
-        connect_s: longest wait for a connection and the first answer.
-
     Attributes:
-        when_silent: called when the server has given no sign of life, perhaps by another thread.
         made: global variables that change for a while, as the last SET GLOBAL has left them; None: not read
             back.
         started_before_s: when the server had started before the first of these, by its own clock; None if it
@@ -68,7 +71,6 @@ class RemoteServer(SingleServer):
         )
 
     def alive(self) -> bool:
-        """Whether it answers, be it with an error."""
         try:
             self.query("SELECT 1", answer_s=SILENT_S)
         except ServerDied:
@@ -122,7 +124,6 @@ class RemoteServer(SingleServer):
                 return
 
     def _lives(self, limit_s: float) -> bool:
-        """Whether the server answers on another connection, be it with an error."""
         other = self._connection(limit_s)
         try:
             other.query("SELECT 1", answer_s=limit_s)
@@ -153,7 +154,6 @@ class RemoteServer(SingleServer):
         raise AssertionError(f"an attached server's settings are left alone: {', '.join(settings)}")
 
     def log_tail(self, lines: int = 20) -> str:
-        """It cannot be seen."""
         return ""
 
     def stop(self) -> None:
@@ -169,11 +169,7 @@ class RemoteServer(SingleServer):
 
 CONNECT_S = 5.0
 """Longest wait for a connection to a server that is there, or is not."""
-_STATUS = (
-    "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_size', 'wsrep_cluster_status',"
-    " 'wsrep_gcomm_uuid', 'wsrep_cluster_state_uuid', 'wsrep_local_state_comment',"
-    " 'wsrep_incoming_addresses')"
-)
+
 _EVERY = "a cluster is measured and changed as a whole"
 
 
@@ -181,14 +177,6 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     """What a server tells of its part in a cluster.
 
     Attributes:
-        name: address of the node.
-        version: of the server, as it words it.
-        on: wsrep_on: it is a node.
-        node: unlike that of any other node (wsrep_gcomm_uuid).
-        cluster: of the cluster (wsrep_cluster_state_uuid).
-        size: members that it sees, arbitrators too.
-        primary: the node has a quorum.
-        state: `Synced` for one that is in step.
         incoming: where it says that clients reach the members; empty for an arbitrator.
     """
 
@@ -206,33 +194,28 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 def members(named: Sequence[RemoteServer], stack: ExitStack) -> tuple[RemoteServer, ...]:
     """All nodes of the cluster that a server is of; the server itself if it is of none.
 
-    Args:
-        named: one node, or all nodes.
-        stack: closes those that are found.
-
     Raises:
         UsageError: they are no cluster, or not all of it.
         ServerError: the cluster is not whole and in step.
     """
-    told = [member(one) for one in named]
-    if len(named) == 1 and not told[0].on:
+    reports = [member(server) for server in named]
+    if len(named) == 1 and not reports[0].on:
         return tuple(named)
-    found = dict(zip((one.node for one in told), named, strict=True))
+    servers = {report.node: server for report, server in zip(reports, named, strict=True)}
     lost = []
-    for place in told[0].incoming if len(named) == 1 else ():
+    for place in reports[0].incoming if len(named) == 1 else ():
         try:
-            one = stack.enter_context(
-                RemoteServer(other_address(named[0].address, place), connect_s=CONNECT_S)
-            )
+            address = other_address(named[0].address, place)
+            server = stack.enter_context(RemoteServer(address, connect_s=CONNECT_S))
         except (ServerError, ValueError) as error:
             if place:  # an arbitrator tells none
                 lost.append(f"{place}: {error}")
             continue
-        if (tells := member(one)).node not in found:
-            found[tells.node] = one
-            told.append(tells)
-    require_whole(told, lost)
-    return tuple(found.values())
+        if (report := member(server)).node not in servers:
+            servers[report.node] = server
+            reports.append(report)
+    require_whole(reports, lost)
+    return tuple(servers.values())
 
 
 def require_alike(nodes: Sequence[RemoteServer], names: Collection[str]) -> None:
@@ -255,55 +238,49 @@ def member(server: RemoteServer) -> Member:
     on = server.query("SHOW GLOBAL VARIABLES LIKE 'wsrep\\_on'")
     if not on or str(on[0][1]).upper() not in ("ON", "1"):
         return Member(name=name, version=version, on=False)
-    facts = {str(key).lower(): str(value) for key, value in server.query(_STATUS)}
+    status = wsrep_status(server.query, answer_s=None)
     return Member(
         name=name,
         version=version,
         on=True,
-        node=facts.get("wsrep_gcomm_uuid", ""),
-        cluster=facts.get("wsrep_cluster_state_uuid", ""),
-        size=int(facts.get("wsrep_cluster_size", "0")),
-        primary=facts.get("wsrep_cluster_status") == "Primary",
-        state=facts.get("wsrep_local_state_comment", ""),
-        incoming=tuple(one.strip() for one in facts.get("wsrep_incoming_addresses", "").split(",")),
+        node=status.get("wsrep_gcomm_uuid", ""),
+        cluster=status.get("wsrep_cluster_state_uuid", ""),
+        size=int(status.get("wsrep_cluster_size", "0")),
+        primary=status.get("wsrep_cluster_status") == "Primary",
+        state=status.get("wsrep_local_state_comment", ""),
+        incoming=tuple(place.strip() for place in status.get("wsrep_incoming_addresses", "").split(",")),
     )
 
 
-def require_whole(told: Sequence[Member], lost: Sequence[str] = ()) -> None:
+def require_whole(reports: Sequence[Member], lost: Sequence[str] = ()) -> None:
     """Makes sure that these are all nodes of one cluster, alike and in step.
-
-    Args:
-        told: state that each node reports.
-        lost: nodes that could not be reached, with the reason.
 
     Raises:
         UsageError: they are no cluster, or not all of it.
         ServerError: the cluster is not in step.
     """
-    for one in told:
-        if not one.on:
-            raise UsageError(
-                f"{one.name} is not a node of a cluster: wsrep_on is OFF", hint="name nodes alone"
-            )
-        if not one.primary:
-            raise ServerError(f"{one.name} has no quorum", hint="see wsrep_cluster_status there")
-        if one.state != "Synced":
-            raise ServerError(f"{one.name} is {one.state}, not Synced", hint="wait until it is in step")
-        if one.cluster != told[0].cluster:
-            raise UsageError(f"{one.name} and {told[0].name} are nodes of different clusters", hint=_EVERY)
-    first = told[0]
-    arbitrators = sum(not place for place in first.incoming)
-    if len({one.node for one in told}) < (nodes := first.size - arbitrators):
-        why = "".join(f"; {one}" for one in lost)
+    first = reports[0]
+    for node in reports:
+        if not node.on:
+            message = f"{node.name} is not a node of a cluster: wsrep_on is OFF"
+            raise UsageError(message, hint="name nodes alone")
+        if not node.primary:
+            raise ServerError(f"{node.name} has no quorum", hint="see wsrep_cluster_status there")
+        if node.state != "Synced":
+            raise ServerError(f"{node.name} is {node.state}, not Synced", hint="wait until it is in step")
+        if node.cluster != first.cluster:
+            raise UsageError(f"{node.name} and {first.name} are nodes of different clusters", hint=_EVERY)
+    reached, size = len({node.node for node in reports}), first.size - first.incoming.count("")
+    if reached < size:
+        why = "".join(f"; {place}" for place in lost)
         raise UsageError(
-            f"{len({one.node for one in told})} of the cluster's {nodes} nodes can be reached{why}",
+            f"{reached} of the cluster's {size} nodes can be reached{why}",
             hint=f"{_EVERY}: name all nodes, as in --dsn mysql://USER:PASSWORD@NODE1,NODE2,NODE3/DATABASE",
         )
-    if len({one.version for one in told}) > 1:
-        versions = ", ".join(f"{one.name} runs {one.version}" for one in told)
-        raise UsageError(
-            f"the nodes run different versions: {versions}", hint=f"{_EVERY}: upgrade them first"
-        )
+    if len({node.version for node in reports}) > 1:
+        versions = ", ".join(f"{node.name} runs {node.version}" for node in reports)
+        message = f"the nodes run different versions: {versions}"
+        raise UsageError(message, hint=f"{_EVERY}: upgrade them first")
 
 
 _POLL_S = 0.02
@@ -332,12 +309,10 @@ class RemoteGroup(NodeGroup[RemoteServer]):
 
     @property
     def name(self) -> str:
-        """Where it is, for people."""
         return ", ".join(node.address.name for node in self.nodes)
 
     @property
     def address(self) -> Address:
-        """How a load connects: as to the node with the strictest rule."""
         encrypted = (node.address for node in self.nodes if node.address.ssl_mode != "disabled")
         return next(encrypted, self.first.address)
 
@@ -357,7 +332,6 @@ class RemoteGroup(NodeGroup[RemoteServer]):
         return True
 
     def alive(self) -> bool:
-        """Whether every node answers, or any inside `losing_nodes`."""
         if self._may_lose:
             return any(map(self._is_left, self.nodes))
         self._silent = next((node for node in self.nodes if not node.alive()), None)
@@ -386,7 +360,6 @@ class RemoteGroup(NodeGroup[RemoteServer]):
         return self.first.apply(settings)
 
     def log_tail(self, lines: int = 20) -> str:
-        """It cannot be seen."""
         return ""
 
     def stop(self) -> None:
@@ -424,9 +397,6 @@ class RemoteGroup(NodeGroup[RemoteServer]):
 def open_group(addresses: Sequence[Address]) -> Iterator[RemoteGroup]:
     """Somebody's server, with all nodes of its cluster if it is of one.
 
-    Args:
-        addresses: of one of them, or of all.
-
     Raises:
         UsageError: they are no cluster, or not all of it.
         ServerError: one does not answer, or the cluster is not whole and in step.
@@ -437,7 +407,6 @@ def open_group(addresses: Sequence[Address]) -> Iterator[RemoteGroup]:
 
 
 def watched_at(address: Address) -> WatchedServer:
-    """The user's own server."""
     return WatchedServer(
         key=address.name,
         endpoint=address.endpoint,

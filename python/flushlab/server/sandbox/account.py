@@ -26,7 +26,6 @@ CONNECT_S = 60.0
 
 
 def endpoint(paths: SandboxPaths, host: str, port: int, password: str) -> Endpoint:
-    """How to reach a sandbox."""
     return Endpoint(
         user=USER,
         password=password,

@@ -115,12 +115,7 @@ def fit_here(
     """A production server's settings as this machine can hold them.
 
     Args:
-        settings: of its option file.
-        identity: the server.
-        root: parent of data directories.
         memory: that the server may use, like `2G`; half of the machine's if None.
-        exact: refuse what does not fit.
-        connections: number that the workload opens.
         like: another option file that shrank; the pool and the redo log shrink as much.
         data_bytes: of the data set, about; None: not known.
 
@@ -174,11 +169,7 @@ def examine(
     """What an option file means to a server; its build is asked too, unless it is not here.
 
     Args:
-        file: where it is, for places and for what it includes.
         text: its `content`. It is not read here: a pipe gives it only once.
-        identity: the server.
-        build: of the server, if it is here.
-        suffix: the --defaults-group-suffix that the server is started with.
 
     Raises:
         ServerError: the build cannot be executed.

@@ -38,11 +38,6 @@ _MYSQL_SQL = "ALTER USER 'root'@'localhost' ACCOUNT LOCK;\n"
 def initialised(build: Build, settings: Mapping[str, Value], progress: Progress = silent) -> Snapshot:
     """The snapshot of a build's initialised data directory; made if it is not there.
 
-    Args:
-        build: of the server.
-        settings: of the server; only those that shape files count.
-        progress: told if it must be made.
-
     Raises:
         StartFailed: the server's own program failed; carries the end of what it said.
         NoSpace: there is no room for it.
@@ -104,7 +99,6 @@ def initialise(build: Build, layout: Mapping[str, Value], target: Path) -> None:
 def initialisation_failed(
     build: Build, layout: Mapping[str, Value], code: int | None, said: str
 ) -> StartFailed | NoSpace:
-    """The error that fits what the program said."""
     full = log.no_space(said)
     if full:
         return NoSpace(
@@ -145,7 +139,6 @@ def _command(build: Build, options: Path, target: Path, sql: Path) -> list[str]:
 
 
 def _install_base(build: Build, install_db: str) -> Path:
-    """The directory whose programs mariadb-install-db starts: they must run without a launcher."""
     return Path(install_db if build.launcher else build.mysqld).parent.parent
 
 

@@ -29,15 +29,6 @@ _SPACE_HINT = "make room, or choose another place with --data-root"
 def start_failed(
     build: Build, endpoint: Endpoint, settings: Mapping[str, Value], said: str, how: str
 ) -> FlushlabError:
-    """Of a start.
-
-    Args:
-        build: of the server that was started.
-        endpoint: address that the server was to listen on.
-        settings: of the server's option file.
-        said: the server's log since the start.
-        how: the failure as a verb phrase: "ended while it started".
-    """
     what = f"the server {build.name} {how}"
     if (found := shortage(what, endpoint, said)) is not None:
         return found
@@ -46,13 +37,7 @@ def start_failed(
 
 
 def shortage(what: str, endpoint: Endpoint, said: str) -> FlushlabError | None:
-    """What this machine lacked, by the log of a server; None: nothing that it tells of.
-
-    Args:
-        what: became of the server, in words.
-        endpoint: address that the server was to listen on.
-        said: the server's log since the start.
-    """
+    """What this machine lacked, by the log of a server; None: nothing that it tells of."""
     if (line := log.port_taken(said)) is not None:
         if _ITS_PORT not in line.lower():  # one of those that nodes of a cluster have besides
             return PortTaken(f"{what}: {line}", hint="stop the program that listens there")
@@ -70,7 +55,6 @@ def shortage(what: str, endpoint: Endpoint, said: str) -> FlushlabError | None:
 
 
 def killed(what: str, when: str = "") -> NoSpace:
-    """Of a server that SIGKILL ended, and not flushlab's."""
     return NoSpace(
         f"{what} was killed by SIGKILL{when}, as the kernel does if memory runs out", hint=log.MEMORY_HINT
     )
@@ -85,7 +69,6 @@ def died(name: str, said: str) -> FlushlabError:
 
 
 def ending(code: int | None) -> str:
-    """An exit code in words."""
     if code is not None and code < 0:
         with suppress(ValueError):
             return f"killed by {signal.Signals(-code).name}"

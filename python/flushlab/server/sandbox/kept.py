@@ -32,17 +32,8 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     """A kept sandbox, without its password.
 
     Attributes:
-        name: of the sandbox.
-        build: of the server.
-        paths: of the sandbox's files.
-        settings: in its option file.
-        arguments: of its command line.
-        storage: of the data directory.
-        port: on loopback.
-        connects: the server may open connections.
         membership: place in a cluster, or None.
         disk: the slow one that is its own, or None.
-        halted: stopped with its data kept, and not started since.
     """
 
     name: str
@@ -59,7 +50,6 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def host(self) -> str:
-        """Where it listens, besides its socket."""
         return self.membership.address if self.membership else HOST
 
 
@@ -67,7 +57,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """A kept sandbox and whether it runs.
 
     Attributes:
-        saved: the content of `sandbox.json`.
         pid: of the server, or None if it does not run here.
         elsewhere: another machine or container with the same home started it, and may still run it.
     """
@@ -78,7 +67,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> str:
-        """In a word: `dead` is a server that ended without being asked to."""
         if self.pid:
             return "running"
         if self.elsewhere:
@@ -87,7 +75,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def save(saved: Saved) -> None:
-    """Writes a sandbox down, or again."""
     atomic.write(saved.paths.folder / _FILE, msgspec.json.encode(saved, enc_hook=str))
 
 
@@ -102,7 +89,6 @@ def load(name: str) -> tuple[Saved, ProcessIdentity]:
 
 
 def statuses() -> list[Status]:
-    """All kept sandboxes, by name."""
     found = []
     for record in all_records():
         file = run_folder() / record.name / _FILE
@@ -132,7 +118,6 @@ def endpoint(saved: Saved) -> Endpoint:
 
 
 def note_process(name: str, process: ProcessIdentity) -> None:
-    """Writes down that a kept sandbox was restarted."""
     record = run_record.read(name)
     if record is not None:
         run_record.rewrite(msgspec.structs.replace(record, server=process, world=world()))
@@ -140,10 +125,6 @@ def note_process(name: str, process: ProcessIdentity) -> None:
 
 def require_disk(name: str, cluster: str = "") -> None:
     """Makes sure that the disk of a kept sandbox, if it has one of its own, is still there.
-
-    Args:
-        name: of the sandbox.
-        cluster: name of the cluster that the sandbox is a node of.
 
     Raises:
         StorageError: its program has ended, and what was on it is gone.

@@ -60,7 +60,6 @@ def refusal_from_log(log_text: str, settings: Mapping[str, Value] | None = None)
     """The line that says which option the server refused and why; None if no option was the reason.
 
     Args:
-        log_text: log of the start that failed.
         settings: what it was started with; lines that speak of one of them count too, since many of InnoDB's
             complaints spell no variable (`Combined size of log files must be < 512 GB`).
     """
@@ -75,7 +74,6 @@ def refused_name(log_text: str, settings: Mapping[str, Value] | None = None) -> 
 
 
 def errors(log_text: str) -> list[str]:
-    """Lines that are errors, in order."""
     return [line.strip() for line in log_text.splitlines() if _ERROR.search(line)]
 
 
@@ -103,7 +101,6 @@ def digest(log_text: str, lines: int = 20) -> str:
 
 
 def library_hint(soname: str) -> str | None:
-    """Which package brings a shared library back."""
     packages = debian_packages(soname)
     return f"install the package {packages[0]}" if packages else None
 

@@ -25,7 +25,6 @@ class State(msgspec.Struct, frozen=True):
     Attributes:
         group: UUID of the history; all zeros if there is none.
         seqno: of the last transaction; -1 if it is not known.
-        safe: `safe_to_bootstrap`: the node was the last one to leave.
     """
 
     group: str
@@ -34,7 +33,6 @@ class State(msgspec.Struct, frozen=True):
 
     @property
     def known(self) -> bool:
-        """True if it says how far the node has come."""
         return self.seqno >= 0 and set(self.group) != {"0", "-"}
 
 
@@ -57,7 +55,6 @@ def read_state(datadir: Path) -> State:
 
 
 def write_state(datadir: Path, state: State, owner: ServerUser) -> None:
-    """Writes a stopped node's `grastate.dat`."""
     text = (
         "# GALERA saved state\nversion: 2.1\n"
         f"uuid:    {state.group}\nseqno:   {state.seqno}\nsafe_to_bootstrap: {int(state.safe)}\n"
@@ -72,17 +69,12 @@ def recovered(said: str, safe: bool = False) -> State:
 
 
 class View(msgspec.Struct, frozen=True):
-    """A primary component that is to come up as a whole, as after a power failure (`pc.recovery`).
-
-    Attributes:
-        members: UUIDs of the nodes, in their order.
-    """
+    """A primary component that is to come up as a whole, as after a power failure (`pc.recovery`)."""
 
     members: tuple[str, ...]
 
     @classmethod
     def of(cls, size: int) -> View:
-        """A new one."""
         first = uuid.uuid1()
         numbers = range(1, size + 1)
         return cls(tuple(str(uuid.UUID(fields=(number, *first.fields[1:]))) for number in numbers))
@@ -105,9 +97,7 @@ class NodeAddress(msgspec.Struct, frozen=True, kw_only=True):
     """Where a node listens.
 
     Attributes:
-        address: its own IPv4 address.
         own_network: the node has a network of its own; flushlab reaches it by the unix socket alone.
-        port_offset: added to Galera's usual ports, where another program has those at every address.
     """
 
     address: str
@@ -116,40 +106,26 @@ class NodeAddress(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sql_port(self) -> int:
-        """For clients."""
         return 3306 + self.port_offset
 
     @property
     def group_port(self) -> int:
-        """For the other nodes."""
         return 4567 + self.port_offset
 
     @property
     def ist_port(self) -> int:
-        """For incremental state transfers."""
         return 4568 + self.port_offset
 
     @property
     def sst_port(self) -> int:
-        """For whole state transfers."""
         return 4444 + self.port_offset
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """All of them."""
         return self.sql_port, self.group_port, self.ist_port, self.sst_port
 
 
 class Membership(msgspec.Struct, frozen=True, kw_only=True):
-    """A node's part of a cluster.
-
-    Attributes:
-        cluster: the cluster's name.
-        number: of the node, from 1.
-        places: of all nodes, in their order.
-        galera: the provider and the scripts.
-    """
-
     cluster: str
     number: int
     places: tuple[NodeAddress, ...]
@@ -157,17 +133,14 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Of the node, and of its sandbox."""
         return node_name(self.cluster, self.number)
 
     @property
     def place(self) -> NodeAddress:
-        """The node's own."""
         return self.places[self.number - 1]
 
     @property
     def address(self) -> str:
-        """The node's own."""
         return self.place.address
 
     def environment(self, build: Build) -> dict[str, str]:
@@ -209,5 +182,4 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def node_name(cluster: str, number: int) -> str:
-    """Of a node and of its sandbox."""
     return f"{cluster}-{number}"

@@ -33,8 +33,6 @@ class SandboxPaths(msgspec.Struct, frozen=True, kw_only=True):
     """Paths of one sandbox.
 
     Attributes:
-        name: of the sandbox.
-        folder: option files and log.
         data_folder: data directory and temporary files; the same as `folder` unless a data root was chosen.
     """
 
@@ -62,62 +60,50 @@ class SandboxPaths(msgspec.Struct, frozen=True, kw_only=True):
         return paths
 
     def on(self, data_root: DataRoot) -> SandboxPaths:
-        """With the data in another data root."""
         return msgspec.structs.replace(self, data_folder=data_root.path / self.name)
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Directories that go with the sandbox."""
         return (self.folder,) if self.folder == self.data_folder else (self.folder, self.data_folder)
 
     @property
     def of_server(self) -> tuple[Path, ...]:
-        """Directories that the server writes to."""
         return (self.datadir, self.temporary, self.server_folder)
 
     @property
     def datadir(self) -> Path:
-        """The data directory."""
         return self.data_folder / "data"
 
     @property
     def temporary(self) -> Path:
-        """The server's temporary files."""
         return self.data_folder / "tmp"
 
     @property
     def server_folder(self) -> Path:
-        """Belongs to the servers' user: socket, pid file, start-up SQL."""
         return self.folder / "server"
 
     @property
     def socket(self) -> Path:
-        """The unix socket."""
         return self.server_folder / "mysqld.sock"
 
     @property
     def init_file(self) -> Path:
-        """SQL that the server runs before it lets anybody in."""
         return self.server_folder / "init.sql"
 
     @property
     def log(self) -> Path:
-        """The error log."""
         return self.folder / "error.log"
 
     @property
     def server_options(self) -> Path:
-        """The server's option file."""
         return self.folder / "my.cnf"
 
     @property
     def client_options(self) -> Path:
-        """The clients' option file, with the password."""
         return self.folder / "client.cnf"
 
     @property
     def certificate(self) -> Path:
-        """The server's key and certificate, where it is given one."""
         return self.folder / "tls.pem"
 
     def make(self, user: ServerUser) -> None:
@@ -137,7 +123,6 @@ class SandboxPaths(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def give(path: Path, user: ServerUser) -> None:
-    """Changes the owner of `path` if it is another one's."""
     if path.stat().st_uid != user.uid:
         os.chown(path, user.uid, user.gid)
 
@@ -147,7 +132,6 @@ _VALID = timedelta(days=3650)
 
 
 def makes_its_own(build: Build) -> bool:
-    """Whether a build makes a key at every start."""
     return build.flavor == "mariadb" and build.version >= _SINCE
 
 
@@ -262,7 +246,6 @@ def option_line(build: Build, name: str, value: Value) -> str:
 
 
 def client_option_file(endpoint: Endpoint) -> str:
-    """Content of the clients' option file."""
     return (
         "[client]\n"
         f"user = {endpoint.user}\n"

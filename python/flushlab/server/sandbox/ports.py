@@ -43,7 +43,6 @@ def free_port(host: str = HOST) -> int:
 
 
 def _outgoing() -> range:
-    """The ports that the kernel gives to outgoing connections of this network namespace."""
     try:
         lowest, highest = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
     except (OSError, ValueError):
@@ -76,7 +75,6 @@ def free_places(size: int, taken: Collection[str] = ()) -> tuple[NodeAddress, ..
     """Addresses on loopback at which nobody listens on any of a node's ports.
 
     Args:
-        size: how many.
         taken: addresses of clusters that may not run now and will again.
 
     Raises:

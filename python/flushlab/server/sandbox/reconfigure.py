@@ -105,12 +105,6 @@ def _await_resize(server: Server) -> None:
 
 
 def _set_by_restart(server: Sandbox, wanted: Mapping[str, Value]) -> list[Refusal]:
-    """Restarts with settings; those that the server refuses are left out and returned.
-
-    Raises:
-        NoSpace: there was too little memory or room on the disk, and the log blames no setting for it. The
-            server runs again as it was before.
-    """
     before = dict(server.settings)
     remaining = dict(wanted)
     refused: list[Refusal] = []

@@ -29,7 +29,7 @@ from flushlab.record import DiskEmulation, Endpoint, Launch, ServerIdentity, Sto
 from flushlab.server import variables
 from flushlab.server.clients import Clients
 from flushlab.server.control import ConnectionGone, Control
-from flushlab.server.protocol import Applied, SingleServer
+from flushlab.server.protocol import Applied, SingleServer, wsrep_status
 from flushlab.server.sandbox import account, contents, failures, log, ports, reconfigure
 from flushlab.server.sandbox import kept as keeping
 from flushlab.server.sandbox.option_files import SandboxPaths, give, self_signed, server_option_file
@@ -47,16 +47,9 @@ class Sandbox(SingleServer):
     """A sandbox. Made by `start` or `attach`; a context manager that ends an owned one.
 
     Attributes:
-        build: what it was started from.
-        kept: it outlives flushlab.
         membership: its part of a cluster, or None.
         link: its end of a network of its own, or None.
-        name, folder, log: of the sandbox, of its option files and log, and of its error log.
-        endpoint: how to reach it.
-        storage: where its data directory lies.
         disk: the slow one that is its own, or None.
-        identity: which server answered; known once it has.
-        seconds: how long things took: `restore`, `start` (the last one).
         restored: way and bytes of the data directory's restore; None for an attached one.
         answer_s: longest wait for the answer to a query that names none; for ever if None.
     """
@@ -106,10 +99,6 @@ class Sandbox(SingleServer):
         progress: Progress = silent,
     ) -> Self:
         """Starts a server on a restored data directory and waits until it is ready.
-
-        Args:
-            build, settings, arguments, written, data, instance, startup: see `SandboxSpec`.
-            progress: takes a line before each step that takes long.
 
         Raises:
             UsageError: the name is taken or not allowed, a setting is one that sandboxes set themselves, or
@@ -256,27 +245,22 @@ class Sandbox(SingleServer):
 
     @property
     def datadir(self) -> Path:
-        """Its data directory."""
         return self._paths.datadir
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Directories that its server writes to."""
         return self._paths.of_server
 
     @property
     def settings(self) -> Mapping[str, Value]:
-        """What its option file sets, apart from the sandbox's own lines."""
         return dict(self._spec.settings)
 
     @property
     def arguments(self) -> Sequence[str]:
-        """More words for its command line."""
         return self._spec.arguments
 
     @property
     def launch(self) -> Launch:
-        """What no variable shows: extra arguments, preloaded libraries, a switched-off redo log."""
         return Launch(
             arguments=tuple(self._spec.arguments),
             preload=self.build.environment.get("LD_PRELOAD"),
@@ -303,8 +287,6 @@ class Sandbox(SingleServer):
         """Runs one statement on the control connection, reconnecting once if it is gone.
 
         Args:
-            sql: the statement.
-            args: its arguments.
             answer_s: longest wait for an answer; `self.answer_s` if None.
 
         Raises:
@@ -348,7 +330,6 @@ class Sandbox(SingleServer):
         self._write_options()
 
     def log_tail(self, lines: int = 20) -> str:
-        """The end of the server's error log."""
         return log.tail(self.log, lines)
 
     def said_since_start(self) -> str:
@@ -396,11 +377,7 @@ class Sandbox(SingleServer):
         self.await_again()
 
     def begin_again(self, once: Sequence[str] = ()) -> None:
-        """As `start_again`, but does not wait until it is ready: `await_again` does.
-
-        Args:
-            once: arguments of this start alone.
-        """
+        """As `start_again`, but does not wait until it is ready: `await_again` does."""
         assert not self.alive(), "start_again is for a server that is stopped or killed"
         self._port_is_fixed = True
         if self._guard is not None:
@@ -550,18 +527,11 @@ class Sandbox(SingleServer):
 
     def _identify(self) -> None:
         if self._spec.node is not None:
-            rows = self._control.query(
-                "SHOW GLOBAL STATUS WHERE Variable_name IN"
-                " ('wsrep_cluster_status', 'wsrep_local_state_comment')",
-                answer_s=_GREETING_S,
-            )
-            facts = {str(name).lower(): str(value) for name, value in rows}
-            if facts["wsrep_cluster_status"] != "Primary":
+            status = wsrep_status(self._control.query, answer_s=_GREETING_S)
+            if status["wsrep_cluster_status"] != "Primary":
                 raise ConnectionGone("it has no quorum")
-            if facts["wsrep_local_state_comment"] != "Synced":
-                raise ConnectionGone(
-                    f"it is not synced with its cluster ({facts['wsrep_local_state_comment']})"
-                )
+            if (state := status["wsrep_local_state_comment"]) != "Synced":
+                raise ConnectionGone(f"it is not synced with its cluster ({state})")
         ((text,),) = self._control.query("SELECT VERSION()", answer_s=_GREETING_S)
         self.identity = msgspec.structs.replace(self.build.identity, version_text=str(text))
 

@@ -77,7 +77,6 @@ class Instance:
 
     Attributes:
         name: of the sandbox or cluster; random if None.
-        kept: outlives flushlab until `flushlab server stop NAME`.
         port: on loopback; a free one if None.
         password: of flushlab's account, without quotes; random if None.
         connects: the server may open connections, as replicas and nodes of a cluster must; the kernel refuses
@@ -98,7 +97,6 @@ class Startup:
     """Rules of every start of a sandbox, until it is ready.
 
     Attributes:
-        sql: statements that the server runs before it accepts connections.
         limit_s: longest wait in seconds until the server is ready.
         idle_s: longest wait in seconds while the server does nothing; `limit_s` if None.
         check: called every half second of the wait; an exception ends the start.
@@ -130,13 +128,8 @@ class SandboxSpec:
     """Everything that a sandbox is started from.
 
     Attributes:
-        build: the server.
-        settings: content of the option file.
         arguments: flushlab's own last words of the command line; no secrets, nothing of the user's.
         written: lines of the user's option file as arguments; a start refuses those that are not admitted.
-        data: its data directory.
-        instance: its name, account and access.
-        startup: rules of every start.
         node: its place in a cluster, or None.
     """
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import pymysql
 
 from flushlab.errors import FlushlabError, HarnessError, StartFailed
 from flushlab.machine import proc_stat, server_user
-from flushlab.process import Guard, Network, ProcessIdentity, Reach
+from flushlab.process import Guard, GuardedProcess, Network, ProcessIdentity, Reach
 from flushlab.process.identity import signal_process, wait_for_end
 from flushlab.record import Endpoint
 from flushlab.server.control import (
@@ -39,49 +39,23 @@ STOP_LIMIT_S = 300.0
 """Longest wait for an orderly stop, which writes all dirty pages; then SIGKILL."""
 
 
-class ServerProcess(Protocol):
-    """A server's process, guarded or detached."""
+class DetachedProcess(NamedTuple):
+    """A process that is not ours any more, known by its pid and start time."""
 
-    @property
-    def identity(self) -> ProcessIdentity:
-        """Pid and start time."""
-        ...
+    identity: ProcessIdentity
 
     def alive(self) -> bool:
-        """True while it runs; a zombie does not."""
-        ...
+        return self.identity.alive()
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends a signal; nothing happens if it is dead."""
-        ...
-
-    def wait(self, seconds: float) -> int | None:
-        """Waits for its end; None if it still runs."""
-        ...
-
-
-class DetachedProcess:
-    """A process known by its pid and start time."""
-
-    def __init__(self, identity: ProcessIdentity) -> None:
-        self._identity = identity
-
-    @property
-    def identity(self) -> ProcessIdentity:
-        """Pid and start time."""
-        return self._identity
-
-    def alive(self) -> bool:
-        """True while it runs; a zombie does not."""
-        return self._identity.alive()
-
-    def signal(self, number: signal.Signals) -> None:
-        """Sends a signal; nothing happens if it is dead."""
-        signal_process(self._identity, number)
+        signal_process(self.identity, number)
 
     def wait(self, seconds: float) -> int | None:
         """0 once it is dead, however it died; None if it still runs."""
-        return 0 if wait_for_end(self._identity, seconds) else None
+        return 0 if wait_for_end(self.identity, seconds) else None
+
+
+ServerProcess = GuardedProcess | DetachedProcess
 
 
 def end(process: ServerProcess, number: signal.Signals) -> None:
@@ -114,9 +88,7 @@ class ProcessCounters(NamedTuple):
     """Processor time, I/O and log of a process so far.
 
     Attributes:
-        cpu_s: of processor time.
         io_bytes: read from and written to devices; None where that is hidden: nobody is called idle then.
-        log_bytes: length of its log.
     """
 
     cpu_s: float
@@ -165,7 +137,6 @@ class Activity:
 
     @property
     def words(self) -> str:
-        """What has been seen of one that is idle."""
         if self._spins:
             return f"has read, written and said nothing for {self._still_for_s:.0f} s"
         return f"has done nothing for {self._idle_s:.0f} s"
@@ -176,7 +147,6 @@ class Activity:
 
 
 def _is_heard(then: ProcessCounters, now: ProcessCounters) -> bool:
-    """Whether it has read, written or said anything; or that is hidden."""
     return now.io_bytes is None or now[1:] != then[1:]
 
 
@@ -191,11 +161,10 @@ def of_process(pid: int, log_file: Path) -> ProcessCounters | None:
 
 def _io_bytes(pid: int) -> int | None:
     try:
-        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+        counts = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
     except OSError:
         return None
-    found = dict(line.split(": ") for line in lines)
-    return int(found["read_bytes"]) + int(found["write_bytes"])
+    return int(counts["read_bytes"]) + int(counts["write_bytes"])
 
 
 _POLL_S, _POLL_SHARE, _MOST_POLL_S = 0.002, 0.01, 0.1
@@ -206,14 +175,6 @@ _CHECK_S = 0.5
 
 @dataclass(frozen=True)
 class Start:
-    """One start of one sandbox.
-
-    Attributes:
-        spec: of the sandbox, with its present settings and arguments.
-        paths, endpoint: of the sandbox.
-        once: arguments of this start alone.
-    """
-
     spec: SandboxSpec
     paths: SandboxPaths
     endpoint: Endpoint
@@ -266,11 +227,6 @@ class Start:
 
     def await_ready(self, process: ServerProcess, log_start: int, identify: Callable[[], None]) -> None:
         """Waits until queries are answered over both ways in; `identify` asks the last one.
-
-        Args:
-            process: the server's.
-            log_start: length of its log before.
-            identify: asks over the control connection; may raise `ConnectionGone`.
 
         Raises:
             StartFailed, PortTaken, NoSpace, NoMemory, LibraryMissing: it did not become ready, and is dead.
