@@ -182,8 +182,8 @@ def test_a_floor_that_depends_on_the_disk_says_so_in_headline_and_rows() -> None
     facts = changed(FACTS, base_floor="throwaway", base_guarantees=base, arms=(arm,))
     text = " ".join(text_of(campaign.document(facts)).split())
     assert f"Its floor is second, {held}. That of base is throwaway, {held}; strict without one." in text
-    assert f"; floor throwaway, {held}; strict without one" in text
-    assert f"; floor second, {held}" in text
+    assert f"floor throwaway, {held}; strict without one" in text
+    assert f"floor second, {held}" in text
 
 
 def test_json_document() -> None:

@@ -65,7 +65,6 @@ def report(
       flushlab report tune-20261121-104206-79a6 --json - | jq .recommended
       flushlab report tune-20261121-104206-79a6 --trials trials.csv
     """
-    from flushlab.report.kinds import document_of, json_of
     from flushlab.store import existing_store
 
     if listed and (campaign or html or trials or markdown):
@@ -85,6 +84,8 @@ def report(
         if listed:
             _list(store, json)
             return
+        from flushlab.report.kinds import document_of, json_of
+
         row = store.as_it_stands(store.campaign(campaign) if campaign else store.latest_finished())
         if out:
             _write_again(store, row, out, Forms(json, markdown), floor)

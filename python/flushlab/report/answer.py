@@ -37,7 +37,7 @@ TOO_COARSE = 1.0
 
 
 def headline(subject: Subject) -> tuple[str, str, tuple[str, ...]]:
-    """The first sentence, the interval of its figure, and the further sentences."""
+    """The first sentence, the interval of its ratio, and the further sentences."""
     facts, row = subject.facts, subject.row
     if facts is None:
         return _without_facts(subject.trials), "", (f"{_status(row)}; {_shown(subject.trials)}.",)

@@ -70,14 +70,14 @@ def fleet_as_json(found: FleetBench) -> FleetBenchDocument:
 
 def document(trial: Trial) -> Document:
     assert trial.result is not None and trial.server is not None
-    discarded = f"discarded: {trial.reason}, so these results do not count"
+    result, discarded = f"{_figure(trial.result)} {trial.unit}", trial.outcome == "discarded"
     return _document(
-        f"{_figure(trial.result)} {trial.unit}",
+        f"Discarded: {trial.reason}, so these results do not count" if discarded else result,
         [*_facts(trial)],
         trial.load,
         servers=trial.server.title,
         workload=trial.workload,
-        lead=(discarded,) if trial.outcome == "discarded" else (),
+        lead=(result,) if discarded else (),
         warnings=tuple(warning.text for warning in trial.warnings),
         hint="one run proves no difference: flushlab compare alternates slices, with intervals",
     )

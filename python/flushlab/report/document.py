@@ -113,7 +113,7 @@ class Document(NamedTuple):
     Attributes:
         kind: the command.
         headline: the answer, a sentence.
-        interval: of the figure in the headline.
+        interval: of the ratio in the headline.
         lead: further sentences of the answer.
         servers, workload: what was measured.
         title: the question.

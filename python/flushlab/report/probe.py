@@ -77,11 +77,12 @@ def document(record: ProbeRecord, campaign: str = "") -> Document:
         *_machine(record),
         Section("repeat", "How to repeat it", code=(Code(record.command, shown="page"),), short=()),
     )
-    placed = {text for section in sections for text in section.texts}
+    placed = {text for section in sections for text in (*section.texts, *section.notes)}
+    refused = [f"Not measured: {one.reason}." for one in record.refused]
     return Document(
         kind="probe",
         headline=record.headline,
-        lead=tuple(text for text in record.reading if text not in placed),
+        lead=tuple(text for text in (*record.reading, *refused) if text not in placed),
         workload="update_non_index, commits only",
         title=f"What {record.medium.directory} allows",
         keys=tuple(_keys(record)),

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.console import ConsoleOptions, Group, RenderableType
 from rich.text import Text
 
 from flushlab.report.document import Cell, Document, Section, Table
@@ -85,7 +85,7 @@ class _Indented(NamedTuple):
     others: int = 2
     style: str = ""
 
-    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+    def __rich_console__(self, _console: object, options: ConsoleOptions) -> Iterator[RenderableType]:
         for number, line in enumerate(_wrapped(self.text, options.max_width - max(self.first, self.others))):
             yield _whole(" " * (self.others if number else self.first) + line, self.style)
 
@@ -95,7 +95,7 @@ class _Grid(NamedTuple):
 
     table: Table
 
-    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+    def __rich_console__(self, _console: object, options: ConsoleOptions) -> Iterator[RenderableType]:
         table, whole = self.table, options.max_width
         rows = [row for row in table.rows if len(row) > 1 or len(table.head) == 1]
         if not rows:

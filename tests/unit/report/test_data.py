@@ -62,5 +62,5 @@ def test_the_page_tells_what_the_load_writes_and_what_it_leaves_out() -> None:
 def test_a_single_run_names_workload_and_data() -> None:
     found = trial(workload="data", data=DATA, tables=TABLES)
     shown = squeezed(text_of(bench.document(found)))
-    assert squeezed(f"workload data\ndata {WORDS}") in shown
+    assert squeezed(f"data {WORDS}") in shown
     assert bench.as_json(found).data == DATA

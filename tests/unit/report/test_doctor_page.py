@@ -53,7 +53,7 @@ def test_the_page_has_the_answer_the_half_minute_and_each_finding(page: str) -> 
     ]
     for words in (
         "What bounds the writes of db1:3306?",
-        "Writes are bound: commits wait for the sync of redo log and binary log Without it, at most",
+        "Writes are bound: commits wait for the sync of redo log and binary log. Without it, at most",
         "watched for 30 s",
         "commits/s, reads too 1,000",
         "2025-11-21 10:02 UTC",
@@ -61,7 +61,7 @@ def test_the_page_has_the_answer_the_half_minute_and_each_finding(page: str) -> 
         "innodb_flush_log_at_trx_commit=2 floor second instead of strict",
         "-- Untested on this server. Until its next restart: SET GLOBAL innodb_flush_log_at_trx_commit = 2;",
         "[mysqld] innodb_log_buffer_size = 64M",
-        "Floor: strict",
+        "Floor now: strict",
     ):
         assert words in text_of(page), words
 
@@ -70,7 +70,7 @@ def test_commits_are_counted_without_reads_where_the_server_does() -> None:
     for counter, label in (("binlog_commits", "commits/s 100"), ("innodb_max_trx_id", "commits/s 50")):
         found = diagnose(evidence({counter: 1000, "handler_commit": 9000}, write_time=WriteTime()))
         assert label in text_of(page_of(found))
-        assert " 100 commits/s." in ticket(found) or label.endswith("50")
+        assert f"- {label.replace(' ', ': ')}" in ticket(found)
 
 
 def test_it_loads_nothing_and_names_each_place_once(page: str) -> None:

@@ -275,7 +275,7 @@ def test_files_that_tell_nothing_are_named_in_full() -> None:
     )
     judged = diagnose(found)
     assert "1 file: they tell nothing of a server" in judged.not_judged
-    assert "b: not known" not in text_of(document(judged)) and "- b: not known" in text_of(
+    assert "b: not known" not in text_of(document(judged)) and "- left out: b: not known" in text_of(
         document(judged), full=True
     )
 
