@@ -21,8 +21,7 @@ from pathlib import Path
 from flushlab.build import find_build
 from flushlab.process import run_folder
 from flushlab.server.galera.cluster import Cluster
-from flushlab.server.sandbox.node import NodeAddress
-from flushlab.server.sandbox.ports import busy_port
+from flushlab.server.sandbox.node import NodeAddress, busy_port
 
 
 def main() -> int:

@@ -21,7 +21,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from flushlab.build import unpack
+from flushlab.build import prefix
 
 DJANGO = "Django==4.2.30"
 NEEDS = ("asgiref>=3.6,<4", "sqlparse>=0.3.1", "PyMySQL>=1.1,<1.2")
@@ -99,7 +99,7 @@ def fetched(folder: Path) -> Path:
     source = folder / "source"
     source.mkdir()
     with archive.open("rb") as packed:
-        unpack.tar(packed, source, name=archive.name)
+        prefix.unpack_tar(packed, source, name=archive.name)
     return next(path.parents[1] for path in source.glob("*/tests/runtests.py"))
 
 

@@ -56,7 +56,8 @@ from flushlab.server import Sandbox
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.remote.server import watched
 from flushlab.server.sandbox.spec import DataDirectory, Instance
-from flushlab.workload import Timing, parse_workload
+from flushlab.workload.parse import parse_workload
+from flushlab.workload.protocol import Timing
 from flushlab.workload.sliced import SlicedLoad
 
 FIRST = ("mariadb@10.11", "mysql@9.7")

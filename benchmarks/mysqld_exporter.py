@@ -23,7 +23,7 @@ from programs import get, needs, reaches, running, say
 from prometheus_client.parser import text_string_to_metric_families
 
 from flushlab import sandbox, watching
-from flushlab.server.sandbox.ports import free_port
+from flushlab.server.sandbox.node import free_port
 
 SERVERS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
 APART_S = 13.0

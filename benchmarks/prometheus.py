@@ -30,7 +30,7 @@ from programs import get, needs, reaches, running, say
 
 from flushlab import sandbox, watching
 from flushlab.server.protocol import Server
-from flushlab.server.sandbox.ports import free_port
+from flushlab.server.sandbox.node import free_port
 from flushlab.watch import exporter
 
 SERVERS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")

@@ -28,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flushlab.build import unpack
+from flushlab.build import prefix
 
 SERVERS = ("mariadb@10.11", "mysql@8.0")
 WAYS = {"own": "0", "undo": "", "clones": "1", "restarts": "0"}  # standby servers, without a log
@@ -171,7 +171,7 @@ def fetched(suite: Suite, folder: Path) -> Path:
         (archive,) = folder.glob("*.tar.gz")
         source.mkdir()
         with archive.open("rb") as packed:
-            unpack.tar(packed, source, name=archive.name)
+            prefix.unpack_tar(packed, source, name=archive.name)
     for name, text in suite.files.items():
         (folder / name).write_text(text)
     return next(source.iterdir())

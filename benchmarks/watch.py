@@ -38,9 +38,10 @@ from flushlab.machine import proc_stat
 from flushlab.process.running import publish_status
 from flushlab.server import DataDirectory, Instance, Sandbox
 from flushlab.server.remote.server import watched
-from flushlab.server.sandbox.ports import free_port
+from flushlab.server.sandbox.node import free_port
 from flushlab.watch.watch import Watch, in_this_process, of
-from flushlab.workload import Timing, parse_workload
+from flushlab.workload.parse import parse_workload
+from flushlab.workload.protocol import Timing
 from flushlab.workload.sliced import SlicedLoad
 
 RATIO, CORE = 0.02, 0.02

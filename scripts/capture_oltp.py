@@ -17,10 +17,10 @@ from tests.sysbench_log import logged, without_values
 
 from flushlab.build import find_build
 from flushlab.server import Sandbox
-from flushlab.workload.oltp import NAMES
+from flushlab.workload.tables import OLTP_NAMES
 
 FOLDER = Path(__file__).parents[1] / "tests" / "integration" / "sysbench"
-VARIANTS = dict.fromkeys(NAMES, ()) | {
+VARIANTS = dict.fromkeys(OLTP_NAMES, ()) | {
     "oltp_read_write-varied": (
         *("--point-selects=2", "--simple-ranges=2", "--sum-ranges=0", "--distinct-ranges=2"),
         *("--index-updates=2", "--non-index-updates=2", "--delete-inserts=2", "--skip-trx=on"),

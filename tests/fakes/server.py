@@ -11,7 +11,7 @@ from typing import Any
 
 from flushlab.errors import ServerDied, ServerError
 from flushlab.record import Endpoint, Launch, ServerIdentity, Storage, Value
-from flushlab.server import variables
+from flushlab.server import sql
 from flushlab.server.control import StatementFailed
 from flushlab.server.protocol import Applied, Refusal, SingleServer
 from flushlab.settings.admission import require_admitted
@@ -124,7 +124,7 @@ class FakeServer(SingleServer):
 
     def read_back(self, names: Iterable[str]) -> dict[str, Value]:
         """Its variables, typed as the catalog types them."""
-        return variables.read_variables(self.query, self.identity, names)
+        return sql.read_variables(self.query, self.identity, names)
 
     def apply(self, settings: Mapping[str, Value]) -> Applied:
         """Takes settings, unless scripted otherwise."""
@@ -152,7 +152,7 @@ class FakeServer(SingleServer):
             settings=got,
             refused=tuple(refused),
             restarted=restarted,
-            warnings=variables.changed_values(self.identity, accepted, got),
+            warnings=sql.changed_values(self.identity, accepted, got),
         )
 
     def log_tail(self, lines: int = 20) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from flushlab.build import Build
 from flushlab.record import Arm, Trial, Value
-from flushlab.trial import AlternatingRunner
+from flushlab.trial.runner import AlternatingRunner
 from tests.integration.test_trial import runner
 
 BASE: dict[str, Value] = {

@@ -21,8 +21,8 @@ from flushlab.errors import ServerError, StorageError
 from flushlab.machine import home
 from flushlab.record import Value
 from flushlab.server import DataDirectory, Instance, Sandbox
-from flushlab.trial import Preparation
-from flushlab.workload import CommandWorkload
+from flushlab.trial.runner import Preparation
+from flushlab.workload.command import CommandWorkload
 from tests.conftest import StartSandbox, flavors
 from tests.waiting import wait_until
 

@@ -36,7 +36,7 @@ from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import CrashSpec
 from flushlab.spec.parts import ServerSpec
 from flushlab.store import Store, existing_store
-from flushlab.workload import parse_workload
+from flushlab.workload.parse import parse_workload
 from tests.conftest import require_galera
 from tests.unit.crashes import Proven
 from tests.waiting import PATIENCE_S, unmount, wait_until

@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from flushlab.server import Sandbox
-from flushlab.workload import DataWorkload, Timing
+from flushlab.workload.data import DataWorkload
 from flushlab.workload.engine import Connected, run_script
+from flushlab.workload.protocol import Timing
 from tests.conftest import flavors, require_build
 from tests.integration.test_bench import flushlab
 from tests.waiting import PATIENCE_S

@@ -23,8 +23,11 @@ from flushlab.datadir import DataRoot
 from flushlab.machine import file_system_of
 from flushlab.record import Arm, Trial, Value
 from flushlab.telemetry.tracepoint import SyncCounter
-from flushlab.trial import AlternatingRunner
-from flushlab.workload import CommandWorkload, OltpWorkload, Timing, Workload, build_workload
+from flushlab.trial.runner import AlternatingRunner
+from flushlab.workload.command import CommandWorkload
+from flushlab.workload.parse import build_workload
+from flushlab.workload.protocol import Timing, Workload
+from flushlab.workload.tables import OltpWorkload
 from tests.conftest import flavors
 from tests.integration.trials import trial_runner
 from tests.waiting import PATIENCE_S

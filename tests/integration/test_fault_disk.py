@@ -28,8 +28,7 @@ from flushlab.datadir.recording import Extents
 from flushlab.errors import FlushlabError, HarnessError, NoSpace, UsageError
 from flushlab.machine import ownership
 from flushlab.process import reap, run_folder
-from flushlab.process.janitor import reap_record
-from flushlab.process.run_record import RunRecord
+from flushlab.process.run_record import RunRecord, reap_record
 from flushlab.record import DiskProfile, Failure, RequestLatency
 from tests.integration.disk_victim import PHASES, over_and_over
 from tests.waiting import PATIENCE_S, wait_until

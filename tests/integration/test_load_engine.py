@@ -20,8 +20,8 @@ import pytest
 from flushlab import _core
 from flushlab.record import Endpoint, LoadProgress, LoadResult, LoadSpec
 from flushlab.server import Sandbox
-from flushlab.workload import Driving, Timing
 from flushlab.workload.engine import LoadInterrupted, Losses, drive
+from flushlab.workload.protocol import Driving, Timing
 from tests.conftest import StartSandbox
 from tests.waiting import PATIENCE_S, wait_until
 

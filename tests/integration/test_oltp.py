@@ -18,8 +18,8 @@ import pytest
 from flushlab import _core
 from flushlab.record import LoadProgress, LoadResult, LoadSpec, OltpSpec
 from flushlab.server import Sandbox
-from flushlab.workload import OltpWorkload, build_workload
-from flushlab.workload.oltp import NAMES
+from flushlab.workload.parse import build_workload
+from flushlab.workload.tables import OLTP_NAMES, OltpWorkload
 from tests.conftest import require_build
 from tests.sysbench_log import logged, without_values
 from tests.waiting import PATIENCE_S
@@ -110,7 +110,7 @@ def test_an_event_says_what_sysbench_says(mariadb: Sandbox, variant: str) -> Non
 
 
 def test_every_workload_was_recorded() -> None:
-    assert {path.stem for path in RECORDED.glob("*.txt")} >= set(NAMES)
+    assert {path.stem for path in RECORDED.glob("*.txt")} >= set(OLTP_NAMES)
 
 
 def test_the_recorded_words_are_still_sysbenchs(mariadb: Sandbox, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from flushlab.machine import state_path
 from flushlab.record import Value
 from flushlab.server import Instance, Sandbox
 from flushlab.server.remote import made_tables, put_back
-from flushlab.workload import Timing
+from flushlab.workload.protocol import Timing
 from tests.conftest import StartSandbox
 
 FLUSH = "innodb_flush_log_at_trx_commit"

@@ -291,7 +291,7 @@ def test_port_that_is_taken_is_refused(build: Callable[[str], Build]) -> None:
 def test_port_that_is_lost_meanwhile_is_replaced(
     sandbox: StartSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flushlab.server.sandbox import ports as module
+    from flushlab.server.sandbox import node as module
 
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -13,8 +13,7 @@ import pytest
 
 from flushlab.server.protocol import Server
 from flushlab.store import Store
-from flushlab.workload import Measured, Timing
-from flushlab.workload.protocol import Window
+from flushlab.workload.protocol import Measured, Timing, Window
 from flushlab.workload.sql import SqlWorkload
 from tests.command import flushlab
 from tests.conftest import require_build

@@ -11,7 +11,8 @@ import pytest
 
 from flushlab.errors import MeasurementError
 from flushlab.server import Sandbox
-from flushlab.workload import Timing, Workload, build_workload
+from flushlab.workload.parse import build_workload
+from flushlab.workload.protocol import Timing, Workload
 from flushlab.workload.sql import DATABASE
 from tests.conftest import flavors, require_build
 from tests.integration.test_bench import flushlab, measured

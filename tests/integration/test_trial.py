@@ -16,9 +16,10 @@ from flushlab.datadir import DataRoot
 from flushlab.errors import MeasurementError
 from flushlab.record import Arm, Value
 from flushlab.server import Server
-from flushlab.trial import TrialRunner
-from flushlab.workload import CommandWorkload, Measured, OltpWorkload, Timing, Window, Workload
-from flushlab.workload.protocol import Reset
+from flushlab.trial.runner import TrialRunner
+from flushlab.workload.command import CommandWorkload
+from flushlab.workload.protocol import Measured, Reset, Timing, Window, Workload
+from flushlab.workload.tables import OltpWorkload
 from tests.conftest import flavors
 from tests.integration.trials import trial_runner
 from tests.waiting import PATIENCE_S

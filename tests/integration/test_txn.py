@@ -13,7 +13,9 @@ from msgspec.structs import replace
 
 from flushlab.errors import MeasurementError
 from flushlab.server import Sandbox
-from flushlab.workload import Measured, Timing, TxnWorkload, build_workload
+from flushlab.workload.parse import build_workload
+from flushlab.workload.protocol import Measured, Timing
+from flushlab.workload.sql import TxnWorkload
 from tests.conftest import require_build
 from tests.integration.test_bench import flushlab
 from tests.waiting import PATIENCE_S

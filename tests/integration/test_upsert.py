@@ -14,9 +14,9 @@ from flushlab import _core
 from flushlab.errors import MeasurementError
 from flushlab.record import LoadProgress, LoadResult, RowCounts
 from flushlab.server import Sandbox
-from flushlab.workload import Measured, Timing, UpsertWorkload
 from flushlab.workload.generators import SeveralLoads, clock_of
-from flushlab.workload.upsert import DATABASE
+from flushlab.workload.protocol import Measured, Timing
+from flushlab.workload.tables import UPSERT, UpsertWorkload
 from tests.conftest import StartSandbox, flavors
 from tests.threaded_generator import Threaded
 from tests.waiting import PATIENCE_S
@@ -41,7 +41,7 @@ def server_of(shared_sandbox: StartSandbox) -> Servers:
     def server_of(name: str = "mariadb@10.11") -> Sandbox:
         if name not in started:
             started[name] = shared_sandbox(name, settings=UNSYNCED)
-        started[name].query(f"DROP DATABASE IF EXISTS {DATABASE}")
+        started[name].query(f"DROP DATABASE IF EXISTS {UPSERT}")
         started[name].query("SET GLOBAL innodb_lock_wait_timeout = 50")
         return started[name]
 
@@ -65,7 +65,7 @@ def status(server: Sandbox, name: str) -> int:
 
 def new_rows(server: Sandbox, workload: UpsertWorkload) -> int:
     counts = (
-        server.query(f"SELECT COUNT(*) FROM {DATABASE}.upsert_{workload.key}{table} WHERE k > {SIZE}")[0][0]
+        server.query(f"SELECT COUNT(*) FROM {UPSERT}.upsert_{workload.key}{table} WHERE k > {SIZE}")[0][0]
         for table in range(1, workload.tables + 1)
     )
     return sum(map(int, counts))
@@ -85,14 +85,14 @@ def test_rows_conflict_in_the_key_that_was_asked_for(server_of: Servers, name: s
     assert rows.updated / rows.committed == pytest.approx(0.3, abs=six_sigma)
     columns = server.query(
         "SELECT index_name, column_name, non_unique FROM information_schema.statistics"
-        f" WHERE table_schema = '{DATABASE}' AND table_name = 'upsert_{key}1' ORDER BY 1"
+        f" WHERE table_schema = '{UPSERT}' AND table_name = 'upsert_{key}1' ORDER BY 1"
     )
     due = [("k", "k", 0), ("PRIMARY", "id", 0)] if key == "unique" else [("PRIMARY", "k", 0)]
     assert [(index, column, int(more)) for index, column, more in columns] == due
     # Every existing key is still there, once; new ones follow without a gap that was not rolled back.
-    held = server.query(f"SELECT COUNT(*), MIN(k) FROM {DATABASE}.upsert_{key}1 WHERE k <= {SIZE}")
+    held = server.query(f"SELECT COUNT(*), MIN(k) FROM {UPSERT}.upsert_{key}1 WHERE k <= {SIZE}")
     assert tuple(map(int, held[0])) == (SIZE, 1)
-    last, count = server.query(f"SELECT MAX(k), COUNT(*) FROM {DATABASE}.upsert_{key}1")[0]
+    last, count = server.query(f"SELECT MAX(k), COUNT(*) FROM {UPSERT}.upsert_{key}1")[0]
     assert int(last) == int(count)
 
 
@@ -171,7 +171,7 @@ def test_rows_that_a_lock_wait_takes_back_do_not_count(server_of: Servers) -> No
     endpoint = server.endpoint
     load = _core.LoadRun(msgspec.json.encode(workload._spec(endpoint)))
     holder = pymysql.connect(
-        unix_socket=endpoint.socket, user=endpoint.user, password=endpoint.password, database=DATABASE
+        unix_socket=endpoint.socket, user=endpoint.user, password=endpoint.password, database=UPSERT
     )
     with holder, holder.cursor() as cursor:
         cursor.execute("SELECT * FROM upsert_primary1 WHERE k <= 100 FOR UPDATE")
@@ -198,7 +198,7 @@ def test_nothing_committed_is_no_measurement(server_of: Servers) -> None:
     workload.prepare(server)
     endpoint = server.endpoint
     holder = pymysql.connect(
-        unix_socket=endpoint.socket, user=endpoint.user, password=endpoint.password, database=DATABASE
+        unix_socket=endpoint.socket, user=endpoint.user, password=endpoint.password, database=UPSERT
     )
     with holder, holder.cursor() as cursor:
         cursor.execute("SELECT * FROM upsert_primary1 FOR UPDATE")

@@ -15,7 +15,7 @@ import pytest
 from flushlab.record import Endpoint
 from flushlab.record.running import WatchedServer
 from flushlab.server import Sandbox
-from flushlab.server.sandbox.account import logs_in_by_sha2
+from flushlab.server.sandbox.option_files import logs_in_by_sha2
 from flushlab.watch import Watch, live_diagnosis, metrics
 from flushlab.watch.poller import PollResult
 from flushlab.watch.sampler import DiagnosisNow, Sample

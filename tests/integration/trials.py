@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flushlab.build import Build
 from flushlab.datadir import DataRoot, Snapshots
-from flushlab.trial import Preparation, TrialRunner
-from flushlab.workload import Timing, Workload
+from flushlab.trial.runner import Preparation, TrialRunner
+from flushlab.workload.protocol import Timing, Workload
 
 
 def trial_runner(

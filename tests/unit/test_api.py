@@ -94,7 +94,7 @@ def test_arguments_have_the_names_of_the_flags(
     }
     taken = inspect.signature(getattr(flushlab, name)).parameters
     takes_options = any(one.kind is one.VAR_KEYWORD for one in taken.values())
-    from flushlab.workload import all_options
+    from flushlab.workload.parse import all_options
 
     options = set(all_options()) if takes_options else set()
     assert flags - OWN_TO_THE_COMMAND_LINE - not_here - options <= {name.rstrip("_") for name in taken}

@@ -1,29 +1,281 @@
 """Source `debian`: servers from Debian's packages, unpacked into a private prefix.
 
-Those of this system's own release (Debian or Ubuntu) run with its libraries. Other releases of Debian bring
-theirs along: see `release`. The `-core` packages hold all that a server needs, and none starts anything when
-it is unpacked. A release's versions move: a name promises a series, no exact version. The packages'
-hashes tell whether two builds are the same. They are in the prefix's `build.json`, and shape its name.
+Those of this system's own release (Debian or Ubuntu) run with its libraries. Packages of other releases are
+closed over their dependencies. Apt resolves these and verifies each download. Its sources, lists and caches
+lie under flushlab's home, and it sees a system on which only perl is installed. So every library comes along,
+the C library and the dynamic linker included, and a newer release's server runs here. The mirror is the one
+that this system's apt uses for Debian, or `$FLUSHLAB_DEBIAN_MIRROR`; signatures are checked with Debian's
+archive keyring.
+
+The `-core` packages hold all that a server needs, and none starts anything when it is unpacked. Nothing needs
+root. A release's versions move: a name promises a series, no exact version. The packages' hashes tell whether
+two builds are the same. They are in the prefix's `build.json`, and shape its name.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from collections.abc import Iterable
+import stat
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from flushlab.atomic import locked_by_one
-from flushlab.build import apt, release
+from flushlab.build import apt
 from flushlab.build.apt import Package
 from flushlab.build.build import Build
 from flushlab.build.inspect import inspect
-from flushlab.build.prefix import Obtainable, Source, publish
+from flushlab.build.prefix import Obtainable, Source, let_all_enter, publish
 from flushlab.errors import ServerError
+from flushlab.machine import home
 from flushlab.progress import Progress
 from flushlab.record.machine import Flavor, server_name
+
+MIRROR = "FLUSHLAB_DEBIAN_MIRROR"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+"""Of the package debian-archive-keyring."""
+LAUNCH = "launch"
+"""Folder of a prefix whose `bin` and `sbin` hold scripts that run the programs by the prefix's own linker."""
+
+_SUITES = {"stable", "testing", "unstable", "sid", "oldstable", "oldoldstable"}
+_TARGETS = "$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)"
+
+# Scripts run with this system's perl; its package and modules would be a third of the prefix.
+_STATUS = (
+    "Package: perl",
+    "Status: install ok installed",
+    "Version: 99",
+    "Architecture: {architecture}",
+    "Multi-Arch: allowed",
+    "Maintainer: none",
+    "Description: this system's own",
+)
+_ELF = b"\x7fELF"
+_HINT = "check the network, or use --basedir, or a tarball by path or URL"
+
+
+def available() -> bool:
+    return apt.available() and KEYRING.is_file() and mirror() is not None
+
+
+def mirror() -> str | None:
+    """Address of the Debian archive that this system's apt uses, or None if it uses none."""
+    chosen = os.environ.get(MIRROR)
+    if chosen:
+        return chosen.rstrip("/")
+    suites = _SUITES | {os_release().get("VERSION_CODENAME", "sid")}
+    done = apt.run(["apt-get", *apt.options(), "indextargets", "--format", _TARGETS, "Created-By: Packages"])
+    for line in done.stdout.splitlines():
+        address, suite, component, *origin = line.split()
+        unknown = origin[:1] == ["$(ORIGIN)"]  # while the lists are not fetched
+        is_debian = origin == ["Debian"] or (unknown and os_release().get("ID") == "debian")
+        if is_debian and suite in suites and component == "main" and not address.startswith("cdrom:"):
+            return address.rstrip("/")
+    return None
+
+
+def os_release() -> dict[str, str]:
+    try:
+        text = Path("/etc/os-release").read_text()
+    except OSError:
+        return {}
+    return dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', text, re.MULTILINE))
+
+
+def folder_of(suite: str) -> Path:
+    return home() / "apt" / suite
+
+
+def candidate_version(suite: str, package: str) -> str | None:
+    """Version of a package in a suite's lists, or None if they have none."""
+    version = apt.candidate_version(package, folder_of(suite) / "apt.conf")
+    if version is None:
+        _version_seen(suite, package).unlink(missing_ok=True)
+    else:
+        apt.write_once(_version_seen(suite, package), [version])
+    return version
+
+
+def known_version(suite: str, package: str) -> str | None:
+    """What `candidate_version` found last: apt takes a second to read a suite's lists."""
+    try:
+        return _version_seen(suite, package).read_text().strip()
+    except OSError:
+        return None
+
+
+def refresh_lists(suite: str, progress: Progress) -> None:
+    """Fetches a suite's package lists.
+
+    Raises:
+        ServerError: this system's apt names no Debian mirror, or the lists could not be fetched.
+    """
+    address = mirror()
+    if address is None:
+        raise ServerError(
+            f"this system's apt has no Debian mirror to fetch Debian {suite} from",
+            hint=f"set {MIRROR} to the address of one",
+        )
+    progress(f"fetching the package lists of Debian {suite}")
+    configuration = _configure(suite, address)
+    done = apt.run(["apt-get", "-c", str(configuration), "-q", "update"])
+    if done.returncode != 0 or not apt.has_lists(folder_of(suite) / "state" / "lists"):
+        raise ServerError(
+            f"apt could not fetch the package lists of Debian {suite}: {apt.last_line(done.stderr)}",
+            hint=_HINT,
+        )
+
+
+def lists(suite: str) -> apt.Lists:
+    """A suite's package lists, for packages without what they depend on."""
+    return apt.Lists(
+        configuration=folder_of(suite) / "apt.conf", refresh=lambda progress: refresh_lists(suite, progress)
+    )
+
+
+def resolve(suite: str, packages: Sequence[str]) -> list[Package]:
+    """The files of packages and of all that they depend on, with their hashes.
+
+    Raises:
+        ServerError: a package is not there, or its dependencies cannot be met.
+    """
+    done = apt.run([*_install(suite), "--print-uris", *packages])
+    found = [
+        Package(file=match["file"], sha256=match["sha256"]) for match in apt.URI_LINE.finditer(done.stdout)
+    ]
+    if done.returncode != 0 or not found:
+        raise ServerError(
+            f"apt cannot resolve {' '.join(packages)} in Debian {suite}: {_reason(done.stdout, done.stderr)}",
+            hint="the release may be in transition: try again later",
+        )
+    return sorted(found, key=lambda package: package.file)
+
+
+def unpack(
+    suite: str, packages: Sequence[str], files: Sequence[Package], prefix: Path, progress: Progress
+) -> None:
+    """Downloads packages with all that they depend on, and unpacks them into `prefix`.
+
+    Args:
+        prefix: an empty directory.
+
+    Raises:
+        ServerError: they cannot be downloaded, or are not what the lists say.
+    """
+    progress(f"downloading {', '.join(packages)} of Debian {suite}, {len(files)} packages with libraries")
+    archives = folder_of(suite) / "cache" / "archives"
+    done = apt.run([*_install(suite), "--download-only", *packages])
+    if done.returncode != 0:
+        raise ServerError(
+            f"apt could not download {' '.join(packages)}: {_reason(done.stdout, done.stderr)}", hint=_HINT
+        )
+    progress(f"unpacking {', '.join(packages)}")
+    apt.extract(files, archives, prefix)
+    (archives.parent / "pkgcache.bin").unlink(missing_ok=True)  # 50 MB, made anew from the lists
+
+
+def launcher(prefix: Path) -> tuple[str, ...]:
+    """Words that run a program of `prefix` by its own dynamic linker with its own libraries.
+
+    Raises:
+        ServerError: there is no dynamic linker in it.
+    """
+    linkers = [
+        *prefix.glob("usr/lib/*/ld-linux*.so.*"),
+        *prefix.glob("lib/*/ld-linux*.so.*"),
+        *prefix.glob("usr/lib/ld-linux*.so.*"),
+    ]
+    if not linkers:
+        raise ServerError(f"the packages in {prefix} contain no dynamic linker")
+    libraries = ":".join(apt.library_folders(prefix))
+    return (str(linkers[0]), "--inhibit-cache", "--library-path", libraries)
+
+
+def make_launchers(prefix: Path) -> Path:
+    """A base directory whose programs run anywhere: scripts for binaries, links for all else.
+
+    Scripts such as mariadb-install-db start programs of their base directory, and those of `prefix/usr` do
+    not run by this system's dynamic linker.
+    """
+    base = prefix / LAUNCH
+    linker, *options, libraries = (word.replace(str(prefix), "$prefix") for word in launcher(prefix))
+    for folder in ("bin", "sbin"):
+        (base / folder).mkdir(parents=True)
+        for program in sorted((prefix / "usr" / folder).glob("*")):
+            script = base / folder / program.name
+            if not _is_elf(program):
+                script.symlink_to(f"../../usr/{folder}/{program.name}")
+                continue
+            script.write_text(
+                "#!/bin/sh\n"
+                'prefix=$(cd "${0%/*}/../.." && pwd) || exit 1\n'
+                f'exec "{linker}" {" ".join(options)} "{libraries}"'
+                f' "$prefix/usr/{folder}/{program.name}" "$@"\n'
+            )
+            script.chmod(0o755)
+    for folder in ("lib", "share"):
+        (base / folder).symlink_to(f"../usr/{folder}")
+    let_all_enter(base)
+    return base
+
+
+def _configure(suite: str, address: str) -> Path:
+    """Writes the private configuration of a suite, read after the system's own (proxies, credentials)."""
+    folder = folder_of(suite)
+    for part in ("state/lists/partial", "cache/archives/partial"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    architecture = apt.run(["dpkg", "--print-architecture"]).stdout.strip()
+    status = apt.write_once(folder / "status", [line.format(architecture=architecture) for line in _STATUS])
+    sources = apt.write_once(
+        folder / "sources.list", [f"deb [arch={architecture} signed-by={KEYRING}] {address} {suite} main"]
+    )
+    return apt.write_once(
+        folder / "apt.conf",
+        [
+            *apt.QUIET,
+            "#clear APT::Default-Release;",
+            'Acquire::ForceHash "SHA256";',
+            'APT::Install-Recommends "false";',
+            'Dir::Etc::sourceparts "/dev/null";',
+            'Dir::Etc::preferences "/dev/null";',
+            'Dir::Etc::preferencesparts "/dev/null";',
+            f'Dir::Etc::sourcelist "{sources}";',
+            f'Dir::State "{folder}/state";',
+            f'Dir::State::status "{status}";',
+            f'Dir::Cache "{folder}/cache";',
+            *apt.sandbox_user(),
+        ],
+    )
+
+
+def _version_seen(suite: str, package: str) -> Path:
+    return folder_of(suite) / f"{package}.version"
+
+
+def _install(suite: str) -> list[str]:
+    return ["apt-get", "-c", str(folder_of(suite) / "apt.conf"), "-q", "-y", "install"]
+
+
+def _reason(said: str, complained: str) -> str:
+    """Apt tells on stdout which dependencies are not met, on stderr that there are some."""
+    unmet = [
+        line.strip() for line in said.splitlines() if re.match(r"^ \S+ : |^\s+(Depends|PreDepends): ", line)
+    ]
+    return "; ".join([apt.last_line(complained), *unmet[:5]])
+
+
+def _is_elf(file: Path) -> bool:
+    try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            return False
+        with file.open("rb") as handle:
+            return handle.read(4) == _ELF
+    except OSError:
+        return False
+
 
 SERVER = "mariadb-server-core"
 CLIENT = "mariadb-client-core"
@@ -58,10 +310,10 @@ class DebianSource(Source):
         own = self._own()
         if own is not None:
             yield own
-        if not release.available():
+        if not available():
             return
         for one in SERIES:
-            known = release.known_version(one.suite, one.packages[0])
+            known = known_version(one.suite, one.packages[0])
             numbers = upstream_version(known) if known else one.numbers
             if own is not None and (own.flavor, own.version[:2]) == (one.flavor, numbers[:2]):
                 continue
@@ -78,12 +330,12 @@ class DebianSource(Source):
         if not wanted.release:
             return self._get_own(progress)
         one = next(one for one in SERIES if (one.flavor, one.suite) == (wanted.flavor, wanted.release))
-        with locked_by_one(release.folder_of(one.suite) / "lock"):
+        with locked_by_one(folder_of(one.suite) / "lock"):
             return self._get_of_release(one, wanted, progress)
 
     def _own(self) -> Obtainable | None:
         version = apt.candidate_version(SERVER)
-        fields = release.os_release()
+        fields = os_release()
         known = {one.suite: one.numbers for one in SERIES if one.packages[0] == SERVER}
         guessed = known.get(fields.get("VERSION_CODENAME", "")) if fields.get("ID") == "debian" else None
         numbers = upstream_version(version) if version else guessed
@@ -112,8 +364,8 @@ class DebianSource(Source):
         return publish(f"{self.name}-mariadb-{_file_name(version)}", fill)
 
     def _get_of_release(self, one: Series, wanted: Obtainable, progress: Progress) -> Build:
-        release.refresh_lists(one.suite, progress)
-        version = release.candidate_version(one.suite, one.packages[0])
+        refresh_lists(one.suite, progress)
+        version = candidate_version(one.suite, one.packages[0])
         if version is None:
             raise ServerError(
                 f"Debian {one.suite} currently has no package {one.packages[0]}",
@@ -128,10 +380,10 @@ class DebianSource(Source):
                 hint=f"use {there_is}, or a tarball of the other version by path or URL",
             )
 
-        files = release.resolve(one.suite, one.packages)
+        files = resolve(one.suite, one.packages)
 
         def fill(prefix: Path) -> tuple[Build, list[Package]]:
-            release.unpack(one.suite, one.packages, files, prefix, progress)
+            unpack(one.suite, one.packages, files, prefix, progress)
             return _launched(prefix, one.flavor), files
 
         digest = hashlib.sha256("\n".join(file.sha256 for file in files).encode()).hexdigest()
@@ -152,9 +404,9 @@ def _launched(prefix: Path, flavor: Flavor) -> Build:
         prefix / "usr" / "sbin" / program,
         source=DebianSource.name,
         prefix=prefix,
-        launcher=release.launcher(prefix),
+        launcher=launcher(prefix),
     )
-    base = release.make_launchers(prefix)
+    base = make_launchers(prefix)
     return msgspec.structs.replace(
         found,
         client=str(base / "bin" / Path(found.client).name) if found.client else None,

@@ -23,8 +23,7 @@ import msgspec
 from flushlab.build import apt
 from flushlab.build.build import Build
 from flushlab.build.inspect import inspect, library_missing, missing_libraries
-from flushlab.build.prefix import Obtainable, Source, publish
-from flushlab.build.unpack import let_all_enter
+from flushlab.build.prefix import Obtainable, Source, let_all_enter, publish
 from flushlab.errors import ServerError
 from flushlab.progress import Progress
 

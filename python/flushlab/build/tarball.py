@@ -22,11 +22,11 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from flushlab import atomic
-from flushlab.build import apt, unpack
+from flushlab.build import apt
 from flushlab.build.apt import Package
 from flushlab.build.build import Build
 from flushlab.build.inspect import inspect, inspect_once, library_missing, missing_libraries, server_in
-from flushlab.build.prefix import Found, Source, publish, published, require_space
+from flushlab.build.prefix import Found, Source, publish, published, require_space, unpack_tar
 from flushlab.errors import BuildNotFound, FlushlabError, NoSpace, ServerError, StorageError, UsageError
 from flushlab.machine import home, server_user
 from flushlab.progress import Progress
@@ -203,7 +203,7 @@ def build_from(name: str, progress: Progress, *, get: bool = True) -> Build:
 
         def fill(prefix: Path) -> tuple[Build, list[Package]]:
             progress(f"unpacking {address.file}")
-            unpack.tar(archive, prefix, name=address.file)
+            unpack_tar(archive, prefix, name=address.file)
             origin = [Package(file=address.file, sha256=digest)]
             return _inspected(prefix, address.file, origin, progress), origin
 

@@ -31,9 +31,8 @@ from flushlab.server.remote.login import Address, addresses_of
 from flushlab.server.remote.put_back import Changes
 from flushlab.server.remote.rights import Needs, require_rights
 from flushlab.server.remote.server import RemoteServer, members, require_alike
-from flushlab.server.sql import require_not_system
+from flushlab.server.sql import REDO_CAPACITY, redo_capacity_in_force, require_not_system, set_variable
 from flushlab.server.start import CLUSTER, SANDBOX
-from flushlab.server.variables import REDO_CAPACITY, redo_capacity_in_force, set_variable
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import guarantees, meets

@@ -37,7 +37,7 @@ from flushlab.progress import Progress, silent
 from flushlab.record import FleetBench, MachineMean, MachineRun, Trial, Warning
 from flushlab.redact import without_passwords
 from flushlab.server import Sandbox
-from flushlab.server.sandbox.failures import refusal
+from flushlab.server.sandbox.log import refusal
 from flushlab.server.start import attach, is_kept
 from flushlab.settings.admission import parse_settings
 from flushlab.settings.catalog import load_catalog
@@ -45,8 +45,9 @@ from flushlab.settings.configuration import Configuration
 from flushlab.spec import fields
 from flushlab.spec.build import build, names_given, taking
 from flushlab.spec.kinds import BenchSpec
-from flushlab.workload import Workload, all_options, parse_timing, parse_workload, settled
 from flushlab.workload.options import EngineOptions, seeded
+from flushlab.workload.parse import all_options, parse_timing, parse_workload, settled
+from flushlab.workload.protocol import Workload
 
 
 def require_running(spec: BenchSpec) -> None:

@@ -32,14 +32,9 @@ from flushlab.settings.durability import described, verdict
 from flushlab.settings.option_names import load_option_names
 from flushlab.spec.parts import NAME, WorkloadSpec, difference
 from flushlab.units import option_size
-from flushlab.workload import (
-    Workload,
-    build_workload,
-    changed,
-    event_of,
-    fingerprint,
-    workload_options,
-)
+from flushlab.workload.describe import event_of
+from flushlab.workload.parse import build_workload, changed, fingerprint, workload_options
+from flushlab.workload.protocol import Workload
 
 TABLE_SIZE = "table_size"
 

@@ -54,7 +54,7 @@ from flushlab.settings.configuration import NO_BINLOG, Configuration
 from flushlab.settings.floor import Floor
 from flushlab.spec.parts import as_change
 from flushlab.units import counted, format_size
-from flushlab.workload import changed, command_of, workload_options
+from flushlab.workload.parse import changed, command_of, workload_options
 
 _SIZES = ("threads", "tables", "table_size")
 

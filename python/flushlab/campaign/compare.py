@@ -31,8 +31,15 @@ from flushlab.spec.build import build, require_workload, taking
 from flushlab.spec.kinds import CompareSpec
 from flushlab.spec.option import flag
 from flushlab.spec.parts import RemoteAccess, StorageSpec, WorkloadSpec
-from flushlab.workload import all_options, parse_workload, protocol, settled, workload_options
-from flushlab.workload.parse import MAX_SECONDS, MIN_SECONDS
+from flushlab.workload import protocol
+from flushlab.workload.parse import (
+    MAX_SECONDS,
+    MIN_SECONDS,
+    all_options,
+    parse_workload,
+    settled,
+    workload_options,
+)
 
 DEFAULT_BLOCKS = 5
 DEFAULT_SECONDS = 60.0

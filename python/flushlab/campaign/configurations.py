@@ -26,8 +26,8 @@ from flushlab.spec.kinds import CompareSpec
 from flushlab.spec.option import fields, flag
 from flushlab.spec.option import spelled as spell
 from flushlab.spec.parts import SAME_WORKLOAD, StorageSpec, WorkloadSpec
-from flushlab.workload import ON_DATA, all_options, settled, settled_name, workload_names
 from flushlab.workload.options import SWITCH
+from flushlab.workload.parse import ON_DATA, all_options, settled, settled_name, workload_names
 
 _LABELLED = re.compile(r"([^-:=\s](?:[^:=-]|:(?!\s)|(?<!\s)-|-(?!-))*):\s+(.+)")
 """A colon and a blank end a label, in which no option stands."""

@@ -18,8 +18,8 @@ from flushlab.progress import Progress, silent
 from flushlab.record import DataFacts, StandIn, Warning
 from flushlab.spec.parts import DataSpec
 from flushlab.units import counted, format_size
-from flushlab.workload import ON_DATA
 from flushlab.workload.data import NAME as FROM_DATA
+from flushlab.workload.parse import ON_DATA
 
 _WORTH_A_WORD = 256 << 20
 _NAMED = 3

@@ -29,7 +29,7 @@ from flushlab.record import CrashRow, OtherLoad, Ratio, Trial
 from flushlab.spec.kinds import CompareSpec, SeriesSpec, TuneSpec
 from flushlab.spec.parts import RemoteAccess
 from flushlab.store import State, Store, new_id, open_store, unreadable
-from flushlab.trial import DISCARD_FOREIGN_CPU_SHARE, DISCARD_STEAL_SHARE
+from flushlab.trial.measurement import DISCARD_FOREIGN_CPU_SHARE, DISCARD_STEAL_SHARE
 from flushlab.undo import signal_of
 from flushlab.units import format_seconds
 

@@ -16,7 +16,7 @@ from flushlab.errors import UsageError
 from flushlab.experiment.protocol import OBJECTIVES, Objective
 from flushlab.plan.plan import BASE, Plan
 from flushlab.spec.parts import NAME, SAME_WORKLOAD, WorkloadSpec, difference
-from flushlab.workload import workload_options
+from flushlab.workload.parse import workload_options
 
 SCHEDULE: Final = ("rate", "profile", "rate_kind")
 """Options of a workload that say when its events are due."""

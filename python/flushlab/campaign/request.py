@@ -18,7 +18,7 @@ from flushlab.settings.fit import Scaled
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import BenchSpec, CompareSpec, CrashSpec, SeriesSpec, TuneSpec
 from flushlab.spec.parts import WorkloadSpec
-from flushlab.workload import Timing
+from flushlab.workload.protocol import Timing
 
 
 class StoredRequest(msgspec.Struct, frozen=True, kw_only=True):

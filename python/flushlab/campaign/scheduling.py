@@ -14,7 +14,8 @@ from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.record import ServerIdentity
 from flushlab.trial.sliced import SLICE_S
 from flushlab.trial.switching import restart_settings
-from flushlab.workload import Timing, Workload, protocol
+from flushlab.workload import protocol
+from flushlab.workload.protocol import Timing, Workload
 
 LEAST_ROUNDS, MOST_ROUNDS, ENOUGH_BLOCKS = 2, 10, 30
 """Rounds of a block on servers kept running: neighbouring rounds have a little in common, so one alone is no

@@ -59,22 +59,16 @@ from flushlab.settings.option_names import load_option_names
 from flushlab.spec.build import build, stored, taking
 from flushlab.spec.kinds import CompareSpec, SeriesSpec
 from flushlab.spec.parts import RemoteAccess, ServersSpec
-from flushlab.trial import AlternatingRunner, ArmRunner, SlicedRunner
+from flushlab.trial.runner import AlternatingRunner, ArmRunner
+from flushlab.trial.sliced import SlicedRunner
 from flushlab.undo import undo_all
 from flushlab.units import counted, format_seconds
-from flushlab.workload import (
-    Workload,
-    build_workload,
-    fingerprint,
-    parse_timing,
-    protocol,
-    settled,
-    source_text,
-    sources_of,
-    workload_options,
-)
+from flushlab.workload import protocol
+from flushlab.workload.describe import source_text, sources_of
 from flushlab.workload.engine import require_cluster
 from flushlab.workload.options import EngineOptions
+from flushlab.workload.parse import build_workload, fingerprint, parse_timing, settled, workload_options
+from flushlab.workload.protocol import Workload
 
 
 class SeriesInput(NamedTuple):

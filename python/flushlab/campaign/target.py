@@ -37,10 +37,18 @@ from flushlab.server.galera.cluster import require_size
 from flushlab.server.sandbox.base_file import signs as signs_of
 from flushlab.server.start import is_kept
 from flushlab.spec.kinds import BenchSpec, TuneSpec
-from flushlab.spec.parts import DEFAULT_SERVER, DataSpec, ServerSpec, ServersSpec, StorageSpec, WorkloadSpec
-from flushlab.workload import Workload, protocol
+from flushlab.spec.parts import (
+    DEFAULT_SERVER,
+    DataSpec,
+    ServerSpec,
+    ServersSpec,
+    StorageSpec,
+    WorkloadSpec,
+)
+from flushlab.workload import protocol
 from flushlab.workload.engine import require_cluster
 from flushlab.workload.options import EngineOptions
+from flushlab.workload.protocol import Workload
 
 
 @dataclass(frozen=True)

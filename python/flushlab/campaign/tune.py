@@ -54,22 +54,22 @@ from flushlab.settings.floor import Floor, aims
 from flushlab.spec.build import build, stored, taking
 from flushlab.spec.kinds import CrashSpec, TuneSpec
 from flushlab.spec.parts import CrashWorkloadSpec, ServerSpec
-from flushlab.trial import ArmRunner, SlicedRunner
+from flushlab.trial.runner import ArmRunner
+from flushlab.trial.sliced import SlicedRunner
 from flushlab.trial.switching import restart_settings
 from flushlab.units import counted
-from flushlab.workload import (
-    Timing,
-    Workload,
+from flushlab.workload.describe import sources_of
+from flushlab.workload.engine import require_cluster
+from flushlab.workload.options import EngineOptions
+from flushlab.workload.parse import (
     all_options,
     fingerprint,
     parse_timing,
     parse_workload,
     settled,
-    sources_of,
     workload_options,
 )
-from flushlab.workload.engine import require_cluster
-from flushlab.workload.options import EngineOptions
+from flushlab.workload.protocol import Timing, Workload
 
 DEFAULT_MINUTES, DEFAULT_MINUTES_FRESH = 5.0, 10.0
 SIDE_BY_SIDE = Timing(warm_up_s=1.5, max_warm_up_s=4.0, seconds=1.0)

@@ -13,11 +13,9 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import click
-from msgspec import convert
 
 from flushlab.errors import UsageError
 from flushlab.near import nearest
@@ -292,7 +290,7 @@ def _is_switch(word: str) -> bool:
 
 def _taken(workload: str) -> Iterable[str]:
     """The options of a workload; none of an unknown one."""
-    from flushlab.workload import workload_options
+    from flushlab.workload.parse import workload_options
 
     with suppress(UsageError):
         return workload_options(workload)
@@ -409,12 +407,7 @@ def _own(field: Field, value: Any) -> Any:
     """A value as the function's own parameter has it: paths as they were typed."""
     if value is None or value == field.default or (field.kind in ("texts", "wholes") and not value):
         return field.default
-    checked = field.check(value)
-    if field.kind == "path":
-        return Path(value)
-    if Path in get_args(field.type):
-        return [Path(one) for one in checked]
-    return convert(checked, field.type) if field.kind in ("word", "texts", "wholes") else checked
+    return field.check(value)
 
 
 def _of_spec(spec: type[Spec]) -> list[click.Parameter]:
@@ -429,7 +422,7 @@ def _of_spec(spec: type[Spec]) -> list[click.Parameter]:
 
 
 def _of_workloads(taken: Mapping[str, Field]) -> Iterable[click.Parameter]:
-    from flushlab.workload import all_options, defaults_of
+    from flushlab.workload.parse import all_options, defaults_of
 
     every = {name: info for name, info in all_options().items() if name not in taken}
     for name, info in every.items():

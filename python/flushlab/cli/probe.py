@@ -85,7 +85,6 @@ def probe(
 
 
 def _directory(spec: ProbeSpec) -> Path:
-    """The directory to probe; leftovers of killed commands are removed first."""
     from flushlab.process import reap, run_folder
 
     for reaped in reap():
@@ -109,11 +108,6 @@ def _disk(where: Path, disk: str | None) -> Iterator[tuple[Path, DiskEmulation |
 
 
 def _matrix(spec: ProbeSpec) -> Matrix:
-    """The usual matrix, narrowed to the given sync settings, strategies and threads.
-
-    Raises:
-        UsageError: an unknown value, or a strategy that none of the sync settings permits.
-    """
     from flushlab.probe import sync_settings
     from flushlab.probe.ceilings import FULL, QUICK, Matrix
 

@@ -37,14 +37,15 @@ def list_(json: options.Json = None) -> None:
     Example:
       flushlab server list
     """
-    from flushlab.build import obtainable, survey, versions
+    from flushlab.build import obtainable, survey
+    from flushlab.build.find import GUIDE, missing_releases
     from flushlab.machine import home
 
     here = survey()
     available = obtainable()
     more = [one for one in available if not any(_is(build, one) for build in here.builds)]
     known = [(one.flavor, one.version) for one in here.builds]
-    missing = versions.missing([*known, *((one.flavor, one.version) for one in available)])
+    missing = missing_releases([*known, *((one.flavor, one.version) for one in available)])
     for problem in here.problems:
         print_warning(problem.message)
     document = {
@@ -64,7 +65,7 @@ def list_(json: options.Json = None) -> None:
     if any(Path(one.prefix).parent == folder for one in here.builds):
         say(f"folders without a path are in {folder}")
     if missing:
-        say(f"{versions.GUIDE} explains how to get a missing build")
+        say(f"{GUIDE} explains how to get a missing build")
     if more:
         say("`flushlab server get NAME` fetches an available build, and so does `--server NAME`")
 
@@ -267,7 +268,7 @@ def _described(sandbox: Sandbox) -> dict[str, object]:
 
 
 def _status(one: Status) -> dict[str, object]:
-    from flushlab.server.sandbox.account import USER
+    from flushlab.server.sandbox.option_files import USER
 
     return {
         "name": one.saved.name,

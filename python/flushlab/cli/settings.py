@@ -139,7 +139,6 @@ def _show_server(spec: SettingsSpec, json: str | None) -> None:
 
 
 def _versions(entry: SettingEntry) -> list[tuple[str, SettingHere, str]]:
-    """Servers, the setting there, and its deprecation."""
     catalog, names = Catalog([entry]), load_option_names()
     found = []
     for one in entry.version:

@@ -108,7 +108,7 @@ def test(
     except StartFailed as error:
         if error.refusal is None or not request.settings:
             raise
-        from flushlab.server.sandbox.failures import refusal
+        from flushlab.server.sandbox.log import refusal
 
         raise refusal(error.refusal, request.build) from error
     from flushlab.report import suite as report

@@ -32,14 +32,8 @@ NOTE_BYTES = _NOTE.size
 
 
 class Note(NamedTuple):
-    """An acknowledged commit.
-
-    Attributes:
-        connection: from 1.
-        counter: of the connection's commits, from 1.
-        position: how many records of the disk had been answered.
-        time_ns: CLOCK_MONOTONIC.
-    """
+    """An acknowledged commit: `position`: records of the disk answered by then; `time_ns`:
+    CLOCK_MONOTONIC."""
 
     connection: int
     counter: int
@@ -48,7 +42,6 @@ class Note(NamedTuple):
 
 
 def acks_table_sql(database: str, rows: int) -> str:
-    """SQL that makes the acknowledgement table."""
     assert rows >= 1, "a transaction has a row"
     return (
         f"CREATE TABLE {database}.{ACKS_TABLE} (c BIGINT NOT NULL, n BIGINT NOT NULL, part BIGINT NOT NULL,"
@@ -57,7 +50,6 @@ def acks_table_sql(database: str, rows: int) -> str:
 
 
 def packed_note(note: Note) -> bytes:
-    """A note as it is written."""
     return _NOTE.pack(*note)
 
 
@@ -82,7 +74,6 @@ def read_notes(file: Path) -> list[Note]:
 
 
 def acknowledged_before(notes: Sequence[Note], at: int) -> list[Note]:
-    """Those that were acknowledged when record `at` had been answered, and nothing later had."""
     return [note for note in notes if note.position <= at]
 
 
@@ -118,18 +109,8 @@ class Commits(NamedTuple):
 
 
 class RecoveredServer(NamedTuple):
-    """What a server came back with.
-
-    Attributes:
-        commits: of each connection that has any; None where there is no acknowledgement table to look at.
-        broken: transactions that are not there whole, as connection and counter.
-        damaged: messages of CHECK TABLE on unsound tables.
-        binlog: of each connection, from the binary log; why that could not be read; None without one.
-        gtids: how many transactions the server reports as executed; None if unknown.
-        again: `commits` after it was killed and started again; None if it did not come back.
-        not_again: why it did not come back.
-        extra: what else is wrong with it.
-    """
+    """`broken`: transactions not there whole; `again`: `commits` after another kill and start, None if
+    `not_again`."""
 
     commits: Mapping[int, Commits] | None
     broken: Sequence[tuple[int, int]] = ()
@@ -198,7 +179,6 @@ def judge(point: CrashPoint, notes: Sequence[Note], crashed_ns: int, recovered: 
 
 
 def not_started(point: CrashPoint, notes: Sequence[Note], said: str) -> Crash:
-    """A crash that the server does not start after; everything is lost."""
     acknowledged = len(notes)
     return Crash(
         point=point, outcome="not_started", acknowledged=acknowledged, lost=acknowledged, reasons=(said,)
@@ -206,7 +186,6 @@ def not_started(point: CrashPoint, notes: Sequence[Note], said: str) -> Crash:
 
 
 def unknown(point: CrashPoint, notes: Sequence[Note], why: str) -> Crash:
-    """A crash that flushlab cannot look at."""
     return Crash(point=point, outcome="unknown", acknowledged=len(notes), reasons=(why,))
 
 

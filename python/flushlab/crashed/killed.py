@@ -61,17 +61,7 @@ after Galera has given up the first. Half of the times are below a second."""
 
 
 class Killed(ABC):
-    """A server that crashes under load, over and over; a context manager that ends it.
-
-    What does not come back is followed by a new one.
-
-    Attributes:
-        may_crash_in_recovery: crashes may be followed by another while the server recovers.
-
-    Args:
-        prepare: makes the load's tables and tells what the server is to be under.
-        folder: that the notes are written to.
-    """
+    """A server that crashes under load, over and over; what does not come back is followed by a new one."""
 
     may_crash_in_recovery: ClassVar[bool] = False
 
@@ -92,11 +82,6 @@ class Killed(ABC):
         self._end()
 
     def kill(self, point: CrashPoint) -> Crash:
-        """One crash; the point's seed draws its moment.
-
-        Raises:
-            FlushlabError: no server was under load, or its load failed.
-        """
         began = time.monotonic()
         goes_on = False
         try:
@@ -111,17 +96,11 @@ class Killed(ABC):
         """What became of a crash, and whether the same server can crash again."""
 
     def _end(self) -> None:
-        """Ends what lives."""
         self._stack.close()
 
 
 class KilledServer(Killed):
-    """A server alone, whose process is killed; the page cache and the disk stay.
-
-    Args:
-        afresh: the load cannot be run again on what it has left, so each kill has a server of its own.
-        replicas: a folder for the data of replicas; None: there are none.
-    """
+    """A server alone, whose process is killed. `afresh`: its load cannot run twice on the same data."""
 
     may_crash_in_recovery = True
 
@@ -164,7 +143,6 @@ class KilledServer(Killed):
     def _judged(
         self, server: Sandbox, load: CrashingLoad, ran: LoadOutcome, point: CrashPoint, draws: random.Random
     ) -> Crash:
-        """Starts a killed server again, and judges what it has."""
         try:
             if point.kind == "in_recovery":
                 server.begin_again()
@@ -209,7 +187,6 @@ class _PowerLoss:
         self._under: list[FaultDisk | FaultImage] = [*self.own]
 
     def require_served(self) -> None:
-        """Refuses disks that could not do what they were asked; errors: as of a disk."""
         for disk in self._under:
             disk.require_served()
 
@@ -273,13 +250,6 @@ def node_on(image: FaultImage, datadir: Path, spec: SandboxSpec, stack: ExitStac
 
 
 class KilledCluster(Killed):
-    """A cluster whose nodes crash.
-
-    Args:
-        which: of its nodes.
-        disks: crash with their nodes; None: the processes alone do.
-    """
-
     def __init__(
         self,
         server: CrashedServer,
@@ -374,8 +344,6 @@ class KilledCluster(Killed):
 
 
 class _Crash:
-    """One crash, and what is known of it so far."""
-
     def __init__(
         self, cluster: Cluster, power: _PowerLoss | None, acks: AcksTable, point: CrashPoint
     ) -> None:
@@ -411,14 +379,12 @@ class _Crash:
             ]
 
     def bring_back(self) -> None:
-        """Brings back the nodes that are down; errors: as `bring_back`."""
         if self._power:
             for number in self._down:
                 self._power.put_back(self._cluster, number)
         self._ways = bring_back(self._cluster, self._down)
 
     def nodes(self) -> list[CrashNode]:
-        """What is known of each."""
         return [
             CrashNode(
                 number=number,
@@ -440,7 +406,6 @@ class _Crash:
 
 
 def _await_more(loading: Loading) -> None:
-    """Waits until commits go on."""
     before, deadline = loading.acknowledged(), time.monotonic() + _STALL_S
     with suppress(FlushlabError):  # the load has ended: whatever it was told is noted
         while loading.acknowledged() == before and time.monotonic() < deadline:
@@ -457,7 +422,6 @@ def victim_of(
     afresh: bool = False,
     replicas: Path | None = None,
 ) -> Killed:
-    """What crashes: a single server's process, or nodes of a cluster; arguments: as of both."""
     if server.nodes > 1:
         return KilledCluster(server, prepare, folder, which, disks)
     return KilledServer(server, prepare, folder, afresh=afresh, replicas=replicas)

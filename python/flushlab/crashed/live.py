@@ -20,15 +20,16 @@ from flushlab.crashed.recovered_server import AcksTable, said
 from flushlab.errors import FlushlabError, MeasurementError
 from flushlab.record import AcksSpec, LoadSpec
 from flushlab.server import Sandbox
-from flushlab.workload import CommandWorkload, SqlWorkload, Timing
+from flushlab.workload.command import CommandWorkload
 from flushlab.workload.engine import native, raise_if_failed
+from flushlab.workload.protocol import Timing
+from flushlab.workload.sql import SqlWorkload
 
 _JOIN_S = 60.0
 _LONGEST_S = 86_400.0
 """The server does not live that long."""
 
 SideWorkload = CommandWorkload | SqlWorkload
-"""It is run once."""
 
 
 class RunningSideWorkload:
@@ -41,21 +42,17 @@ class RunningSideWorkload:
         self._thread = threading.Thread(target=self._run, name=side.name, daemon=True)
 
     def start(self) -> None:
-        """Begins."""
         self._thread.start()
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended by itself."""
         return not self._thread.is_alive()
 
     def check(self) -> None:
-        """Raises what it failed with, if it has ended so."""
         if self.ended and self._failed is not None:
             raise self._failed
 
     def stop(self) -> None:
-        """Ends it; the server is dead by now, or will be in a moment."""
         os.eventfd_write(self._stop, 1)
         self._thread.join(_JOIN_S)
         if not self._thread.is_alive():
@@ -79,14 +76,8 @@ _DYING_S = 30.0
 
 
 class CrashingLoad(NamedTuple):
-    """What a server is under when it crashes.
-
-    Attributes:
-        spec: load with the acknowledgement table in its transactions; None: no acknowledgement table.
-        acks: acknowledgement table of the load; None: none.
-        side: what else runs; None: nothing.
-        workload, beside: what runs, by name.
-    """
+    """What a server is under when it crashes: the engine's load with acknowledged commits, or a side
+    workload, or both."""
 
     spec: LoadSpec | None
     acks: AcksTable | None
@@ -96,19 +87,7 @@ class CrashingLoad(NamedTuple):
 
 
 class LoadOutcome(NamedTuple):
-    """What was acknowledged until the server was killed.
-
-    Attributes:
-        notes: acknowledged commits; none without an acknowledgement table.
-        ended_ns: when it was killed, CLOCK_MONOTONIC.
-        commits_per_s: acknowledged.
-        over: there was no acknowledgement table, and the side workload had ended by itself.
-        lasted_s: from the first acknowledged commit, or the beginning of the side workload, to its end or the
-            kill.
-        complaint: what had ended the load by then, after a fault; empty if nothing.
-        died: the server had ended by itself.
-        words: what its log says, after a fault.
-    """
+    """`over`: the side workload ended by itself; `complaint`, `died`, `words`: what followed a fault."""
 
     notes: list[Note]
     ended_ns: int
@@ -135,16 +114,7 @@ def make_acks_table(server: Sandbox, acks: AcksTable) -> None:
 
 
 class Loading:
-    """A load with an acknowledgement table; a context manager, entered with the first acknowledged commit.
-
-    Args:
-        server: it has the acknowledgement table, and takes the load.
-        position: of the disk's record.
-
-    Raises:
-        MeasurementError: nothing was committed, or the load ended by itself.
-        ServerDied: the server did.
-    """
+    """A load with an acknowledgement table, entered with the first acknowledged commit."""
 
     def __init__(
         self, server: Sandbox, spec: LoadSpec, acks: AcksTable, folder: Path, position: Path | None = None
@@ -179,28 +149,22 @@ class Loading:
         self._load.stop()
 
     def let_run(self, seconds: float) -> None:
-        """Waits; raises what ends the load before that."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self.check()
             time.sleep(min(_POLL_S, left))
 
     def check(self) -> None:
-        """Raises what has ended the load."""
         raise_if_failed(self._load, self._server)
 
     def acknowledged(self) -> int:
-        """How many commits were, so far."""
         return self._file.stat().st_size // notes_of.NOTE_BYTES if self._file.exists() else 0
 
     def notes(self) -> list[Note]:
-        """Of the commits that were acknowledged."""
         return notes_of.read_notes(self._file)
 
 
 class Working:
-    """A load of any kind; a context manager, entered when it is under way, that ends it."""
-
     def __init__(self, server: Sandbox, load: CrashingLoad, folder: Path, position: Path | None) -> None:
         self._server = server
         self._loading = (
@@ -230,7 +194,6 @@ class Working:
         return self._loading is None and (self._side is None or self._side.ended)
 
     def let_run(self, seconds: float) -> None:
-        """Waits, no longer than until it is over; raises what ends it before that."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and not self.over:
             self._check()
@@ -238,7 +201,6 @@ class Working:
         self._check()
 
     def notes(self) -> list[Note]:
-        """Of the commits that were acknowledged."""
         return self._loading.notes() if self._loading else []
 
     def _check(self) -> None:
@@ -257,19 +219,8 @@ def run_until_killed(
     fault: Callable[[], object] | None = None,
     kill: Callable[[], object] | None = None,
 ) -> LoadOutcome:
-    """Drives a load and kills the server under it.
-
-    Args:
-        server: it has the acknowledgement table, if there is an acknowledgement table; at the end it is dead.
-        seconds: from the first acknowledged commit to the kill; less without an acknowledgement table if the
-            side ends before.
-        fault: what goes wrong in the middle of that time; whatever the server does then is its right.
-        kill: kills it with the other nodes of its cluster; None: it is alone.
-
-    Raises:
-        MeasurementError: nothing was committed, or the load failed.
-        ServerDied: the server did.
-    """
+    """Drives a load and kills the server under it; `fault` happens in the middle, and may end the server or
+    its load."""
     complaint, words, died = "", "", False
     with Working(server, load, folder, position) as working:
         began = time.monotonic()

@@ -187,7 +187,6 @@ def at_most(seconds: float) -> str:
 
 
 def measured(arm: CrashArm) -> list[str]:
-    """Outcomes of an arm's crashes in words, with the 95 % bound on the share of failures."""
     if not arm.crashes:
         return ["not crashed"]
     words = []
@@ -230,17 +229,14 @@ def _tally(found: CrashCounts) -> str:
 
 
 def at_random(crashes: Iterable[Crash]) -> list[Crash]:
-    """Crashes at random moments."""
     return [crash for crash in crashes if crash.point.kind == "random"]
 
 
 def chosen(crashes: Iterable[Crash]) -> list[Crash]:
-    """Crashes at moments that are most likely to break a guarantee."""
     return [crash for crash in crashes if crash.point.kind != "random"]
 
 
 def counts(crashes: Sequence[Crash]) -> CrashCounts:
-    """Crashes by outcome, losses, and the bound on the share of crashes that do not keep everything."""
     judged = [crash for crash in crashes if crash.outcome != "unknown"]
     bad = [crash for crash in judged if crash.outcome not in ("kept", "sound")]
     lost = [crash for crash in bad if crash.outcome == "lost"]
@@ -284,7 +280,6 @@ def counts(crashes: Sequence[Crash]) -> CrashCounts:
 
 
 def tally(found: Iterable[Crash | NodeAlone]) -> dict[str, int]:
-    """Numbers of each outcome."""
     numbers = Counter(one.outcome for one in found)
     return {name: numbers[name] for name in OUTCOMES}
 
@@ -314,7 +309,6 @@ def _bound(bad: int, judged: int) -> float | None:
 
 
 def replica_in_words(replica: ReplicaCounts) -> str:
-    """Whether replicas could go on, and what they have too much or lack."""
     parts = [_tally_of_replicas(replica)]
     if replica.ahead_commits:
         most = counted(int(replica.ahead_commits.max), "commit")
@@ -343,7 +337,6 @@ def _tally_of_replicas(replica: ReplicaCounts) -> str:
 
 
 def binlog_in_words(binlog: BinlogCounts) -> str:
-    """Commits that the binary logs lack, or have beyond the tables."""
     parts = []
     if binlog.lost_commits:
         most = binlog.lost_commits.max
@@ -359,7 +352,6 @@ def binlog_in_words(binlog: BinlogCounts) -> str:
 
 
 def gtid_in_words(gtid: GtidCounts) -> str:
-    """Whether the servers count the GTIDs of their tables' commits."""
     parts = []
     if most := gtid.behind_commits:
         parts.append(f"up to {most.max:,.0f} will be given out a second time in {gtid.behind}")
@@ -370,6 +362,5 @@ def gtid_in_words(gtid: GtidCounts) -> str:
 
 
 def spread(values: Iterable[float]) -> Spread | None:
-    """Median and maximum; None: there are no values."""
     some = list(values)
     return Spread(statistics.median(some), max(some)) if some else None

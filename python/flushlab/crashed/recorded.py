@@ -33,13 +33,12 @@ from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import FaultImage, NotMounted, trusted
 from flushlab.datadir.recording import Extents, Record, Recording
 from flushlab.errors import FlushlabError, StartFailed
-from flushlab.process.passing import passing_folder
+from flushlab.process.run_record import passing_folder
 from flushlab.record import Crash, CrashNode, CrashPoint, Failure, NodeAlone, PointKind
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.galera.cluster import Cluster
-from flushlab.server.sandbox import account
-from flushlab.server.sandbox.node import Membership
-from flushlab.server.sandbox.ports import free_places
+from flushlab.server.sandbox.node import Membership, free_places
+from flushlab.server.sandbox.option_files import new_password
 from flushlab.server.sandbox.spec import Node, SandboxSpec
 
 _ADVERSARIAL = 4
@@ -85,9 +84,6 @@ def choose_points(run: Moments, crashes: int, seed: int) -> list[CrashPoint]:
     - just before the flushes with the most data waiting: pages, and the copies that restore them
     - just after a write to a file, each file equally often
     - anywhere, with another crash while the server recovers
-
-    Args:
-        seed: of the draws, and of each point's own seed.
     """
     first, last, times, flushes = run.first, run.last, run.times, run.flushes
     assert 0 <= first <= last, f"{first} to {last} is no range"
@@ -156,7 +152,6 @@ _ALL_KEPT = Failure(kind="os", tear=None, lying_flushes=0)
 
 
 Left = tuple[FaultImage, Path]
-"""A mounted image, and the data directory on it."""
 
 
 class CrashImages:
@@ -184,7 +179,6 @@ class CrashImages:
 
     @property
     def records(self) -> int:
-        """Number of records under load, on all disks."""
         if self.is_cluster:
             return sum(one.last for one in self._recordings)
         return self.run.last - self.run.first + 1
@@ -195,19 +189,16 @@ class CrashImages:
         return self.run.last - self.run.first if self.is_cluster else self._recording.last
 
     def points(self, crashes: int, seed: int) -> list[CrashPoint]:
-        """Where the run is cut; see `points.choose`."""
         return choose_points(
             self._moments_of_cluster() if self.is_cluster else self._moments(), crashes, seed
         )
 
     def positions(self, point: CrashPoint) -> list[int]:
-        """Number of the last record of each disk before a crash."""
         if not self.is_cluster:
             return [point.at]
         return [bisect_right(times, self._moment(point)) for times in self._times]
 
     def _moments_of_cluster(self) -> Moments:
-        """Nanoseconds from the load's first commit."""
         first = self.run.first
         flushes = {one.time_ns - first: size for record in self._recordings for one, size in waiting(record)}
         return Moments(0, self.end, [note.time_ns - first for note in self._notes], flushes)
@@ -241,14 +232,8 @@ class CrashImages:
         return list(accumulate([*found, run.ended_ns], max))
 
     def _writes_by_file(self) -> Mapping[str, Sequence[int]] | None:
-        """Numbers of the writes under load to each file, by the file's path; None if unknown.
-
-        The files are the ones that exist at the end of the load. Writes to the file system's own places and
-        to deleted files are under an empty path.
-
-        Raises:
-            FlushlabError: this machine does not let it look.
-        """
+        """By path, the writes under load to files that exist at its end; others are under an empty path.
+        None: unknown."""
         run = self.run
         if run.fs == "btrfs":
             return None
@@ -291,7 +276,6 @@ class CrashImages:
         return msgspec.structs.replace(found, seconds=time.monotonic() - began, unflushed=unflushed)
 
     def _judge_node(self, point: CrashPoint, number: int = 0, received: Received | None = None) -> Crash:
-        """What a single server makes of a node's data."""
         notes, acks = self._by_then(point), self.run.acks
         try:
             with self._left(point, number) as (image, datadir), self._start(image, datadir) as server:
@@ -304,7 +288,6 @@ class CrashImages:
         return msgspec.structs.replace(found, replica=old, new_replica=new)
 
     def _judge_nodes(self, point: CrashPoint) -> Crash:
-        """What a cluster makes of its nodes' data."""
         judged = [self._judge_node(point, number) for number in range(len(self.run.nodes))]
         alone = [
             NodeAlone(outcome=one.outcome, lost=one.lost, binlog=one.binlog, reasons=one.reasons)
@@ -317,7 +300,7 @@ class CrashImages:
         acks = run.acks
         assert acks is not None, "a cluster is judged by its acknowledgement table"
         name, galera = f"c{secrets.token_hex(4)}", galera_for(self._build)
-        places, password = free_places(size), account.new_password()
+        places, password = free_places(size), new_password()
         crashed = [
             CrashNode(number=number, crashed=True, way="none", outcome="unknown", alone=one)
             for number, one in enumerate(alone, 1)
@@ -369,7 +352,6 @@ class CrashImages:
         return self._fail.kind != "torn" and point.kind in ("random", "in_recovery")
 
     def _by_then(self, point: CrashPoint) -> list[Note]:
-        """What was acknowledged before it crashed."""
         found = list(self._notes) if self.is_cluster else acknowledged_before(self._notes, point.at)
         if not self.is_cluster and not self._is_drawn(point):
             return found
@@ -377,14 +359,12 @@ class CrashImages:
         return [note for note in found if note.time_ns <= moment]
 
     def _unflushed(self, point: CrashPoint) -> int:
-        """Commits acknowledged before it crashed, and since the last flush before that."""
         earlier = bisect_right(self._flushed, point.at)
         last = self._flushed[earlier - 1] if earlier else 0
         return sum(last <= note.position for note in self._by_then(point))
 
     @contextmanager
     def _left(self, point: CrashPoint, number: int = 0) -> Iterator[Left]:
-        """What the crash has left of a node."""
         record, at, datadirs = self._disk(number), self.positions(point)[number], [self._datadir(number)]
         with ExitStack() as stack:
             if point.kind == "in_recovery":
@@ -395,12 +375,8 @@ class CrashImages:
 
     @contextmanager
     def _recovery_of(self, point: CrashPoint) -> Iterator[tuple[Path, int, str]]:
-        """A second crash while the server recovers: what the first one has left is started on a disk that
-        records, and the server is killed once it is ready.
-
-        Yields:
-            The record, the number where it is cut, and the data directory.
-        """
+        """A second crash while the server recovers: yields the record, the number where it is cut, the data
+        directory."""
         with passing_folder(self._work, "recovery", mode=0o711) as folder:
             disk = FaultImage(
                 self._disk(0), point.at, self._fail, point.seed, folder, self.run.fs, own_record=True
@@ -414,14 +390,12 @@ class CrashImages:
             yield disk.record, random.Random(point.seed).randint(began, ended), str(moved)
 
     def _disk(self, number: int) -> Path:
-        """Folder of the record of a node's disk; nodes from 0."""
         return self._folder / self.run.nodes[number].disk
 
     def _datadir(self, number: int) -> str:
         return self.run.nodes[number].datadir
 
     def _start(self, image: FaultImage, datadir: Path) -> Sandbox:
-        """A single server on one node's data."""
         (image.mount / FILLER).unlink(missing_ok=True)
         settings = {name: one for name, one in self.run.settings.items() if name != "performance_schema"}
         return Sandbox.start(

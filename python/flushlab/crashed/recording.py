@@ -32,15 +32,7 @@ Fault = Literal["eio", "full"]
 
 
 class CrashedServer(msgspec.Struct, frozen=True, kw_only=True):
-    """The server that crashes.
-
-    Attributes:
-        build, settings, arguments: of its nodes.
-        nodes: how many; 1: it is no cluster.
-        data_root: where their data lie, unless each has a disk of its own.
-        seconds: longest time of load before a crash; less where the load ends by itself.
-        latency_s: between the nodes, there and back; 0: they are on loopback.
-    """
+    """`seconds`: longest time of load before a crash; `latency_s`: between the nodes, there and back."""
 
     build: Build
     settings: Mapping[str, Value]
@@ -70,11 +62,6 @@ class Disks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def start_server(server: CrashedServer, disks: Sequence[FaultDisk] = ()) -> Sandbox | Cluster:
-    """Starts a server, or a cluster if there are several nodes; its owner closes it.
-
-    Args:
-        disks: of its nodes; none: all data lie in the data root.
-    """
     roots = [DataRoot.open(disk.mount) for disk in disks]
     if server.nodes == 1:
         return Sandbox.start(
@@ -95,13 +82,6 @@ def start_server(server: CrashedServer, disks: Sequence[FaultDisk] = ()) -> Sand
 
 
 class RecordedNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A node of a recorded run.
-
-    Attributes:
-        disk: name of the folder of its record.
-        datadir: on the disk, from its root.
-    """
-
     disk: str
     datadir: str
 
@@ -109,23 +89,8 @@ class RecordedNode(msgspec.Struct, frozen=True, kw_only=True):
 class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A recorded run: all that its crash images need.
 
-    Attributes:
-        build: id of the server's build.
-        settings, arguments: what the nodes ran with, and run with on the images.
-        nodes: a server alone is one.
-        fs: file system.
-        first, last: between which the load ran: records of the disk of a server alone; of a cluster, whose
-            disks count their own, CLOCK_MONOTONIC in ns.
-        rows: per transaction in the acknowledgement table; 0: no acknowledgement table.
-        database: schema of the acknowledgement table.
-        alone: as of `AcksTable`.
-        ended_ns: CLOCK_MONOTONIC.
-        commits_per_s: acknowledged.
-        faulty: what the disk was to do in the middle of the load; None: nothing.
-        fault: what the server did when the disk failed so; empty if it did not.
-        storage: what the data lay on.
-        workload, beside: what the server was under, by name.
-        whole: False while it is recorded, and for ever if that was cut short; then what is there counts.
+    Its load ran from `first` to `last`: records of the disk; of a cluster, CLOCK_MONOTONIC in ns. The disk
+    was to fail by `faulty`, and the server then did `fault`. It is not `whole` if it was cut short.
     """
 
     build: str
@@ -149,17 +114,14 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def acks(self) -> AcksTable | None:
-        """None: there is none."""
         return AcksTable(self.database, self.rows, self.alone) if self.rows else None
 
     def write(self, folder: Path) -> None:
-        """Puts it beside the records that it describes."""
         beside = folder / f".{RUN}"
         beside.write_bytes(msgspec.json.encode(self))
         beside.rename(folder / RUN)
 
     def recordings(self, folder: Path) -> list[Recording]:
-        """The recordings of the nodes' disks, in their order; a StorageError if one cannot be read."""
         return [Recording(folder / node.disk) for node in self.nodes]
 
     def completed(self, folder: Path, notes: Sequence[Note]) -> RecordedRun:
@@ -201,7 +163,6 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, folder: Path) -> RecordedRun:
-        """The run that stands beside records; a StorageError if there is none."""
         try:
             return msgspec.json.decode((folder / RUN).read_bytes(), type=RecordedRun)
         except (OSError, msgspec.DecodeError) as error:
@@ -227,20 +188,8 @@ def record(
     fault: Fault | None = None,
     replica: bool = False,
 ) -> Path:
-    """Runs a load on a server whose disks record, and kills all its nodes at once.
-
-    Args:
-        where: an existing folder that the records are made in.
-        owner: whose record it is, to be found again; empty: nobody's.
-        fault: what the disk does in the middle of the load; the run is then cut behind it only.
-        replica: a real replica listens, and what it receives is kept beside the record.
-
-    Returns:
-        The folder of the records, with the notes and the `Run` in it.
-
-    Raises:
-        FlushlabError: the disks cannot be made, the server does not run on them, or nothing met the fault.
-    """
+    """Runs a load on a server whose disks record, and kills all its nodes at once; the folder of the
+    records."""
     folder = where / f"flushlab-disk-{secrets.token_hex(4)}.record"
     make_lasting(folder, "disk-record", **({"arm": owner} if owner else {}))
     free = _SPARED_BYTES
@@ -379,7 +328,6 @@ def _fail(disk: FaultDisk, fault: Fault) -> int:
 
 
 def _met(fault: Fault, record: Path, after: int) -> int:
-    """The record at which the disk failed."""
     if fault == "full":
         return after
     failed = next((one.number for one in Recording(record).records("failed", first=after + 1)), None)
@@ -392,7 +340,6 @@ def _met(fault: Fault, record: Path, after: int) -> int:
 
 
 def _told(ran: LoadOutcome, at: int, acks: AcksTable | None) -> str:
-    """What the server did when the disk had failed at a record."""
     later = begun_after(ran.notes, at)
     if ran.died:
         did = f"ended itself: {ran.words}"

@@ -19,7 +19,7 @@ from flushlab.record import Crash, CrashNode, CrashPoint, NodeWay, Value
 from flushlab.server import Sandbox
 from flushlab.server.control import StatementFailed
 from flushlab.server.galera.cluster import Cluster
-from flushlab.server.sandbox import failures
+from flushlab.server.sandbox.log import killed
 from flushlab.server.sql import SYSTEM_LIST
 
 _IN_INNODB = ".ibb"
@@ -43,12 +43,6 @@ class _Log(msgspec.Struct, frozen=True):
 
 
 def commits_in(files: Iterable[Path]) -> dict[int, Commits]:
-    """Whole transactions of the acknowledgement table in files of the binary log, by connection.
-
-    Raises:
-        Unreadable: they are encrypted, too large when uncompressed, or in another format.
-        OSError: they cannot be read.
-    """
     found: dict[int, set[int]] = {}
     for file in files:
         if file.suffix == _IN_INNODB:
@@ -64,12 +58,6 @@ def commits_in(files: Iterable[Path]) -> dict[int, Commits]:
 
 
 def ends_in(file: Path) -> list[int]:
-    """Where whole transactions end in a file of a binary or relay log: offsets, in ascending order.
-
-    Raises:
-        Unreadable: it is encrypted, too large when uncompressed, or in another format.
-        OSError: it cannot be read.
-    """
     return [transaction.end for transaction in _read(file)]
 
 
@@ -81,7 +69,6 @@ def _read(file: Path) -> list[_Transaction]:
 
 
 def _acks(transaction: _Transaction) -> Iterator[tuple[int, int]]:
-    """Connection and counter of the rows that a transaction inserts."""
     for connection, counter, *_ in transaction.inserted:
         yield connection, counter
     for statement in transaction.statements:
@@ -104,13 +91,7 @@ _POLL_S = 0.05
 
 
 class AcksTable(NamedTuple):
-    """The acknowledgement table on a server.
-
-    Attributes:
-        database: schema of the acknowledgement table.
-        rows: of each of its transactions.
-        alone: there are no transactions but its own.
-    """
+    """The acknowledgement table on a server; `alone`: there are no transactions but its own."""
 
     database: str
     rows: int
@@ -118,15 +99,7 @@ class AcksTable(NamedTuple):
 
 
 def ask(server: Sandbox, acks: AcksTable | None) -> RecoveredServer:
-    """Asks a server that has come back from a crash, kills it, starts it again and asks again.
-
-    Args:
-        server: it runs; at the end it does too, or never again.
-        acks: the acknowledgement table; None: only the soundness of the tables is checked.
-
-    Raises:
-        FlushlabError: flushlab cannot look: no memory, no space, no answer from a server that lives.
-    """
+    """Asks a server that has come back from a crash, kills it, starts it again and asks again."""
     try:
         found = look(server, acks)
     except ServerError as error:
@@ -136,7 +109,7 @@ def ask(server: Sandbox, acks: AcksTable | None) -> RecoveredServer:
         elif not isinstance(error, ServerDied) and not dies(server):
             raise
         if server.was_killed:
-            raise failures.killed("the server") from error
+            raise killed("the server") from error
         return RecoveredServer(None if acks is None else {}, extra=(f"its tables cannot be read: {error}",))
     try:
         server.kill()
@@ -148,7 +121,7 @@ def ask(server: Sandbox, acks: AcksTable | None) -> RecoveredServer:
         if isinstance(error, StatementFailed) and error.errno in CANNOT_NOW:
             raise
         if server.was_killed:
-            raise failures.killed("the server") from error
+            raise killed("the server") from error
         return found._replace(not_again=said(str(error)))
     return found._replace(again=again)
 
@@ -169,7 +142,6 @@ def unfinished(error: StartFailed) -> str:
 
 
 def not_ready(point: CrashPoint, notes: Sequence[Note], error: StartFailed) -> Crash:
-    """A crash after which the server does not start; unknown if it was still at work."""
     if error.unfinished:
         return judge.unknown(point, notes, unfinished(error))
     return judge.not_started(point, notes, said(error.message))
@@ -183,11 +155,6 @@ def said(message: str) -> str:
 
 
 def look(server: Sandbox, acks: AcksTable | None) -> RecoveredServer:
-    """Asks a server, and leaves it as it is.
-
-    Raises:
-        ServerError: it does not answer in time, or cannot read its tables.
-    """
     server.answer_s = _ANSWER_S
     commits = _rows(server, acks) if acks else None
     broken: Sequence[tuple[int, int]] = ()
@@ -214,7 +181,6 @@ def _rows(server: Sandbox, acks: AcksTable) -> dict[int, Commits]:
 
 
 def _binlog(server: Sandbox) -> Mapping[int, Commits] | str | None:
-    """What the binary log has; why it cannot be read; None if it is off."""
     ((on, base),) = server.query("SELECT @@log_bin, @@log_bin_basename")
     if not int(on):
         return None
@@ -281,20 +247,11 @@ class NotBack(Exception):
 
 
 def require_alike(cluster: Cluster, settings: Mapping[str, Value]) -> None:
-    """Refuses a cluster whose nodes do not all have the first one's settings, with a MeasurementError."""
     if different := cluster.differences(settings):
         raise MeasurementError(f"the nodes' settings differ: {different[0]}")
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What a node has.
-
-    Attributes:
-        number: of the node, from 1.
-        recovered: its rows and tables; no `commits` if these cannot be read.
-        checksum: of the acknowledgement table.
-    """
-
     number: int
     recovered: RecoveredServer
     checksum: int | None
@@ -330,14 +287,7 @@ def _apart(node: Sandbox, size: int) -> str:
 
 
 def see(cluster: Cluster, acks: AcksTable, *, only: Sequence[int] = ()) -> list[Seen]:
-    """What nodes of a cluster have; all if none are named: then they have applied what they received.
-
-    A node that cannot read its tables, or dies of it, is seen so.
-
-    Raises:
-        ServerError: one does not answer in time.
-        NoSpace: it has died for want of that.
-    """
+    """What nodes of a cluster have; a node that cannot read its tables, or dies of it, is seen so."""
     if not only:
         with suppress(ServerDied):  # which one it is shows when it is asked
             cluster.settled()
@@ -358,7 +308,7 @@ def _seen(number: int, node: Sandbox, acks: AcksTable) -> Seen:
         elif not isinstance(error, ServerDied) and not dies(node):
             raise
         if node.was_killed:
-            raise failures.killed(f"node {number}") from error
+            raise killed(f"node {number}") from error
         text = said(error.message) if isinstance(error, ServerDied) else error.message
         return Seen(
             number, RecoveredServer(None, extra=[f"node {number} cannot read its tables: {text}"]), None
@@ -378,14 +328,7 @@ def as_one(
     nodes: Sequence[CrashNode],
     others: Sequence[Crash] = (),
 ) -> Crash:
-    """What became of a cluster.
-
-    Args:
-        notes: of the commits that were acknowledged before it.
-        seen: every node, once the cluster is whole again.
-        nodes: how each came back; its outcome is filled in here.
-        others: what else was judged on the way, such as the nodes that stayed before the others came back.
-    """
+    """What became of a cluster; `others`: judged on the way, such as the nodes that stayed."""
     judged = [judge.judge(point, notes, crashed_ns, one.recovered) for one in seen]
     found = max(judged, key=lambda crash: (crash.outcome == "inconsistent", crash.lost))
     reasons = list(found.reasons)

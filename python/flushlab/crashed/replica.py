@@ -40,22 +40,16 @@ _LIMIT_S = 120.0
 
 
 class LogPosition(NamedTuple):
-    """A place in a binary or relay log: a file's name and an offset."""
-
     file: str
     offset: int
 
 
 class ReplicaAccount(NamedTuple):
-    """Of a replica, on its source."""
-
     user: str
     password: str
 
 
 class Source:
-    """What replicas follow: a server with a binary log; a UsageError if it has none."""
-
     def __init__(self, server: Sandbox) -> None:
         self.server = server
         ((on,),) = server.query("SELECT @@log_bin")
@@ -80,11 +74,9 @@ class Source:
         return account
 
     def first(self) -> LogPosition:
-        """Where its binary log begins."""
         return LogPosition(str(self.server.query("SHOW BINARY LOGS")[0][0]), 4)
 
     def end(self) -> LogPosition:
-        """Where its binary log ends."""
         mysql_8_4 = self.server.identity.flavor == "mysql" and self.server.identity.version >= (8, 4)
         row = self.server.query("SHOW BINARY LOG STATUS" if mysql_8_4 else "SHOW MASTER STATUS")[0]
         return LogPosition(str(row[0]), int(row[1]))
@@ -96,14 +88,8 @@ class Source:
 
 
 class Status(NamedTuple):
-    """Of a replica's two threads, one that receives and one that applies.
-
-    Attributes:
-        receives, applies: `Yes` if they run, `No` if they do not.
-        applied: place in its source's binary log until which it has applied all.
-        relayed: the same place in its relay log.
-        receiving, applying: number and words of the error that stopped it; 0 and none if none did.
-    """
+    """`applied`: place in the source's binary log until which all is applied; `relayed`: the same in the
+    relay log."""
 
     receives: str
     applies: str
@@ -114,18 +100,14 @@ class Status(NamedTuple):
 
     @property
     def error(self) -> int:
-        """Number of the error that stopped one of them; 0: none did."""
         return self.applying[0] or self.receiving[0]
 
     @property
     def said(self) -> str:
-        """The error's words."""
         return self.applying[1] or self.receiving[1]
 
 
 class Replica:
-    """A replica that may open connections; a context manager that ends it."""
-
     def __init__(self, server: Sandbox) -> None:
         self.server = server
         self._listened = False
@@ -139,13 +121,6 @@ class Replica:
         data_root: DataRoot,
         number: int = 2,
     ) -> Self:
-        """A new one, which has the empty acknowledgement table and has never followed anybody.
-
-        Args:
-            build, settings, acked_inserts: the source's.
-            data_root: for its data.
-            number: its `server_id`.
-        """
         server = _started(build, settings, data_root, number)
         try:
             make_acks_table(server, acks)
@@ -164,14 +139,12 @@ class Replica:
         return replica
 
     def listen(self, source: Source) -> None:
-        """Receives what the source sends from the beginning of its binary log, and applies nothing."""
         self._listened = True
         account = self._change(source, source.first(), gtid=False)
         self._command("START SLAVE IO_THREAD")
         self._await_served(source, account)
 
     def stop_listening(self) -> None:
-        """Receives nothing more."""
         self._command("STOP SLAVE IO_THREAD")
 
     def apply(self, until: LogPosition | None) -> None:
@@ -196,13 +169,11 @@ class Replica:
         self._await_served(source, account)
 
     def await_all(self, source: Source) -> Status:
-        """Waits until it has applied all that the source has, or has stopped; its status then."""
         end = source.end()
         self._wait(lambda: (now := self.status()).error != 0 or now.applied == end, "applies everything")
         return self.status()
 
     def status(self) -> Status:
-        """What its threads do."""
         rows = self.server.query(_words(self.server.identity, "SHOW SLAVE STATUS"))
         if not rows:
             return Status("No", "No", LogPosition("", 0), LogPosition("", 0), _NONE, _NONE)
@@ -218,7 +189,6 @@ class Replica:
         )
 
     def close(self) -> None:
-        """Ends it; its data go, too."""
         self.server.close()
 
     def __enter__(self) -> Self:
@@ -279,17 +249,6 @@ class Replica:
 
 
 def listening_replica(server: Sandbox, acks: AcksTable, folder: Path) -> Replica:
-    """A new replica that listens to a server.
-
-    Args:
-        server: it has the empty acknowledgement table, and a binary log that begins with it.
-        acks: the acknowledgement table of the server.
-        folder: for the replica's data.
-
-    Raises:
-        UsageError: the server has no binary log.
-        FlushlabError: the replica does not start, or cannot listen.
-    """
     source = Source(server)
     replica = Replica.start(server.build, server.settings, acks, DataRoot.open(folder))
     try:
@@ -331,7 +290,6 @@ def _error(number: object, words: object) -> tuple[int, str]:
 
 
 def _words(identity: ServerIdentity, sql: str) -> str:
-    """A statement as this version spells it."""
     if identity.flavor == "mysql" and identity.version >= (8, 0, 23):
         for old, new in (
             ("CHANGE MASTER", "CHANGE REPLICATION SOURCE"),

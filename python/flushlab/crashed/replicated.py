@@ -28,7 +28,7 @@ from flushlab.crashed.replica import RELAY, LogPosition, Replica, Source, listen
 from flushlab.datadir import DataRoot
 from flushlab.datadir.restore import copy_tree
 from flushlab.errors import FlushlabError, StorageError
-from flushlab.process.passing import passing_folder
+from flushlab.process.run_record import passing_folder
 from flushlab.record import ReplicaOutcome, ReplicaState
 from flushlab.server import Sandbox
 
@@ -40,14 +40,7 @@ _SAMPLE_S = 0.001
 
 
 class Receipt(NamedTuple):
-    """How long a relay log was.
-
-    Attributes:
-        position: of the disk's record, read afterwards.
-        file: number of its last file.
-        length: of that, in bytes.
-        time_ns: CLOCK_MONOTONIC, read afterwards.
-    """
+    """How long a relay log was when the disk's record was at `position`."""
 
     position: int
     file: int
@@ -57,12 +50,8 @@ class Receipt(NamedTuple):
 
 @contextmanager
 def listening(server: Sandbox, acks: AcksTable, folder: Path, position: Path) -> Iterator[Listening]:
-    """A new replica that listens to a server until the context ends, and notes what it receives.
-
-    Args:
-        server, acks, folder: as of `listening_replica`, as errors are.
-        position: of the server's disk's record; 8 bytes, little endian.
-    """
+    """A new replica that listens to a server, and notes what it receives; `position`: 8 bytes, little
+    endian."""
     with (
         listening_replica(server, acks, folder) as replica,
         Listening(replica, position) as found,
@@ -71,8 +60,6 @@ def listening(server: Sandbox, acks: AcksTable, folder: Path, position: Path) ->
 
 
 class Listening:
-    """Notes when a replica has received what; a context manager."""
-
     def __init__(self, replica: Replica, position: Path) -> None:
         self._replica, self._position = replica, position
         self._receipts: list[Receipt] = []
@@ -137,7 +124,6 @@ class Received:
     def __init__(self, record: Path) -> None:
         folder = record / FOLDER
         self.datadir = folder / _DATA
-        """Its own; to be copied."""
         try:
             content = (folder / _RECEIPTS).read_bytes()
             self._receipts = [Receipt(*one) for one in _RECEIPT.iter_unpack(content)]
@@ -148,12 +134,7 @@ class Received:
             ) from error
 
     def before(self, at: int, moment_ns: int | None = None) -> LogPosition | None:
-        """End of the last whole transaction that it had received at record `at`; None: there was none.
-
-        Args:
-            at: number of the record.
-            moment_ns: CLOCK_MONOTONIC of a crash between this record and the next; None: at the next one.
-        """
+        """End of the last whole transaction that it had received at record `at`, or at a moment behind it."""
         known = [
             one
             for one in self._receipts
@@ -163,17 +144,10 @@ class Received:
 
 
 def there_is(record: Path) -> bool:
-    """Whether a replica has listened while that was recorded."""
     return (record / FOLDER / _RECEIPTS).exists()
 
 
 def transaction_ends(datadir: Path) -> Mapping[int, list[int]]:
-    """Where whole transactions end, by the number of the relay log's file.
-
-    Raises:
-        binlog.Unreadable: their format is not known.
-        OSError: they cannot be read.
-    """
     files = (file for file in datadir.glob(f"{RELAY}.*") if file.suffix[1:].isdigit())
     return {int(file.suffix[1:]): recovered_server.ends_in(file) for file in sorted(files)}
 
@@ -215,17 +189,8 @@ def of_crash_image(
     work: Path,
     moment_ns: int | None = None,
 ) -> tuple[ReplicaState, ReplicaState] | tuple[None, None]:
-    """What becomes of replicas of a server that came back on a crash image.
-
-    Args:
-        received: by the replica that had listened; None: none had.
-        at: record that the run was cut at.
-        moment_ns: as of `Received.before`.
-        work: an existing folder, for the replicas' data.
-
-    Returns:
-        Of the one that had listened, and of a new one; nothing where there is nothing to look at.
-    """
+    """States of a replica that had listened, and of a new one, at a crash image; none where there is nothing
+    to see."""
     if received is None or acks is None or not server.alive():
         return None, None
     try:
@@ -245,10 +210,7 @@ def of_crash_image(
 def of_killed(
     server: Sandbox, acks: AcksTable, old: Replica, folder: Path
 ) -> tuple[ReplicaState, ReplicaState] | tuple[None, None]:
-    """The states of two replicas of a server that came back from a kill.
-
-    The first had received events until the kill; the second is new, with its data in the folder.
-    """
+    """States of a replica that received until the kill, and of a new one."""
     if not server.alive():
         return None, None
     try:
@@ -289,12 +251,6 @@ def attach(server: Sandbox, acks: AcksTable, old: Replica, new: Replica) -> tupl
 def judge_replica(
     source: Mapping[Commit, object], replica: Mapping[Commit, object], error: int = 0, words: str = ""
 ) -> ReplicaState:
-    """What a replica came to.
-
-    Args:
-        source, replica: the rows that they have in the end, by commit.
-        error, words: that stopped it; 0: none did.
-    """
     goes_on: ReplicaOutcome = "follows" if source == replica else "diverged"
     return ReplicaState(
         outcome="stopped" if error else goes_on,
@@ -305,7 +261,6 @@ def judge_replica(
 
 
 def unknown_replica(why: str) -> ReplicaState:
-    """It could not be looked at."""
     return ReplicaState(outcome="unknown", said=said(why))
 
 

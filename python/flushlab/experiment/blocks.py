@@ -103,12 +103,8 @@ def run_block(ahead: BlockAhead, *, spare: Callable[[], float] = lambda: math.in
 
 
 def no_base(reason: str, hint: str | None) -> MeasurementError:
-    """The error that ends an experiment whose base cannot be measured; the message begins with the reason.
-
-    Args:
-        reason: as in `Round.out`.
-        hint: as in `Round.hints`.
-    """
+    """The error that ends an experiment whose base cannot be measured; it begins with the reason of
+    `Round.out`."""
     why = reason.removeprefix("failed: ").rstrip()
     return MeasurementError(
         f"{why}\nThat was the base: without its result there is nothing to compare with.", hint=hint
@@ -136,7 +132,6 @@ class Sheet:
 
     @property
     def next_block(self) -> int:
-        """Number of a block that nothing was recorded in."""
         return 1 + max(self.machines, default=-1)
 
     def admit(self, arm: str) -> None:
@@ -194,22 +189,11 @@ class Sheet:
 
 
 def is_disturbed(trials: Iterable[Trial]) -> bool:
-    """Whether other load disturbed any trial of a cell."""
     return any(trial.outcome == "discarded" for trial in trials)
 
 
 class Blocks:
-    """Compares given arms and a control with a base: a part of an experiment, which runs its `steps`.
-
-    Args:
-        base: the arm that the others are compared with.
-        arms: the others; a control is added.
-        blocks: number of rounds, at least 2.
-        stage: what the trials are filed under.
-        seed: of the random order.
-        first: number of the first round.
-        objective: what is compared.
-    """
+    """Compares given arms and a control with a base: a part of an experiment, which runs its `steps`."""
 
     def __init__(
         self,
@@ -243,7 +227,6 @@ class Blocks:
 
     @property
     def due(self) -> tuple[Arm, ...]:
-        """Arms of the next round; none if there is no further one."""
         if self.finished == self._blocks or self._base.name in self.out:
             return ()
         control = Arm(name=CONTROL, settings=self._base.settings)
@@ -251,7 +234,6 @@ class Blocks:
         return tuple(arm for arm in (self._base, control, *self._arms) if arm.name not in gone)
 
     def ahead(self, most: int) -> tuple[BlockAhead, ...]:
-        """The next rounds, with all arms that are due now."""
         if not self.due:
             return ()
         return tuple(
@@ -266,12 +248,10 @@ class Blocks:
         )
 
     def steps(self) -> Steps[None]:
-        """All rounds."""
         while self.due:
             yield from self.next_round()
 
     def next_round(self) -> Steps[None]:
-        """The round that is due."""
         (ahead,) = self.ahead(1)
         finished = yield from run_block(ahead)
         self.out.update(finished.out)

@@ -57,20 +57,16 @@ same commits/s, and took a quarter of a second more to make."""
 
 
 class CommitCell(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the commit path to be made."""
-
     sync_settings: SyncSettings
     binlog_strategy: BinlogStrategy
     threads: int
 
     @property
     def words(self) -> str:
-        """For whoever watches."""
         return f"{self.sync_settings.name} · {self.binlog_strategy} · {self.threads} connections"
 
     @property
     def natural_seconds(self) -> float:
-        """How long the window has to be."""
         return TIMED_SECONDS if self.sync_settings.is_timed else SYNCED_SECONDS
 
 
@@ -93,23 +89,17 @@ QUICK = Matrix(sync_settings=(STRICT, SECOND), threads=QUICK_THREADS)
 
 
 class CommitShape(msgspec.Struct, frozen=True, kw_only=True):
-    """Which transactions are committed: those of one OLTP workload."""
-
     kind: str = "oltp_update_non_index"
     tables: int = 100
     rows: int = 100_000
 
 
 class StrategyChange(msgspec.Struct, frozen=True, kw_only=True):
-    """Another binlog write strategy, so many seconds after the start, the warm-up included."""
-
     after_seconds: float
     binlog_strategy: BinlogStrategy
 
 
 class CommitSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes down to the core; see `_core.CommitPath`."""
-
     directory: str
     keep: bool = False
     format: str
@@ -200,18 +190,8 @@ def refusal(
 def measure(
     folder: Path, cell: CommitCell, *, seconds: float, most_bytes: int, medium: Medium, make: Maker
 ) -> Ceiling | None:
-    """Measures one cell in the probe's own folder; its files are gone afterwards.
-
-    A window ends early when its files have reached `most_bytes`.
-
-    Returns:
-        None if not one commit ended in the window.
-
-    Raises:
-        StorageError: the file system fails, or is full.
-        MeasurementError: the commit path does not end, or finds no threads.
-        KeyboardInterrupt: on Ctrl-C.
-    """
+    """One cell in the probe's own folder; None if no commit ended. Ends early when files reach
+    `most_bytes`."""
     result, noise = run_of(folder, cell, seconds=seconds, most_bytes=most_bytes, medium=medium, make=make)
     if is_empty(result):
         return None
@@ -231,14 +211,7 @@ def run_of(
     changes: tuple[StrategyChange, ...] = (),
     own_us: float | None = None,
 ) -> tuple[dict[str, Any], float | None]:
-    """One run of the commit path, and the noise of its rate; with changes its files are left.
-
-    Args:
-        own_us: as in a server that spends so much time before each commit; None: the disk's ceiling.
-
-    Raises:
-        StorageError, MeasurementError, KeyboardInterrupt: as `measure`.
-    """
+    """One run of the commit path, and the noise of its rate; with changes its files are left."""
     spec = _spec(cell, folder, seconds)
     spec = msgspec.structs.replace(spec, changes=changes, keep=bool(changes))
     if own_us is not None:
@@ -265,7 +238,6 @@ def _spec(cell: CommitCell, folder: Path, seconds: float) -> CommitSpec:
 
 @contextlib.contextmanager
 def core_errors(directory: Path) -> Iterator[None]:
-    """Turns what the commit path says into flushlab's errors."""
     try:
         with storage_errors(directory):
             yield
@@ -289,7 +261,6 @@ def _stopped(run: CommitRun) -> Iterator[None]:
 
 
 def _follow(run: CommitRun, seconds: float, most_bytes: int) -> tuple[dict[str, Any], float | None]:
-    """Waits for the result and notes the commits of each slice of the window meanwhile."""
     seen: list[tuple[float, int]] = []
     end = time.monotonic() + seconds + _SECONDS_TO_END
     while (answer := run.wait(_SLICE_SECONDS)) is None:
@@ -332,29 +303,22 @@ PHASE_SECONDS = 0.4
 
 
 class SwitchCell(msgspec.Struct, frozen=True, kw_only=True):
-    """One run to be made: the binlog write strategies in their order."""
-
     sync_settings: SyncSettings
     strategies: tuple[BinlogStrategy, ...]
     threads: int
 
     @property
     def words(self) -> str:
-        """For whoever watches."""
         return f"{self.sync_settings.name} · switching · {self.threads} connections"
 
     @property
     def natural_seconds(self) -> float:
-        """How long the window has to be."""
         return PHASE_SECONDS * len(self.strategies)
 
 
 def switch_cells(of: Sequence[CommitCell]) -> tuple[SwitchCell, ...]:
-    """A run for each pair of sync settings that permits two binlog write strategies, with the most threads.
-
-    Raises:
-        UsageError: no pair of sync settings does.
-    """
+    """A run for each pair of sync settings that permits two binlog write strategies, with the most
+    threads."""
     permitted: dict[SyncSettings, dict[BinlogStrategy, None]] = {}
     for cell in of:
         permitted.setdefault(cell.sync_settings, {})[cell.binlog_strategy] = None
@@ -376,11 +340,7 @@ def switch_cells(of: Sequence[CommitCell]) -> tuple[SwitchCell, ...]:
 def measure_switching(
     folder: Path, cell: SwitchCell, *, seconds: float, most_bytes: int, medium: Medium, make: Maker
 ) -> Switching | None:
-    """Switches through the strategies of a cell in the probe's own folder; its files are left there.
-
-    Returns:
-        None if not one commit ended in the window. Errors: as of `measure`.
-    """
+    """Switches through the strategies of a cell; its files are left. None if no commit ended."""
     first, *others = cell.strategies
     each = seconds / len(cell.strategies)
     changes = tuple(

@@ -24,8 +24,6 @@ DURABLE: tuple[Way, ...] = ("fsync", "fdatasync", "dsync", "direct_dsync")
 
 
 class DiskCell(msgspec.Struct, frozen=True, kw_only=True):
-    """One measurement to be made."""
-
     way: Way
     bytes: int
     layout: Layout = "written"
@@ -34,21 +32,11 @@ class DiskCell(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """For whoever watches."""
         size = f"{self.bytes >> 10} KiB" if self.bytes >= 1024 else f"{self.bytes} B"
         return f"disk · {self.way} {size}" + (f" · {self.depth} at once" if self.depth > 1 else "")
 
 
 class DiskSpec(DiskCell, frozen=True, kw_only=True):
-    """What goes down to the core.
-
-    Attributes:
-        directory: the probe's own folder.
-        file_bytes: size of a file, at most.
-        seconds: length of the window.
-        stall_seconds: a measurement may take so much longer than its window, files included.
-    """
-
     directory: str
     file_bytes: int
     seconds: float
@@ -93,12 +81,7 @@ def _in_quick(cell: DiskCell) -> bool:
 
 
 def measure(folder: Path, cell: DiskCell, *, seconds: float, file_bytes: int, medium: Medium) -> DiskResult:
-    """Measures one cell in `folder`, which is the probe's own.
-
-    Raises:
-        StorageError: the file system fails, is full, or hangs.
-        KeyboardInterrupt: on Ctrl-C.
-    """
+    """Measures one cell in `folder`, which is the probe's own."""
     given = msgspec.structs.asdict(cell)
     spec = DiskSpec(
         **given,

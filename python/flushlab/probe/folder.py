@@ -32,7 +32,6 @@ _HINT = "choose a writable directory with --data-root"
 
 
 def medium_of(directory: Path) -> Medium:
-    """What the kernel tells of an existing directory."""
     under = file_system_of(directory)
     device = under.device
     return Medium(
@@ -95,7 +94,6 @@ def probe_folder(directory: Path) -> Iterator[Path]:
 
 @contextmanager
 def storage_errors(directory: Path) -> Iterator[None]:
-    """Turns what the file system says while files are made and written into flushlab's errors."""
     try:
         yield
     except OSError as error:

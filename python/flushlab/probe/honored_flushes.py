@@ -29,7 +29,6 @@ _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "
 
 
 def flush_warnings(medium: Medium, disk: Iterable[DiskResult]) -> tuple[Warning, ...]:
-    """What speaks against the durability of this place."""
     figures = [one for one in disk if one.latency_us is not None and one.depth == 1]
     return (*_of_medium(medium), *_of_rates(medium, figures))
 

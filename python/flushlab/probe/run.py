@@ -86,14 +86,6 @@ class ProgressReporter(Protocol):
 
 
 def probe(request: ProbeRequest, watch: ProgressReporter, make: Maker = _core.CommitPath) -> ProbeRecord:
-    """Probes a disk.
-
-    Raises:
-        UsageError: no combination of the matrix is permitted, or there are more threads than this machine
-            has room for.
-        StorageError: the directory is missing, not writable, too small or full, or its disk fails.
-        KeyboardInterrupt: on Ctrl-C.
-    """
     directory = existing(request.directory)
     medium = medium_of(directory)
     most = most_bytes(medium)
@@ -146,7 +138,6 @@ def probe(request: ProbeRequest, watch: ProgressReporter, make: Maker = _core.Co
 
 @contextmanager
 def _below(folder: Path, name: str) -> Iterator[Path]:
-    """A folder for one part of the measurements; its files make room for the next part's."""
     own = folder / name
     with storage_errors(folder.parent):
         own.mkdir()
@@ -169,7 +160,6 @@ def _cells(
 
 
 def _require_threads(cells: Sequence[CommitCell]) -> None:
-    """Refuses a number of threads that this machine has no room for, before anything is measured."""
     most, left = max(cell.threads for cell in cells), machine.threads_left()
     if left is not None and most + SPARE_THREADS > left:
         raise UsageError(
@@ -181,7 +171,6 @@ def _require_threads(cells: Sequence[CommitCell]) -> None:
 def _nothing_permitted(
     request: ProbeRequest, refused: Sequence[RefusedStrategy], folder: Path, make: Maker
 ) -> UsageError:
-    """The rules that all of the combinations break, and the way out of the first."""
     rules = [f"{one.binlog_strategy} at {one.trx_commit}/{one.sync_binlog}: {one.reason}" for one in refused]
     told = ceilings.refusal(request.matrix.sync_settings[0], request.matrix.strategies[0], folder, make)
     return UsageError(f"nothing is permitted: {'; '.join(rules)}", hint=told[1] if told else None)
@@ -204,8 +193,6 @@ T = TypeVar("T")
 
 
 class _Steps:
-    """The measurements, each with its window and its word to the watcher."""
-
     def __init__(
         self,
         request: ProbeRequest,
@@ -243,8 +230,6 @@ class _Steps:
 
 
 class _Moment:
-    """The machine's counters when the probe begins."""
-
     def __init__(self) -> None:
         self.at = time.monotonic()
         self.sample = machine.sample()
@@ -292,13 +277,6 @@ FIRST_OVERHEAD_S = 0.1
 
 
 class ProbeBudget:
-    """Windows of the steps of a probe.
-
-    Args:
-        limit_s: for all steps together; None: every window has its natural length.
-        naturals: length of each step's window, in order.
-    """
-
     def __init__(self, limit_s: float | None, naturals: Sequence[float], clock: Callable[[], float]) -> None:
         self._naturals = tuple(naturals)
         self._clock = clock
@@ -308,7 +286,6 @@ class ProbeBudget:
         self.left_out = 0
 
     def window(self, step: int) -> float | None:
-        """Length of the step's window; None if it is to be left out."""
         self._learn()
         natural, window = self._naturals[step], self._naturals[step]
         now = self._clock()

@@ -30,8 +30,6 @@ _T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 
 
 
 class ServerCell(msgspec.Struct, frozen=True, kw_only=True):
-    """Strategies to be compared at one pair of sync settings, `serial` first."""
-
     sync_settings: SyncSettings
     strategies: tuple[BinlogStrategy, ...]
     threads: int
@@ -39,12 +37,10 @@ class ServerCell(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """For whoever watches."""
         return f"{self.sync_settings.name} · as in a server · {self.threads} connections"
 
     @property
     def natural_seconds(self) -> float:
-        """All rounds."""
         return ROUNDS * ROUND_SECONDS * len(self.strategies)
 
 
@@ -64,11 +60,7 @@ def server_cells(of: Sequence[CommitCell], own_us: float) -> tuple[ServerCell, .
 def measure_servers(
     folder: Path, cell: ServerCell, *, seconds: float, most_bytes: int, medium: Medium, make: Maker
 ) -> tuple[ServerRate, ...] | None:
-    """Measures one cell in the probe's own folder; its files are gone afterwards.
-
-    Returns:
-        None if a window ended without a commit. Errors: as of `ceilings.measure`.
-    """
+    """One cell in the probe's own folder; None if a window ended without a commit."""
     each = seconds / (ROUNDS * len(cell.strategies))
     found: dict[BinlogStrategy, list[dict[str, Any]]] = {strategy: [] for strategy in cell.strategies}
     for number in range(ROUNDS):
@@ -153,12 +145,7 @@ class CommitCost(msgspec.Struct, frozen=True, kw_only=True):
     single_ns: float
 
     def commits_per_s(self, processors: int, own_us: float = 0.0) -> float:
-        """The ceiling on so many processors.
-
-        Args:
-            processors: 1 or more.
-            own_us: a server's own processor time per transaction besides; it runs in parallel.
-        """
+        """The ceiling; a server's own processor time per transaction runs in parallel."""
         whole_ns = self.cpu_ns + own_us * 1000
         return 1e9 * processors / (whole_ns + (processors - 1) * self.single_ns)
 
@@ -235,7 +222,6 @@ class Gain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def gains(record: ProbeRecord, processors: Sequence[int] = STORY_PROCESSORS) -> tuple[Gain, ...]:
-    """Of each strategy that was measured beside `serial`, where the costs of its commits are known."""
     found = []
     for one in record.servers:
         serial = next(

@@ -16,16 +16,10 @@ from flushlab.record import BinlogStrategy
 BINLOG_STRATEGIES: tuple[BinlogStrategy, ...] = get_args(BinlogStrategy)
 
 MAX_SYNC_BINLOG = 4_294_967_295
-"""Of both servers."""
 
 
 class SyncSettings(msgspec.Struct, frozen=True, order=True):
-    """One pair of settings.
-
-    Attributes:
-        trx_commit: `innodb_flush_log_at_trx_commit`; 3 is MariaDB's.
-        sync_binlog: 0 leaves it to the kernel, N syncs every N groups.
-    """
+    """One pair of settings; 3 is MariaDB's, and a sync_binlog of 0 leaves syncs to the kernel."""
 
     trx_commit: int
     sync_binlog: int
@@ -38,7 +32,6 @@ class SyncSettings(msgspec.Struct, frozen=True, order=True):
 
     @property
     def pair(self) -> str:
-        """`1/1`."""
         return f"{self.trx_commit}/{self.sync_binlog}"
 
     @property
@@ -96,7 +89,6 @@ def parse_sync_settings(text: str) -> SyncSettings:
 
 
 def parse_binlog_strategy(text: str) -> BinlogStrategy:
-    """A binlog write strategy by its name, else a UsageError."""
     for strategy in BINLOG_STRATEGIES:
         if text == strategy:
             return strategy

@@ -2,9 +2,15 @@
 
 from flushlab.process.guard import Guard, GuardedProcess, Network, Reach
 from flushlab.process.identity import ProcessIdentity, identify, myself, terminate
-from flushlab.process.janitor import reap
-from flushlab.process.passing import discard, make_lasting, passing_folder
-from flushlab.process.run_record import RunRecord, all_records, run_folder
+from flushlab.process.run_record import (
+    RunRecord,
+    all_records,
+    discard,
+    make_lasting,
+    passing_folder,
+    reap,
+    run_folder,
+)
 
 __all__ = [
     "Guard",

@@ -27,8 +27,7 @@ from flushlab.errors import HarnessError, NotWritable, UsageError
 from flushlab.machine import ownership, server_user
 from flushlab.process import run_record
 from flushlab.process.identity import ProcessIdentity, has_ended, identify
-from flushlab.process.janitor import reap_record
-from flushlab.process.run_record import RunRecord
+from flushlab.process.run_record import RunRecord, reap_record
 
 Network = Literal["none", "host", "own"]
 

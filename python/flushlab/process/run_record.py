@@ -1,8 +1,13 @@
-"""Run records: what flushlab runs and makes, written down before it can matter.
+"""Run records: what flushlab runs and makes, written down before it can matter; the janitor goes by them.
 
 Process layer. One JSON file per sandbox or passing folder under `run` in flushlab's home, written by rename.
-The guard removes it with the folders; what a power failure or a killed guard leaves behind, the janitor finds
-by it. A record holds the token of its folders' marks: a folder without that mark is never touched.
+The guard removes it with the folders. By it, `reap` finds what a power failure or a killed guard leaves
+behind. Owned records whose owner is dead are reaped. Kept ones are spared as long as what they go with is
+there, and records of other machines always. A record holds the token of its folders' marks: a folder without
+that mark is never touched.
+
+Passing folders are made for a while in a place that somebody else may own. A record names each before it is
+made, so that after SIGKILL the janitor removes it, in whatever directory it lies.
 """
 
 from __future__ import annotations
@@ -10,7 +15,11 @@ from __future__ import annotations
 import errno
 import os
 import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal, Self
 
@@ -19,7 +28,16 @@ import msgspec
 from flushlab import atomic
 from flushlab.errors import UsageError
 from flushlab.machine import home_part, ownership
-from flushlab.process.identity import ProcessIdentity, machine, myself, world
+from flushlab.process.identity import (
+    ProcessIdentity,
+    kill,
+    kill_session,
+    machine,
+    myself,
+    wait_for_end,
+    world,
+)
+from flushlab.undo import undo_all
 
 Kind = Literal["owned", "kept"]
 
@@ -191,3 +209,115 @@ def _name_whole(file: Path, content: bytes) -> None:
             os.close(nameless)
     finally:
         os.close(folder)
+
+
+@contextmanager
+def passing_folder(parent: Path, what: str, *, name: str | None = None, mode: int = 0o700) -> Iterator[Path]:
+    """A new folder in `parent`; what is left of it at the end is removed.
+
+    Args:
+        what: purpose; part of the folder's name, and in its mark.
+        name: in its mark; that of the folder if None.
+    """
+    folder = parent / f"flushlab-{what}-{secrets.token_hex(4)}"
+    record = RunRecord.mine(folder.name, folder)
+    claim(record)
+    try:
+        ownership.make(str(folder), record.mark(what, name or folder.name), mode)
+        yield folder
+    finally:
+        # What cannot be removed keeps its record: the janitor tries again.
+        with suppress(OSError):
+            ownership.remove(str(folder), token=record.token)
+            remove(record.name)
+
+
+def make_lasting(folder: Path, what: str, **more: str) -> None:
+    """A new folder that stays; a kill in the middle leaves it to the janitor.
+
+    Raises:
+        OSError: it cannot be made there.
+    """
+    record = RunRecord.mine(f"make-{secrets.token_hex(4)}", folder)
+    claim(record)
+    try:
+        ownership.make(str(folder), {**record.mark(what, folder.name), **more})
+    finally:
+        remove(record.name)
+
+
+def discard(folder: Path, **proof: str) -> bool:
+    """Removes a folder of ours that no record names; a kill in the middle leaves it to the janitor.
+
+    Returns:
+        False if something is there that is not flushlab's; it was left as it is.
+
+    Raises:
+        OSError: it could not be removed.
+    """
+    mark = ownership.read_mark(str(folder))
+    if mark is None:
+        return ownership.remove(str(folder), **proof)
+    record = RunRecord.mine(f"discard-{secrets.token_hex(4)}", folder, token=mark["token"])
+    claim(record)
+    gone = ownership.remove(str(folder), **proof)
+    remove(record.name)
+    return gone
+
+
+_GUARD_S = 10.0
+
+
+def reap() -> list[str]:
+    """Reaps all that is owned by somebody dead, or goes with something that is gone; returns the names.
+
+    Raises:
+        HarnessError: a server survived SIGKILL; all others are reaped.
+    """
+    sweep()
+    reaped = []
+
+    def reap_one(record: RunRecord) -> None:
+        with suppress(OSError):  # it keeps its record: another time
+            reap_record(record)
+            reaped.append(record.name)
+
+    undo_all(partial(reap_one, record) for record in all_records() if _abandoned(record))
+    return reaped
+
+
+def reap_record(record: RunRecord) -> list[Path]:
+    """Kills what a record names, removes its folders and then the record, with all that goes with it.
+
+    Returns:
+        Folders of its that are not marked as its own; they were left as they are.
+
+    Raises:
+        OSError: a folder could not be removed; the record stays.
+    """
+    if record.is_here:
+        if record.guard is not None and not wait_for_end(record.guard, _GUARD_S):  # it may be at this work
+            kill(record.guard)
+        if record.server is not None:
+            kill_session(record.server, record.folders)
+    # First: what lies on its disk needs no removal.
+    undo_all(partial(reap_record, other) for other in that_go_with(record.name))
+    ownership.unmount(record.folders, record.mounts, record.token)
+    spared = []
+
+    def remove_folder(folder: str) -> None:
+        if not ownership.remove(folder, token=record.token):
+            spared.append(Path(folder))
+
+    undo_all(partial(remove_folder, folder) for folder in record.folders)
+    remove(record.name)
+    return spared
+
+
+def _abandoned(record: RunRecord) -> bool:
+    if record.kind == "kept":
+        is_lost = record.goes_with and read(record.goes_with) is None
+        return bool(is_lost) and record.is_of_this_machine
+    if record.is_here:
+        return not record.owner.alive()
+    return record.is_of_this_machine  # not so another pid namespace (a container), which looks after its own

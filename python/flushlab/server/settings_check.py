@@ -38,7 +38,7 @@ from flushlab.server.sandbox.base_file import (
     text_of,
     whole,
 )
-from flushlab.server.variables import all_variables, redo_enabled
+from flushlab.server.sql import all_variables, redo_enabled
 from flushlab.settings.admission import A_PATH, LeftOut, admit, barred, inside
 from flushlab.settings.check import CheckedFile, at_risk, below, in_reading_order, too_large
 from flushlab.settings.durability import described, guarantees, level, meets

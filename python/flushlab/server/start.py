@@ -16,7 +16,7 @@ from flushlab.progress import Progress, silent
 from flushlab.server.galera.bootstrap import Choice
 from flushlab.server.galera.cluster import Cluster, kept_clusters, node_names
 from flushlab.server.sandbox import kept
-from flushlab.server.sandbox.failures import refusal
+from flushlab.server.sandbox.log import refusal
 from flushlab.server.sandbox.sandbox import Sandbox
 from flushlab.server.sandbox.spec import DataDirectory, Instance
 from flushlab.settings.admission import parse_settings

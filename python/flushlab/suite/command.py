@@ -52,15 +52,8 @@ _END = b"\0flushlab: the end of the command\0"
 
 
 class CommandEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How a command ended.
-
-    Attributes:
-        exit_code: by the rules of the shell.
-        interrupted: flushlab received a signal.
-        problem: reason if the command was not executed, else empty.
-        errors: lines of its output with which clients and migration tools report that they failed.
-        tail: the end of its output; of a command that was listened to.
-    """
+    """`exit_code`: by the rules of the shell; `errors`: lines with which clients and migration tools report a
+    failure."""
 
     exit_code: int
     interrupted: bool = False
@@ -70,7 +63,6 @@ class CommandEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_problem(words: Sequence[str], environment: Mapping[str, str]) -> CommandEnd | None:
-    """Reason why a command cannot be executed, found before a server is started; None: it can be."""
     if shutil.which(words[0], path=environment.get("PATH", os.defpath)) is not None:
         return None
     path = words[0] if os.sep in words[0] else shutil.which(words[0], os.F_OK, environment.get("PATH"))
@@ -80,7 +72,6 @@ def find_problem(words: Sequence[str], environment: Mapping[str, str]) -> Comman
 
 
 def run(words: Sequence[str], environment: Mapping[str, str], output: int | None = None) -> CommandEnd:
-    """Runs a command to its end; `output`: descriptor to use instead of flushlab's stdout and stderr."""
     seen: list[int] = []
     with _noting(seen) as watched:
         try:
@@ -94,10 +85,8 @@ def run(words: Sequence[str], environment: Mapping[str, str], output: int | None
 
 
 def run_listening(words: Sequence[str], environment: Mapping[str, str]) -> CommandEnd:
-    """Runs a command to its end with its output on stderr, and listens to it.
-
-    On a terminal, the command has one, too.
-    """
+    """Runs a command with its output on stderr and a copy of it searched for errors; on a terminal, it has
+    one, too."""
     if os.isatty(2):
         source, sink = os.openpty()
         tty.setraw(sink)
@@ -116,13 +105,7 @@ def run_listening(words: Sequence[str], environment: Mapping[str, str]) -> Comma
 
 
 class _Listener(threading.Thread):
-    """Copies what it hears to stderr; goes on after the command's end, for processes that it left behind.
-
-    Attributes:
-        heard: all output of the command itself was read.
-        errors: of it; the first ones.
-        tail: its end.
-    """
+    """Copies what it hears to stderr; goes on after the command's end, for processes that it left behind."""
 
     def __init__(self, source: int) -> None:
         super().__init__(name="listen", daemon=True)
@@ -156,7 +139,6 @@ class _Listener(threading.Thread):
 
 
 def shield_thread() -> None:
-    """Blocks signals in a thread beside a command: the main thread waits for them."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
 
 

@@ -26,16 +26,8 @@ from flushlab.telemetry import Observation, performance
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the suite on one of the two servers.
-
-    Attributes:
-        seconds: by part, as in `SuiteResult`.
-        exit_code: of the suite.
-        told: counters of the server's performance_schema, by part (`prepare`, `command`).
-        fsyncs: counted in the kernel over both parts; None: not available.
-        settings: of the profile and the user's, as the server had them before the suite: on stock, its
-            own values for the profile's names.
-    """
+    """`seconds`: by part, as in `SuiteResult`; `told`: performance_schema's counters, by part; `settings`: as
+    read back."""
 
     seconds: Mapping[str, float]
     exit_code: int
@@ -45,37 +37,25 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total_s(self) -> float:
-        """All parts."""
         return sum(self.seconds.values())
 
     @property
     def statements_s(self) -> float:
-        """Time in the server's statements."""
         kinds = (kind for one in self.told.values() for kind in one.statements_by_kind)
         return sum(kind.seconds or 0.0 for kind in kinds)
 
     @property
     def database_s(self) -> float:
-        """Seconds of the server: start, shutdown, and statements."""
         return self.seconds["ready"] + self.seconds["teardown"] + self.statements_s
 
     @property
     def application_s(self) -> float:
-        """The remaining seconds: work of the suite and of the prepare command."""
         return max(0.0, self.total_s - self.database_s)
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs on both servers, in blocks.
-
-    Attributes:
-        stock, fast: one run per block.
-        prepared_s: seconds of the prepare command on the fast server; 0 if the template existed.
-        ratio: total seconds, stock over fast; with one block no interval (low and high are the estimate).
-        database_ratio: as `ratio`, for the seconds of the server alone; None: the suite resets its server,
-            whose counters begin anew then.
-        result: of the last fast run.
-    """
+    """`ratio`: total seconds, stock over fast; one block: no interval. `database_ratio`: None if the suite
+    resets."""
 
     stock: tuple[Side, ...]
     fast: tuple[Side, ...]
@@ -86,11 +66,6 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(request: SuiteRequest, blocks: int, volume: Volume, say: Progress) -> Compared:
-    """Runs the suite on both servers, block by block; the stock server is on the volume.
-
-    Raises:
-        FlushlabError: a server could not be started, or the prepare command failed.
-    """
     telling = msgspec.structs.replace(request, settings={**request.settings, **performance.SETTINGS})
     say("creating the template first")
     prepared_s = Session(telling, say).prepare()
@@ -117,7 +92,6 @@ def compare(request: SuiteRequest, blocks: int, volume: Volume, say: Progress) -
 
 
 def ratio(slow: Sequence[float], fast: Sequence[float]) -> Ratio:
-    """Ratio of paired seconds, slow over fast; with an interval from two pairs on."""
     if len(slow) > 1:
         from flushlab.statistics import compare as contrast  # imports scipy
 

@@ -84,12 +84,6 @@ _DATABASES = "databases"
 
 
 def environment(name: str, database: str) -> dict[str, str]:
-    """Environment variables of a kept sandbox, including its password.
-
-    Raises:
-        UsageError: there is no such sandbox, or the name of the database, created if missing, is invalid.
-        ServerError: it does not run.
-    """
     check_database(database)
     with Sandbox.attach(name) as sandbox:
         sandbox.query(create_database(database, ""))
@@ -107,12 +101,6 @@ def _databases(name: str) -> list[str]:
 
 
 def reset(name: str) -> float:
-    """Resets a server and returns the seconds.
-
-    Raises:
-        UsageError: there is none of that name.
-        ServerError, StorageError: it could not be reset.
-    """
     file = run_folder() / name / RESET_FILE
     try:
         address = file.read_text()

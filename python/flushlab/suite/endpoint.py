@@ -53,14 +53,6 @@ class _Request(NamedTuple):
 
 
 class SuiteEndpoint(ThreadingTCPServer):
-    """Answers while the suite runs, with a thread per request; a context manager.
-
-    Args:
-        servers: the workers'.
-        pool: of more.
-        fields: address and account of a server, for a test.
-    """
-
     daemon_threads = True
     block_on_close = False  # nobody waits for a reset that was begun at the end
     request_queue_size = 128  # many tests may begin at once
@@ -77,12 +69,10 @@ class SuiteEndpoint(ThreadingTCPServer):
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Reset address of each worker."""
         return tuple(self._url(path) for path in self._servers)
 
     @property
     def pool_url(self) -> str:
-        """Address of the pool."""
         return self._url(self._root)
 
     def __enter__(self) -> Self:
@@ -147,8 +137,6 @@ class SuiteEndpoint(ThreadingTCPServer):
 
 
 class _Answer(StreamRequestHandler):
-    """Answers one HTTP request; anything else gets no answer."""
-
     timeout = 30
     server: SuiteEndpoint
 
@@ -178,7 +166,6 @@ class _Answer(StreamRequestHandler):
         return _Request(method, path, dict(parse_qsl(query, keep_blank_values=True)), self._is_open)
 
     def _is_open(self) -> bool:
-        """Whether whoever asked still waits for the answer."""
         readable = select.poll()
         readable.register(self.connection, select.POLLIN)
         try:
@@ -195,7 +182,6 @@ def _reset(server: SuiteServer, request: _Request) -> Body:
 
 
 def _require(request: _Request, methods: Sequence[str], parameter: str) -> None:
-    """Raises _Refused for another method, or what an address does not know."""
     if request.method not in methods:
         raise _Refused("405 Method Not Allowed", f"{request.method} does nothing here: use {methods[0]}")
     for name in request.query:

@@ -55,8 +55,6 @@ class Objects(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Habits:
-    """Counts of schema changes on one server, sample by sample."""
-
     def __init__(self, server: SuiteServer) -> None:
         self._server = server
         self._last = self._counters()
@@ -66,7 +64,6 @@ class Habits:
         self._seconds = 0.0
 
     def sample(self) -> None:
-        """Adds the changes since the last sample; a stopped server adds nothing."""
         now, at = self._counters(), time.monotonic()
         if now:
             new = {name: _since(self._last.get(name, 0), now.get(name, 0)) for name in _NAMES}
@@ -90,7 +87,6 @@ class Habits:
 
     @property
     def created(self) -> Objects | None:
-        """Objects created at the start of the suite; None: few."""
         count = sum(self._counted[name] for name in CREATES)
         kept = count - sum(self._counted[name] for name in DROPS)
         return Objects(count=count, seconds=self._seconds) if kept >= max(_LEAST, count // 2) else None
@@ -104,13 +100,6 @@ def _since(before: int, after: int) -> int:
 
 
 class SuiteMonitor:
-    """A thread beside the command; a context manager.
-
-    Attributes:
-        notes: what has happened, for people.
-        habits: schema changes of the suite, by worker.
-    """
-
     def __init__(
         self, servers: Sequence[SuiteServer], settings: Mapping[str, Value], pool: Pool | None = None
     ) -> None:

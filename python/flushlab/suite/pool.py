@@ -42,15 +42,7 @@ _MOST_REMEMBERED = 1000
 
 
 class Lease(msgspec.Struct, kw_only=True):
-    """A test's right to a server.
-
-    Attributes:
-        id: a random word.
-        server: its server.
-        since: its begin, on the monotonic clock.
-        until: its end, on the monotonic clock.
-        quiet_since: since when nobody is connected, as far as was looked; None: somebody is.
-    """
+    """`since` and `until` are of the monotonic clock; `quiet_since`: None while somebody is connected."""
 
     id: str
     server: SuiteServer
@@ -60,16 +52,7 @@ class Lease(msgspec.Struct, kw_only=True):
 
 
 class PoolUse(msgspec.Struct, frozen=True, kw_only=True):
-    """What tests did with a pool.
-
-    Attributes:
-        most: servers in it at a time, at most.
-        started: servers.
-        taken: leases.
-        waited_s: seconds that tests waited for them, all together.
-        left: leases that were not given back.
-        ended: leases that flushlab ended.
-    """
+    """`waited_s`: all together; `left`: leases not given back; `ended`: by flushlab."""
 
     most: int = 0
     started: int = 0
@@ -80,14 +63,8 @@ class PoolUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pool:
-    """Servers for tests; safe for threads, and a context manager.
-
-    Args:
-        start: starts one; calls what it is given now and then, whose exception ends the start.
-        most: how many there are at a time, at most.
-        room: whether so many more fit.
-        say: told that tests wait.
-    """
+    """Servers for tests; safe for threads. `start` calls its argument now and then, whose exception ends the
+    start."""
 
     def __init__(
         self,
@@ -119,7 +96,6 @@ class Pool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends all servers; nobody can take one any more."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -130,24 +106,20 @@ class Pool:
 
     @property
     def use(self) -> PoolUse:
-        """What tests did so far."""
         with self._changed:
             return msgspec.structs.replace(self._use, left=len(self._leases))
 
     @property
     def servers(self) -> tuple[SuiteServer, ...]:
-        """Those that run."""
         with self._changed:
             return tuple(self._alive)
 
     @property
     def leased(self) -> tuple[SuiteServer, ...]:
-        """Those that tests have."""
         with self._changed:
             return tuple(one.server for one in self._leases.values())
 
     def expect(self, tests: int) -> None:
-        """Starts servers in the background for so many tests at a time."""
         with self._changed:
             self._grow(tests)
 
@@ -157,16 +129,6 @@ class Pool:
         wait_s: float = WAIT_S,
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> Lease:
-        """A pristine server.
-
-        Args:
-            lease_s: after which its lease ends.
-            wait_s: longest wait for it.
-            is_wanted: whether the test is still there; asked now and then.
-
-        Raises:
-            ServerError: there is none, or nobody wants it any more.
-        """
         began = time.monotonic()
         with self._changed:
             self._waiting += 1
@@ -191,26 +153,14 @@ class Pool:
             return lease
 
     def find(self, lease: str) -> SuiteServer:
-        """The server of a lease, by its id.
-
-        Raises:
-            UsageError: the lease is over, or there was none.
-        """
         with self._changed:
             if lease in self._leases:
                 return self._leases[lease].server
             raise UsageError(self._over.get(lease, "there is no such lease"))
 
     def give_back(self, lease: str, *, cut: bool = True) -> None:
-        """Ends a lease; its server is reset in the background.
-
-        Args:
-            lease: its id.
-            cut: end the test's connections. Those that stay can write to the next test's database.
-
-        Raises:
-            UsageError: the lease is over, or there was none.
-        """
+        """Ends a lease; its server is reset in the background. Connections that stay can write to the next
+        database."""
         with self._changed:
             server = self.find(lease)
             self._close(lease, "the database was given back already")
@@ -236,7 +186,6 @@ class Pool:
                 self._end_lease(lease, f"nobody was connected for {QUIET_S:.0f} s while other tests waited")
 
     def give_up(self) -> bool:
-        """Ends the servers that no test has, to free memory; False: there were none."""
         with self._changed:
             free, self._free = list(self._free), deque()
             self._leaving += len(free)
@@ -245,12 +194,10 @@ class Pool:
         return bool(free)
 
     def resets(self) -> list[Reset]:
-        """Those of all its servers."""
         with self._changed:
             return [*self._resets, *(one for server in self._alive for one in server.resets)]
 
     def faults(self) -> list[str]:
-        """Resets that went wrong, in words."""
         with self._changed:
             return [*self._faults, *(server.fault for server in self._alive if server.fault)]
 
@@ -370,7 +317,6 @@ class Pool:
             del self._over[next(iter(self._over))]
 
     def _retire(self, server: SuiteServer) -> None:
-        """Ends a server for good; it counts as leaving already."""
         try:
             server.end()
         finally:

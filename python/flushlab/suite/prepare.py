@@ -20,14 +20,8 @@ Query = Callable[..., list[tuple[Any, ...]]]
 
 
 class Record(NamedTuple):
-    """The table in which migration tools write down what they applied.
-
-    Attributes:
-        tools: that have it.
-        columns: that it has, lower case; all of them, if it is known by its name.
-        by_file: a row for each file.
-        name: lower case; empty: the columns tell enough.
-    """
+    """Migration tools' table of applied files: lower-case `columns`, all of them if `name` is set; a row
+    `by_file`."""
 
     tools: str
     columns: frozenset[str]
@@ -35,7 +29,6 @@ class Record(NamedTuple):
     name: str = ""
 
     def fits(self, table: str, columns: Collection[str]) -> bool:
-        """Whether a table is one."""
         if self.name:
             return self.name == table.lower() and self.columns == columns
         return self.columns <= set(columns)
@@ -80,7 +73,6 @@ _PRIVILEGES = "SELECT grantee, privilege_type, is_grantable FROM information_sch
 
 
 def histories(query: Query) -> tuple[History, ...]:
-    """The records of migration tools in this server."""
     columns = dict[tuple[str, str], set[str]]()
     for schema, table, column in query(_COLUMNS):
         columns.setdefault((str(schema), str(table)), set()).add(str(column).lower())
@@ -102,7 +94,6 @@ def histories(query: Query) -> tuple[History, ...]:
 
 
 def reason_not_reusable(facts: Facts) -> str:
-    """Reason why a template cannot be extended; empty: it can."""
     if facts.errors:
         return "the prepare command reported an error"
     if not facts.histories:

@@ -43,15 +43,7 @@ class ServerKind(Protocol):
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting of the profile.
-
-    Attributes:
-        name, value: the setting.
-        why: time or I/O saved, with the measured ratio.
-        flavor: None for both.
-        since, until: versions that it is for; `until` excluded.
-        where: None for both places.
-    """
+    """`why`: time or I/O saved, with the measured ratio; `until` is excluded; None: for both."""
 
     name: str
     value: Value
@@ -62,7 +54,6 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     where: Where | None = None
 
     def holds(self, build: ServerKind, where: Where) -> bool:
-        """Whether the setting applies to the server in the place."""
         return (
             self.flavor in (None, build.flavor)
             and self.since <= build.version < self.until
@@ -134,19 +125,11 @@ _ARGUMENTS: Mapping[Flavor, tuple[str, ...]] = {"mariadb": ("--debug-no-sync",),
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings and arguments of a sandbox for tests.
-
-    Attributes:
-        settings: of its option file.
-        arguments: of its command line.
-    """
-
     settings: Mapping[str, Value]
     arguments: tuple[str, ...] = ()
 
 
 def throwaway(build: ServerKind, where: Where, chosen: Mapping[str, Value] | None = None) -> Profile:
-    """Profile of a build in a place; `chosen`, the user's settings, take precedence."""
     settings = {one.name: one.value for one in CHOICES if one.holds(build, where)} | dict(chosen or {})
     return Profile(settings=settings, arguments=_ARGUMENTS[build.flavor] if where == "disk" else ())
 
@@ -165,12 +148,10 @@ MySQL does without GTIDs: it stores them in a table of its own now and then, as 
 
 
 def undoable(build: ServerKind, where: Where, chosen: Mapping[str, Value]) -> Profile:
-    """The same with a log for undoing."""
     return throwaway(build, where, {**logging_rows(build, chosen), **chosen})
 
 
 def logging_rows(build: ServerKind, chosen: Mapping[str, Value]) -> dict[str, Value]:
-    """Settings of a log for undoing; none where the user's settings leave it out."""
     if {"log_bin", "skip_log_bin", "binlog_format", "binlog_row_image"}.intersection(chosen):
         return {}
     return {**_LOG, **({"gtid_mode": "OFF"} if build.flavor == "mysql" else {})}
@@ -195,21 +176,12 @@ _LEAST_RESERVE_BYTES = 512 << 20
 
 
 class ChosenRoot(msgspec.Struct, frozen=True, kw_only=True):
-    """Folder of the data directories.
-
-    Attributes:
-        root: the data root.
-        in_memory: the data root is on a tmpfs.
-        reason: why not in memory; empty if in memory.
-    """
-
     root: DataRoot
     in_memory: bool
     reason: str = ""
 
 
 def reserve_bytes() -> int:
-    """Memory that must stay free for the suite itself."""
     return max(_LEAST_RESERVE_BYTES, int(memory_bytes() * _RESERVE_SHARE))
 
 
@@ -220,7 +192,6 @@ def memory_for(root: ChosenRoot, template_bytes: int, servers: int) -> int:
 
 
 def has_room(root: ChosenRoot, template_bytes: int, servers: int) -> bool:
-    """Whether so many more servers fit, with the reserve."""
     fits = memory_for(root, template_bytes, servers) + reserve_bytes() <= available_memory_bytes()
     return fits and servers * (template_bytes + GROWTH_BYTES) <= root.root.free_bytes()
 
@@ -228,11 +199,6 @@ def has_room(root: ChosenRoot, template_bytes: int, servers: int) -> bool:
 def choose_root(
     template_bytes: int, servers: int, data_root: Path | None, *, memory: bool = True
 ) -> ChosenRoot:
-    """The tmpfs if the data directories of all servers fit, otherwise the data root on disk.
-
-    Raises:
-        NotWritable, NoSpace: the disk's folder cannot be used.
-    """
     if not memory:
         return ChosenRoot(root=DataRoot.open(data_root), in_memory=False, reason="--no-in-memory")
     needed = servers * (template_bytes + GROWTH_BYTES)

@@ -17,7 +17,7 @@ from flushlab.errors import UsageError
 from flushlab.process import reap
 from flushlab.progress import Progress, silent
 from flushlab.record import Endpoint, ServerIdentity, Value
-from flushlab.server.sandbox.account import client_environment
+from flushlab.server.sandbox.option_files import client_environment
 from flushlab.server.sql import quoted, require_not_system
 from flushlab.spec.commands import DatabaseSpec
 from flushlab.spec.parts import DEFAULT_SERVER
@@ -43,11 +43,6 @@ class Template(msgspec.Struct, frozen=True):
 
 
 def parse_templates(assignments: Sequence[str]) -> tuple[Template, ...]:
-    """The templates of `--env NAME=TEMPLATE`.
-
-    Raises:
-        UsageError: another form, or an unknown field.
-    """
     templates = []
     for assignment in assignments:
         name, separator, text = assignment.partition("=")
@@ -63,11 +58,6 @@ def parse_templates(assignments: Sequence[str]) -> tuple[Template, ...]:
 
 
 def render(template: Template, fields: Mapping[str, str]) -> str:
-    """A template with its fields filled in.
-
-    Raises:
-        UsageError: the template has an unknown field.
-    """
     try:
         names = [name for _, name, _, _ in string.Formatter().parse(template.text) if name is not None]
         unknown = [name for name in names if name not in FIELDS]
@@ -83,11 +73,6 @@ def render(template: Template, fields: Mapping[str, str]) -> str:
 
 
 def check_database(name: str) -> str:
-    """Returns the name if it is valid for a database of the user.
-
-    Raises:
-        UsageError: the name is invalid, or a system schema of the server.
-    """
     if not _DATABASE.fullmatch(name):
         raise UsageError(
             f"{name!r} is not a valid database name here", hint="use letters, digits, _, - and $, at most 64"
@@ -96,16 +81,10 @@ def check_database(name: str) -> str:
 
 
 def create_database(name: str, characters: str) -> str:
-    """SQL that makes the database; `characters` as `database_characters` gives them."""
     return f"CREATE DATABASE IF NOT EXISTS {quoted(name)}{characters}"
 
 
 def database_characters(charset: str | None, collation: str | None) -> str:
-    """Character set and collation in CREATE DATABASE; empty: the server's defaults.
-
-    Raises:
-        UsageError: not a valid name of a character set or collation.
-    """
     for flag, name, example in (("charset", charset, "utf8mb4"), ("collation", collation, "utf8mb4_bin")):
         if name is not None and not re.fullmatch(r"[A-Za-z0-9_]{1,64}", name):
             raise UsageError(f"--{flag} {name!r} is not a name", hint=f"for example --{flag} {example}")
@@ -114,11 +93,6 @@ def database_characters(charset: str | None, collation: str | None) -> str:
 
 
 def check_password(text: str | None) -> str | None:
-    """Password from FLUSHLAB_PASSWORD; None: not set.
-
-    Raises:
-        UsageError: the password would need quoting in SQL, option files or URLs.
-    """
     if text and not _PASSWORD.fullmatch(text):
         raise UsageError(
             "the password in FLUSHLAB_PASSWORD has invalid characters",
@@ -128,7 +102,6 @@ def check_password(text: str | None) -> str | None:
 
 
 def fields_of(build: Build, endpoint: Endpoint, database: str) -> dict[str, str]:
-    """Fields of templates."""
     host, port = endpoint.host or "", str(endpoint.port)
     return {
         "host": host,
@@ -143,9 +116,6 @@ def fields_of(build: Build, endpoint: Endpoint, database: str) -> dict[str, str]
 
 
 def variables(servers: Sequence[Mapping[str, str]], templates: Sequence[Template]) -> dict[str, str]:
-    """Variables for a command; templates have worker 1's fields.
-
-    `servers` are each worker's fields, perhaps with its `name` and its `reset_url`."""
     first = servers[0]
     named = client_environment(first) | {"FLUSHLAB_WORKERS": str(len(servers))}
     for suffix, fields in (("", first), *((f"_{i}", one) for i, one in enumerate(servers, 1))):
@@ -154,12 +124,6 @@ def variables(servers: Sequence[Mapping[str, str]], templates: Sequence[Template
 
 
 def _jdbc_url(build: Build, endpoint: Endpoint, database: str) -> str:
-    """With the account, and what each driver needs.
-
-    Without TLS, MySQL Connector/J needs the server's RSA key, and fetches it only with
-    `allowPublicKeyRetrieval` ("Public Key Retrieval is not allowed"). MySQL 5.7's own TLS is too old for
-    today's Java. MariaDB Connector/J needs neither option.
-    """
     account = f"user={endpoint.user}&password={endpoint.password}"
     address = f"{endpoint.host}:{endpoint.port}/{database}"
     if build.flavor == "mariadb":
@@ -168,29 +132,6 @@ def _jdbc_url(build: Build, endpoint: Endpoint, database: str) -> str:
 
 
 class SuiteRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of a suite, checked.
-
-    Attributes:
-        spec: the database as the user asked for it.
-        build: the server.
-        words: the suite's command.
-        database: name, created before anything else.
-        characters: its character set and collation, as CREATE DATABASE spells them; empty for the server's.
-        settings: the user's own, on top of the profile.
-        dataset_key: key of the content of the user's data, if any.
-        inputs: files that the prepare command reads.
-        templates: variables of the command's environment.
-        workers: number of servers.
-        pool: most servers that tests may take besides; None: nobody said.
-        password: of flushlab's account; random if None.
-        cache: folder of compressed templates, or None.
-        limit_bytes: of templates, here and in the cache.
-        scaled: settings of the option file that this machine cannot hold; base_notes: settings left out.
-        scripts: files that the prepare command names.
-        signs: what the user's files say about servers.
-        chosen: who chose the server, and how to choose another; empty: the user did.
-    """
-
     spec: DatabaseSpec
     build: Build
     words: tuple[str, ...]
@@ -213,17 +154,14 @@ class SuiteRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def prepare(self) -> str:
-        """The shell command that fills the database; empty for none."""
         return self.spec.prepare or ""
 
     @property
     def dataset(self) -> Path | None:
-        """Path of the user's data."""
         return Path(self.spec.dataset) if self.spec.dataset else None
 
     @property
     def data_root(self) -> Path | None:
-        """Parent of data directories on disk."""
         return Path(self.spec.data_root) if self.spec.data_root else None
 
 
@@ -237,11 +175,6 @@ def read_request(
     pool: int | None = None,
     password: str | None = None,
 ) -> SuiteRequest:
-    """A run of a suite, checked before anything is started; arguments as the attributes of `SuiteRequest`.
-
-    Raises:
-        UsageError, StorageError: an invalid value, with a hint.
-    """
     folder = Path.cwd()
     files, scripts = read_inputs(list(spec.inputs), folder), read_scripts(spec.prepare or "", folder)
     signs = list(signs_in((*scripts, *files), spec.prepare or "", folder))
@@ -297,7 +230,6 @@ def read_request(
 
 
 def server_of(spec: DatabaseSpec, signs: Sequence[Sign], progress: Progress) -> tuple[str, str]:
-    """The server's name, and who chose it; tells of a choice."""
     if spec.server is not None or spec.basedir is not None:
         return spec.server or DEFAULT_SERVER, ""
     if (choice := choose(signs)) is None:
@@ -319,8 +251,6 @@ def _shape(brought: Mapping[str, Value], build: Build) -> dict[str, Value]:
 def _base(
     spec: DatabaseSpec, build: Build, progress: Progress
 ) -> tuple[dict[str, Value], tuple[Scaled, ...], tuple[str, ...]]:
-    """The settings of the option file, without the ones that make a sandbox for tests fast; the scaled
-    settings, and notes on the omitted ones."""
     from flushlab.server.sandbox.base_file import fit_here, read_base_file
     from flushlab.settings.fit import lines
 

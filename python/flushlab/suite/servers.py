@@ -57,31 +57,18 @@ _OTHERS = (
 
 
 class Pristine(NamedTuple):
-    """A server whose data are the template's.
-
-    Attributes:
-        sandbox: the server.
-        undoing: what undoes on it; None where nothing does.
-    """
-
     sandbox: Sandbox
     undoing: Undoing | None
 
     def close(self) -> None:
-        """Ends both."""
         if self.undoing is not None:
             self.undoing.close()
         self.sandbox.close()
 
 
 class Reset(msgspec.Struct, frozen=True, kw_only=True):
-    """One reset.
-
-    Attributes:
-        seconds: that it took.
-        how: `undone`; `replaced` by a standby server; `restarted`.
-        why: what was undone, or what could not be; empty where nothing is ever undone.
-    """
+    """`how`: undone, replaced by a standby server, or restarted; `why`: what was undone, or what could not
+    be."""
 
     seconds: float
     how: Literal["undone", "replaced", "restarted"]
@@ -89,17 +76,7 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Clones:
-    """Standby servers, started before a reset needs them.
-
-    Each is a sandbox of its own on another copy of the template. A reset takes one, so that the caller does
-    not wait for a start; the next is started in the background, beside the end of the old server.
-
-    Args:
-        start: starts one; calls what it is given now and then, whose exception ends the start.
-        count: how many wait; 0 for none; None: `BY_ITSELF`, as soon as there were `WORTH_IT` resets.
-        room: whether so many fit in memory; asked where nobody said how many.
-        say: told of those that nobody asked for.
-    """
+    """Standby servers on copies of the template: a reset takes one, and the next starts in the background."""
 
     def __init__(
         self,
@@ -120,12 +97,9 @@ class Clones:
 
     @property
     def begun(self) -> bool:
-        """Whether standby servers exist or are being started."""
         return bool(self._waiting)
 
     def fill(self, resets: int) -> None:
-        """Starts as many as are missing, in the background, if they are worth it after so many resets that
-        were not undone."""
         with self._lock:
             missing = self._count - len(self._waiting)
             if self._ended or missing <= 0 or resets < self._after or not self._room(missing):
@@ -159,7 +133,6 @@ class Clones:
             raise ServerError("the suite has ended")
 
     def end(self) -> None:
-        """Ends those that wait, and starts no more."""
         with self._lock:
             self._ended = True
             begun = [one for one in self._waiting if not one.cancel()]
@@ -172,14 +145,8 @@ class Clones:
 
 
 class SuiteServer:
-    """One sandbox, on a copy of `snapshot`.
-
-    Attributes:
-        sandbox: the server of the moment.
-        resets: those that there were.
-        stopped_for: why it was stopped while the suite ran; empty if it was not.
-        fault: the first reset whose result was wrong, and was replaced; empty if there was none.
-    """
+    """One sandbox on a copy of a template. `fault`: the first reset whose result was wrong, and was
+    replaced."""
 
     def __init__(
         self,
@@ -212,12 +179,10 @@ class SuiteServer:
 
     @property
     def folder(self) -> Path:
-        """Of that sandbox."""
         return self._first.folder
 
     @property
     def endpoint(self) -> Endpoint:
-        """Address for callers; the same after each reset."""
         return msgspec.structs.replace(self._first.endpoint, socket=str(self._link))
 
     @property
@@ -226,14 +191,13 @@ class SuiteServer:
         return self._proxy.shortages if self._proxy is not None else 0
 
     def expect_resets(self) -> None:
-        """Starts clones in the background, if there are to be any already."""
         self._clones.fill(sum(one.how != "undone" for one in self.resets))
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
-        """Runs one statement if the server is up and nobody resets or moves it just now, else nothing.
+        """Rows of a statement, if the server is up and nobody resets it just now.
 
-        The guard's messages have one reader at a time: whoever has the turn. A server that hangs is not
-        waited for: it must not hold up who looks at the memory, nor the end.
+        The guard's messages have one reader at a time. Nobody waits for a server that hangs: it must not hold
+        up who looks at the memory, nor the end.
         """
         if not self._turn.acquire(blocking=False):
             return []
@@ -249,20 +213,13 @@ class SuiteServer:
         return self._undoing is None or self._undoing.is_pristine()
 
     def connections(self) -> int | None:
-        """How many others are connected; None: unknown at the moment."""
         own = self._undoing.number if self._undoing is not None else 0
         found = self.ask(_OTHERS.format(own=own))
         return int(found[0][0]) if found else None
 
     def reset(self, *, cut: bool = False) -> Reset:
-        """Restores the template's data and what else a test can change.
-
-        Args:
-            cut: end the connections, too. Else those stay that hold no transaction, where it is undone.
-
-        Raises:
-            ServerError, StorageError: the reset failed; the server may have stopped.
-        """
+        """Restores the template's data and what else a test can change. Without `cut`, connections stay where
+        possible."""
         with self._turn:
             if self.stopped_for:
                 raise ServerError(f"the server {self.name} was stopped: {self.stopped_for}")
@@ -304,7 +261,6 @@ class SuiteServer:
             self._restart()
 
     def _kept_log(self) -> str:
-        """Where the log of a wrong reset is kept, in words; a full disk keeps none."""
         try:
             return f"; its binary log is in {self._undoing.keep_log()}" if self._undoing is not None else ""
         except OSError as error:
@@ -316,7 +272,6 @@ class SuiteServer:
             self._undoing = None
 
     def _exchange(self) -> bool:
-        """Lets a clone take the server's place; False if there is none."""
         clone = self._clones.take()
         if clone is None:
             return False
@@ -363,11 +318,6 @@ class SuiteServer:
         fresh.replace(self._link)
 
     def move_to_disk(self, settings: Mapping[str, Value]) -> None:
-        """Shuts the server down, moves its data directory to disk and starts the server there.
-
-        Raises:
-            FlushlabError, OSError: the move failed; the server is stopped and its data directory deleted.
-        """
         with self._turn:
             try:
                 self._clones.end()
@@ -387,7 +337,6 @@ class SuiteServer:
                 raise
 
     def trim_log(self) -> None:
-        """Frees the memory of a binary log that no reset can undo any more."""
         if self._undoing is None or not self._turn.acquire(blocking=False):
             return
         try:
@@ -398,14 +347,12 @@ class SuiteServer:
             self._turn.release()
 
     def give_up_clones(self) -> bool:
-        """Stops the standby servers to free memory; False: there were none."""
         with self._turn:
             waited = self._clones.begun
             self._clones.end()
             return waited
 
     def end(self) -> None:
-        """Kills the server and deletes its files."""
         with self._turn:
             self._ended = True
             self._undo_no_more()
@@ -444,7 +391,6 @@ Servers = tuple[SuiteServer, ...]
 
 @contextmanager
 def ending(servers: Servers) -> Iterator[Servers]:
-    """Ends servers behind it, all at once."""
     try:
         yield servers
     finally:
@@ -463,12 +409,6 @@ def _proxy(to: Sandbox, instead_of: Sandbox) -> Proxy | None:
 
 
 class Starter:
-    """Starts servers on copies of a template, all with the same password.
-
-    Attributes:
-        root: where their data are.
-    """
-
     def __init__(
         self,
         request: SuiteRequest,
@@ -490,19 +430,12 @@ class Starter:
         self._rows = dict[str, Sequence[str]]()
 
     def has_room(self, servers: int) -> bool:
-        """Whether so many more fit."""
         return has_room(self.root, self._snapshot.allocated_bytes, servers)
 
     def memory_for(self, servers: int) -> int:
-        """Bytes of memory that so many may take."""
         return memory_for(self.root, self._snapshot.allocated_bytes, servers)
 
     def start_all(self, count: int, clones: int | None) -> Servers:
-        """All or none; on disk if memory turns out to be full. Arguments as `start`'s.
-
-        Raises:
-            StartFailed, PortTaken, StorageError: as `Sandbox.start`.
-        """
         try:
             return self._start_all(count, clones)
         except NoSpace as error:
@@ -516,15 +449,8 @@ class Starter:
             return self._start_all(count, clones)
 
     def start(self, clones: int | None, number: int | None = None, check: Check | None = None) -> SuiteServer:
-        """One.
-
-        Args:
-            clones: standby servers of it, as `Clones` has them.
-            number: of a worker, from 0: its port is that far behind the one that the user chose, if any.
-            check: called now and then; its exception ends the start.
-
-        Raises as `start_all`.
-        """
+        """`number`: of a worker, from 0: its port is so far behind the user's. `check`: called now and then,
+        ends the start."""
         chosen = self._request.spec.port if number is not None else None
         port = chosen + (number or 0) if chosen else None
         profile_of = undoable if self._undo else throwaway

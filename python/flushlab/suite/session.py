@@ -26,9 +26,9 @@ from flushlab.record import ServerIdentity, Value
 from flushlab.server import DataDirectory, Sandbox
 from flushlab.server.control import StatementFailed
 from flushlab.server.remote.server import watched
-from flushlab.server.sandbox.account import new_password
 from flushlab.server.sandbox.contents import initialised
-from flushlab.server.variables import changed_values
+from flushlab.server.sandbox.option_files import new_password
+from flushlab.server.sql import changed_values
 from flushlab.settings.admission import require_admitted
 from flushlab.settings.words import find_words
 from flushlab.suite import command, prepare
@@ -55,27 +55,8 @@ _ANSWER_S = 10.0
 
 
 class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened.
-
-    Attributes:
-        exit_code: of the command, by the rules of the shell.
-        template: hit, prefix, miss, or none without a prepare command.
-        seconds: `ready` (flushlab's own, from its process's start to the command's, without `prepare`),
-            `prepare`, `command`, `teardown`.
-        server: which answered; None if none was started.
-        settings: of the profile and the user's, as worker 1's server has them before the command.
-        in_memory: the data directory lay in memory until the end.
-        workers: how many servers.
-        resets: of all workers, and of the pool.
-        pool: what tests did with it.
-        recreated: objects that the suite dropped and created again; None: none.
-        created: tables and views that the suite created, with the seconds; None: few.
-        saved_seconds: seconds of the preparation when the template was created; 0: unknown.
-        notes: lines for the user, in order.
-        death: why a server ended before the command, with the end of its log; empty: no server did.
-        stopped: flushlab stopped a server while the command ran, for lack of memory.
-        observation: `telemetry.Observation` of the command on worker 1's server, where it was asked for.
-    """
+    """`template`: hit, prefix, miss or none; `saved_seconds`: the preparation's when the template was made;
+    `death`: why a server ended before the command; `stopped`: flushlab stopped one for lack of memory."""
 
     exit_code: int
     template: str = "none"
@@ -96,8 +77,6 @@ class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Ready(NamedTuple):
-    """Servers, what starts more of them, and the template that they have."""
-
     servers: Servers
     starter: Starter
     snapshot: Snapshot
@@ -109,10 +88,6 @@ def require_prepared(ended: CommandEnd, request: SuiteRequest) -> None:
 
     Tools that shut down in order exit with 0 when they are interrupted, with half of the work done. So does a
     script that goes on behind a client that failed.
-
-    Raises:
-        KeyboardInterrupt: the user ended it.
-        UsageError: it failed, or it reported an error and its result was not asked for.
     """
     if ended.interrupted:
         raise KeyboardInterrupt
@@ -139,7 +114,6 @@ def require_prepared(ended: CommandEnd, request: SuiteRequest) -> None:
 
 
 def _ways(ended: CommandEnd, request: SuiteRequest) -> Iterator[str]:
-    """What of the output another server takes, and its name."""
     build = request.build
     words = [
         one for one in find_words(ended.tail, "message") if not one.taken_by(build.flavor, build.version)
@@ -150,12 +124,6 @@ def _ways(ended: CommandEnd, request: SuiteRequest) -> Iterator[str]:
 
 
 class Session:
-    """One run.
-
-    Raises:
-        UsageError: a setting is one that sandboxes set themselves.
-    """
-
     def __init__(self, request: SuiteRequest, say: Progress) -> None:
         self._request = request
         self._say = say
@@ -180,24 +148,12 @@ class Session:
         )
 
     def prepare(self) -> float:
-        """Makes the template; seconds of the prepare command in full, 0 if the template was there.
-
-        Raises as `run`.
-        """
         snapshot, _ = self._obtain()
         return read_facts(snapshot).prepare_seconds if self._prepare_s else 0.0
 
     def run(self, *, observe: bool = False) -> SuiteResult:
-        """Runs the suite.
-
-        Args:
-            observe: watch worker 1's server while the command runs, and count from here, not from the
-                process's start: for a comparison.
-
-        Raises:
-            UsageError: the prepare command failed.
-            FlushlabError: the server could not be had, or its place not be used.
-        """
+        """Runs the suite; `observe`: watches worker 1's server, and counts seconds from here, for a
+        comparison."""
         self._observe = observe
         self._began_s = since_process_start() if observe else 0.0
         problem = command.find_problem(self._request.words, os.environ)
@@ -291,7 +247,6 @@ class Session:
 
     @contextmanager
     def _published(self, servers: Servers) -> Iterator[None]:
-        """`flushlab watch` finds the suite and its servers meanwhile."""
         about = f"command: {self._request.words[0]}"
         with (
             publish_status("test", server=self._request.build.name, workload=about) as live,
@@ -302,7 +257,6 @@ class Session:
             yield
 
     def _read_back(self, sandbox: Sandbox) -> dict[str, Value]:
-        """The settings as the server has them; notes on those that it made something else."""
         asked = sandbox.settings
         got = settings_of(sandbox, asked)
         for caveat in changed_values(sandbox.identity, asked, got):
@@ -323,7 +277,6 @@ class Session:
         return ended, seconds, seen
 
     def _obtain(self) -> tuple[Snapshot, str]:
-        """The template to start from, and how it was come by."""
         if not self._recipe.prepare:
             return self._unprepared(), "none"
         found = self._templates.find(self._recipe)
@@ -347,7 +300,6 @@ class Session:
         return made, "miss"
 
     def _say_changes(self) -> None:
-        """Says which files have changed since the last template of this folder, so that it is of no use."""
         last = self._templates.find_last(self._recipe, Path.cwd())
         if last is None:
             return
@@ -358,7 +310,6 @@ class Session:
             self._say(f"{since}; the prepare command runs in full")
 
     def _unprepared(self) -> Snapshot:
-        """The template of the initialised server alone, started once with its settings."""
         recipe = self._recipe.unprepared
         found = self._templates.find(recipe)
         if found is not None:
@@ -385,7 +336,6 @@ class Session:
             return self._templates.capture(recipe, sandbox.datadir, Facts)
 
     def _loaded(self) -> Snapshot | None:
-        """The user's data as a data directory, if there are any."""
         if self._request.dataset is None:
             return None
         from flushlab.dataset import loaded, open_dataset  # a suite without them starts without it
@@ -403,10 +353,8 @@ class Session:
         )
 
     def _prepare_on(self, base: Snapshot, known: Facts | None) -> Snapshot | None:
-        """Runs the prepare command on a template and captures the result.
-
-        `known` are the facts of a template of fewer inputs; None unless it is certain to be a safe base
-        for another one."""
+        """Runs the prepare command and captures the result. `known`: facts of a template of fewer inputs,
+        perhaps unsafe."""
         with ending(self._start(base, 1)[0]) as servers:
             sandbox = servers[0].sandbox
             environment = self._environment(servers)
@@ -522,7 +470,6 @@ class Session:
         return {**fields, "name": server.name}
 
     def _note_troubles(self, servers: Servers, of_pool: Sequence[str] = ()) -> list[str]:
-        """Notes what went wrong, and returns the resets whose result was wrong."""
         faults = [*filter(None, (server.fault for server in servers)), *of_pool]
         for fault in faults:
             self._note(f"internal error: {fault}; the server was replaced")
@@ -544,7 +491,6 @@ def observed(
     environment: Mapping[str, str],
     run: Callable[[Sequence[str], Mapping[str, str]], CommandEnd] = command.run,
 ) -> tuple[CommandEnd, float, Observation]:
-    """Runs a command and watches a server meanwhile: how it ended, its seconds, and the findings."""
     from flushlab.telemetry import Observation, observe  # for comparisons only: they take long to import
 
     seen = Observation()
@@ -570,7 +516,6 @@ def _kept_failed(errors: Sequence[str]) -> str:
 
 
 def _in_full(known: Facts, why: str) -> str:
-    """Why the prepare command runs on an empty server, although there is a template of fewer inputs."""
     template = f"the template of the first {len(known.inputs)} inputs"
     return f"{template} {why}; the prepare command runs in full"
 
@@ -587,7 +532,6 @@ def _announce(servers: Servers, urls: Sequence[str]) -> None:
 
 
 def _death(server: SuiteServer) -> str:
-    """Why a server is gone; empty if it is not."""
     sandbox = server.sandbox
     if server.stopped_for:
         return f"the server {sandbox.name} was stopped during the suite: {server.stopped_for}"

@@ -55,13 +55,8 @@ _OTHER_SYSTEM = re.compile(
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
-    """One file.
-
-    Attributes:
-        path: as it was found, relative to the working directory unless the pattern was absolute.
-        sha256: of its content.
-        executable: flushlab's user may execute it: without that a script fails.
-    """
+    """`path`: relative to the working directory unless the pattern was absolute. Without `executable` a
+    script fails."""
 
     path: str
     sha256: str
@@ -71,15 +66,8 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
 def read_inputs(patterns: Sequence[str], folder: Path) -> tuple[Input, ...]:
     """The files that patterns match, in natural order, each once.
 
-    Args:
-        patterns: with `*`, `?`, `[…]` and `**`; a folder means every file below it.
-        folder: start of relative patterns.
-
-    Raises:
-        UsageError: a pattern matches no file, or has `**` beside other characters: Python refuses
-            that before 3.13 and then reads it as `*`, and users may mean every folder below; or the name of
-            a file is not UTF-8.
-        StorageError: a file cannot be read.
+    Refuses `**` beside other characters: Python before 3.13 refuses that and then reads it as `*`, and users
+    may mean every folder below.
     """
     found: dict[str, Path] = {}
     for pattern in patterns:
@@ -94,15 +82,8 @@ def read_inputs(patterns: Sequence[str], folder: Path) -> tuple[Input, ...]:
 
 
 def read_scripts(command: str, folder: Path) -> tuple[Input, ...]:
-    """The files of the user's that a prepare command names itself, in the command's order.
-
-    Scripts and what they are fed: `./migrate.sh`, `python migrate.py --config=db.yml`, `mysql app < x.sql`,
-    `cd db && ./seed.sh`. Programs are not among them.
-
-    Raises:
-        UsageError: the name of one is not UTF-8.
-        StorageError: a file cannot be read.
-    """
+    """Files that a prepare command names: `./migrate.sh`, `python migrate.py --config=db.yml`, `mysql app <
+    x.sql`."""
     try:
         lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
         lexer.whitespace_split, lexer.commenters = True, ""
@@ -140,7 +121,6 @@ def signs_in(files: Sequence[Input], command: str, folder: Path) -> Iterator[Sig
 
 
 def _texts(files: Sequence[Input], folder: Path) -> Iterator[tuple[str, str]]:
-    """The beginnings of files, but for those of other database systems."""
     for one in files:
         if not _OTHER_SYSTEM.search(one.path):
             with (folder / one.path).open("rb") as stream:
@@ -148,7 +128,6 @@ def _texts(files: Sequence[Input], folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def changes(before: Sequence[Input], now: Sequence[Input]) -> list[str]:
-    """What became of files since then, a clause each: `V1.sql was changed`."""
     then, here = ({one.path: one for one in files} for files in (before, now))
     paths = sorted({*then, *here}, key=natural_order)
     became = {path: "changed" if path in then and path in here else "added" for path in paths}
@@ -246,14 +225,7 @@ _DAMAGED = (
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """The table in which a migration tool records the migrations that it applied.
-
-    Attributes:
-        schema, table: of the record.
-        rows: how many, when the template was captured.
-        checksum: of its content then.
-        by_file: the tool writes a row for each file.
-    """
+    """The table in which a migration tool records what it applied; `by_file`: a row for each file."""
 
     schema: str
     table: str
@@ -263,16 +235,8 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts of a template beyond its key.
-
-    Attributes:
-        folder: in which the prepare command ran.
-        scripts, inputs: that it was prepared with and from.
-        histories: of migration tools.
-        rerunnable: a second run of the prepare command changed nothing.
-        prepare_seconds: of the first run, with the throwaway settings.
-        errors: that it reported.
-    """
+    """`rerunnable`: a second run of the prepare command changed nothing; `prepare_seconds`: with throwaway
+    settings."""
 
     folder: str = ""
     scripts: tuple[Input, ...] = ()
@@ -284,19 +248,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a template's content depends on.
-
-    Attributes:
-        build: the server.
-        settings: all that it runs with, but for those that only say where it runs.
-        database: made before anything else.
-        characters: its character set and collation; empty for the server's.
-        dataset: what the user's data hold, which the server starts with; empty for none.
-        prepare: the command; empty for a template of the server before it.
-        scripts: files that the command names itself.
-        environment: the user's templates of variables, unfilled, which the prepare command sees.
-        inputs: files that the command reads.
-    """
+    """Everything that a template's content depends on; `environment`: the user's templates of variables,
+    unfilled."""
 
     build: Build
     settings: Mapping[str, Value]
@@ -329,12 +282,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> SnapshotKey:
-        """Of exactly these inputs."""
         return self.keys()[-1]
 
     @property
     def unprepared(self) -> Recipe:
-        """The initialised server alone."""
         return msgspec.structs.replace(self, prepare="", scripts=(), environment=(), inputs=())
 
 
@@ -349,7 +300,6 @@ class Templates:
         self._limit_bytes = limit_bytes
 
     def find(self, recipe: Recipe) -> Snapshot | None:
-        """The template of a recipe, from this machine or the cache; damaged ones are dropped."""
         return self._find(recipe.key)
 
     def find_prefix(self, recipe: Recipe) -> tuple[Snapshot, Facts] | None:
@@ -368,17 +318,8 @@ class Templates:
         return next((facts for one in alike if (facts := read_facts(one)).folder == str(folder)), None)
 
     def capture(self, recipe: Recipe, datadir: Path, find_facts: Callable[[], Facts]) -> Snapshot:
-        """Saves the data directory of a server that was shut down normally.
-
-        Args:
-            recipe: of what lies in it.
-            datadir: the data directory.
-            find_facts: called once it is copied, so that it may start the server again and change it.
-
-        Raises:
-            NoSpace: the template does not fit, even without the older templates.
-            StorageError: it cannot be saved.
-        """
+        """Saves the data of a stopped server; `find_facts` is called behind the copy, and may start the
+        server again."""
         key = recipe.key
         snapshot = self.snapshots.make(key, lambda target: _copy(datadir, target, find_facts))
         self.snapshots.evict(self._limit_bytes, keep=key.digest)
@@ -388,7 +329,6 @@ class Templates:
         return snapshot
 
     def drop(self, snapshot: Snapshot) -> None:
-        """Removes a template that is damaged or unusable."""
         self.snapshots.remove(snapshot.key)
         if self._cache is not None:
             _remove_archive(self._archive(snapshot.key))
@@ -442,7 +382,6 @@ def _but_for_files(key: SnapshotKey) -> dict[str, str]:
 
 
 def read_facts(snapshot: Snapshot) -> Facts:
-    """Facts of a template; empty if they cannot be read."""
     try:
         return msgspec.json.decode((snapshot.path / FACTS).read_bytes(), type=Facts)
     except (OSError, msgspec.DecodeError):
@@ -450,11 +389,6 @@ def read_facts(snapshot: Snapshot) -> Facts:
 
 
 def check_cache(folder: Path | None) -> Path | None:
-    """The cache folder, made if it is missing.
-
-    Raises:
-        StorageError: it cannot be made or written to.
-    """
     if folder is None:
         return None
     folder = folder.expanduser().absolute()
@@ -477,17 +411,11 @@ def _remove_archive(archive: Path) -> None:
 
 
 def _copy(datadir: Path, target: Path, find_facts: Callable[[], Facts]) -> None:
-    """Copies a stopped server's data directory, zeros as holes, without what is one server's own."""
     copy_tree(datadir, target, leave_out=_LEFT_OUT, sparse="always")
     (target / FACTS).write_bytes(msgspec.json.encode(find_facts()))
 
 
 def export_archive(snapshot: Snapshot, archive: Path) -> None:
-    """Writes a snapshot as an archive, atomically.
-
-    Raises:
-        NotWritable: the file cannot be written.
-    """
     try:
         with passing_folder(archive.parent, "archive") as folder:
             temporary = folder / archive.name
@@ -502,7 +430,6 @@ def export_archive(snapshot: Snapshot, archive: Path) -> None:
 
 
 def archive_name(key: SnapshotKey) -> str:
-    """Of the archive of a template."""
     return f"flushlab-{key.digest}.zip"
 
 

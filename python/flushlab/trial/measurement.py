@@ -49,9 +49,10 @@ from flushlab.settings.configuration import Configuration
 from flushlab.settings.effects import SeenEffects, no_effect
 from flushlab.telemetry import Observation, counted_by, observe
 from flushlab.telemetry.observation import wanted_by_others
-from flushlab.workload import CommandWorkload, Measured, Timing, Workload
+from flushlab.workload.command import CommandWorkload
 from flushlab.workload.data.plan import DATABASE as PLANS
 from flushlab.workload.options import EngineOptions
+from flushlab.workload.protocol import Measured, Timing, Workload
 
 DEADLOCK = 1213
 """ER_LOCK_DEADLOCK: what a client sees of a lost conflict, too."""
@@ -67,14 +68,6 @@ BEHIND_S = 0.1
 def cluster_findings(
     nodes: Sequence[NodeActivity], load: LoadResult | None, seconds: float, *, whole: bool = True
 ) -> Iterator[Warning]:
-    """What stands out.
-
-    Args:
-        nodes: of the cluster; nothing is found of none.
-        load: what the load engine saw, or None.
-        seconds: length of the window.
-        whole: no node died in it.
-    """
     if nodes:
         yield from _paused(nodes)
         yield from _conflicts(nodes, load)
@@ -179,15 +172,7 @@ def measure(
     *,
     outlast_redo: bool = False,
 ) -> Trial:
-    """Measures one window; what goes wrong on the server is the record's outcome.
-
-    Args:
-        draft: the arm and its place in the experiment.
-        server: running, with the arm's settings.
-        workload: its data are there.
-        timing: of warm-up and window.
-        outlast_redo: the window goes on until `REDO_WRAPS` times the redo capacity was written.
-    """
+    """Measures one window; what goes wrong on the server is the record's outcome."""
     try:
         if broken := draft.read_back(server):
             return draft.ended("invalid", broken)
@@ -219,8 +204,6 @@ def measure(
 
 @dataclass
 class Draft:
-    """A trial while it runs."""
-
     arm: Arm
     stage: Stage
     block: int
@@ -236,12 +219,6 @@ class Draft:
     began: float = field(default_factory=time.monotonic)
 
     def read_back(self, server: Server) -> str:
-        """Asks a running server what it is and how it is set; why that is not what the arm asks for, or an
-        empty string.
-
-        Raises:
-            ServerError: it does not answer.
-        """
         self.server = server
         self.launch = server.launch  # asked now: a server that dies in the trial tells nothing any more
         identity = server.identity
@@ -276,25 +253,21 @@ class Draft:
 
     @property
     def redo_capacity_bytes(self) -> int:
-        """Of the server as it reads back; 0 if it does not tell."""
         assert self.server is not None
         return Configuration({}, self.server.identity, self.settings).redo_capacity_bytes
 
     def not_started(self, error: FlushlabError) -> Trial:
-        """A trial whose server did not come up, or not with its data."""
         if isinstance(error, StartFailed):
             return self.ended("refused" if error.refusal else "failed", error.refusal or error.message)
         trial = self.ended("failed", error.message, error.hint or "")
         return msgspec.structs.replace(trial, lacked_memory=isinstance(error, NoMemory))
 
     def failed(self, error: FlushlabError) -> Trial:
-        """A trial that an error ended."""
         self.output = error.output if isinstance(error, CommandFailed) else ""
         outcome: Outcome = "discarded" if isinstance(error, LoadPaused) else "failed"
         return self.ended(outcome, error.message, error.hint or "")
 
     def ended(self, outcome: Outcome, reason: str, hint: str = "") -> Trial:
-        """A trial without a result."""
         return self._trial(
             outcome=outcome, reason=reason, hint=hint, seconds={"failed": time.monotonic() - self.began}
         )
@@ -302,7 +275,6 @@ class Draft:
     def measured(
         self, measured: Measured, seen: Observation, disturbed: str, slices: tuple[Slice, ...] = ()
     ) -> Trial:
-        """A trial with a result; discarded if `disturbed` gives a reason."""
         assert self.server is not None
         self.output = measured.output
         self.warnings = (
@@ -360,12 +332,10 @@ class Draft:
 
 
 def on_node(server: Server, number: int, words: str) -> str:
-    """What is said of a node of a cluster, counted from 1; of a server that is alone the words alone."""
     return f"node {number}: {words}" if len(server.nodes) > 1 else words
 
 
 def require_whole(server: Server) -> None:
-    """Raises ServerDied, with the tail of its log, for a node that died while the others went on."""
     for node in server.nodes:
         if not node.alive():
             node.query("SELECT 1")
@@ -404,7 +374,6 @@ def _is_rounded(asked: Value, got: Value) -> bool:
 
 
 def disturbance(seen: Observation) -> str:
-    """Why a window does not count, or an empty string."""
     if seen.steal_share > DISCARD_STEAL_SHARE:
         return f"{seen.steal_share:.0%} of the CPU time was stolen by the hypervisor"
     if (seen.wanted_by_others or 0.0) > DISCARD_FOREIGN_CPU_SHARE:
@@ -435,7 +404,6 @@ def _caveats(seen: Observation, capacity: int) -> list[Warning]:
 def without_effect(
     settings: Mapping[str, Value], server: Server, measured: Measured, seen: Observation
 ) -> list[Warning]:
-    """The settings that read back and did nothing in the window."""
     evidence = SeenEffects(
         identity=server.identity,
         settings=settings,
@@ -454,7 +422,6 @@ def without_effect(
 
 
 def _sizes(server: Server) -> tuple[dict[str, int], tuple[TableRows, ...]]:
-    """Size of all user tables by engine, and the largest of them, as the server estimates it."""
     rows = server.query(SIZES)
     bytes_of: dict[str, int] = {}
     for _, _, engine, _, size in rows:

@@ -35,9 +35,9 @@ from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import layout_of
 from flushlab.trial.measurement import NOT_STARTED, Draft, measure
 from flushlab.trial.switching import RemoteSwitching, Switching
-from flushlab.workload import SlicedLoad, Timing, Workload
 from flushlab.workload.options import drawing
-from flushlab.workload.sliced import Sliceable
+from flushlab.workload.protocol import Timing, Workload
+from flushlab.workload.sliced import Sliceable, SlicedLoad
 
 _LOADING: Mapping[str, Value] = {"innodb_flush_log_at_trx_commit": 0}
 """How the server runs while data are loaded; it is stopped in an orderly way before the snapshot."""
@@ -67,12 +67,6 @@ class Preparation:
     database: str = ""
 
     def load(self, settings: Mapping[str, Value]) -> Snapshot | None:
-        """The snapshot of the user's data alone under settings; made if it is not there. None without data.
-
-        Raises:
-            DumpRefused: the server did not take it.
-            NoSpace, StorageError: it could not be written.
-        """
         if self.dataset is None:
             return None
         return loaded(
@@ -86,12 +80,6 @@ class Preparation:
         )
 
     def snapshot(self, workload: Workload, settings: Mapping[str, Value]) -> Snapshot:
-        """The snapshot for a workload under settings; made if it is not there.
-
-        Raises:
-            NoSpace, StorageError: it could not be written.
-            StartFailed, MeasurementError: the data could not be loaded.
-        """
         start = self.load(settings)
         if start is not None and not workload.data_key:
             return start
@@ -130,14 +118,7 @@ Running = Sandbox | Cluster | RemoteGroup
 
 @dataclass(frozen=True)
 class ArmRunner:
-    """Everything of a trial that is not its arm; a context manager that ends the servers.
-
-    Attributes:
-        workloads: the variants that a block may run; usually one.
-        timing: of warm-up and window.
-        progress: takes a line at a time.
-        outlast_redo: windows go on until `REDO_WRAPS` times the redo capacity was written.
-    """
+    """Everything of a trial that is not its arm; a context manager that ends the servers."""
 
     workloads: tuple[Workload, ...]
     timing: Timing
@@ -147,23 +128,14 @@ class ArmRunner:
     """Whether slices have telemetry around them."""
 
     def with_arm(self, workload: Workload, timing: Timing, volume: Volume | None) -> Self:
-        """The same runner for an arm with a workload, a timing and a volume of its own, unless None."""
         assert volume is None, "a running server stays where it is"
         return replace(self, workloads=(workload,), timing=timing)
 
     def load(self, settings: Mapping[str, Value]) -> None:
-        """Loads the user's data, unless they are loaded.
-
-        Raises:
-            DumpRefused, NoSpace, StorageError: the data cannot be loaded.
-        """
+        pass
 
     def prepare(self, arm: Arm, *, variant: int = 0) -> None:
-        """Makes the data that a server starts with, unless they are there.
-
-        Raises:
-            StartFailed, MeasurementError, NoSpace, StorageError: the data cannot be made.
-        """
+        pass
 
     def start(self, arm: Arm, *, variant: int = 0) -> Running:
         """A server that runs with the arm's settings, as far as a start can bring them about.
@@ -174,12 +146,6 @@ class ArmRunner:
         raise NotImplementedError
 
     def switching(self, server: Running, started: Mapping[str, Value]) -> Switching:
-        """The settings of a server that runs, while arms alternate in slices on it.
-
-        Args:
-            server: as `start` returned it.
-            started: settings that it was to be started with.
-        """
         return Switching(server, started)
 
     def sliceable(self, workload: Workload, server: Running, number: int) -> Sliceable:
@@ -202,11 +168,6 @@ class ArmRunner:
         return False
 
     def run(self, arm: Arm, *, stage: Stage, block: int, variant: int = 0) -> Trial:
-        """Runs one trial.
-
-        Raises:
-            NoSpace, StorageError: a place is full, or cannot be read or written.
-        """
         raise AssertionError("arms of a running server alternate in slices")
 
     def recovery_s(self, arm: Arm) -> float:
@@ -220,7 +181,7 @@ class ArmRunner:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Ends the servers."""
+        pass
 
     def __enter__(self) -> Self:
         return self
@@ -231,8 +192,6 @@ class ArmRunner:
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteRunner(ArmRunner):
-    """Arms of a server, or of a cluster, that runs already: neither started, nor killed, nor closed."""
-
     server: RemoteGroup
 
     def start(self, arm: Arm, *, variant: int = 0) -> Running:
@@ -252,20 +211,8 @@ class RemoteRunner(ArmRunner):
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRunner(ArmRunner):
-    """Starts a server, or a cluster, for every trial.
-
-    Attributes:
-        build: the server.
-        preparation: makes and finds the snapshot that an arm starts from.
-        data_root: where its data directory lies.
-        slow_disk: that the data root lies on, or None; each node of a cluster has one of its own.
-        arguments: of the server, alike for every arm.
-        nodes: of the Galera cluster that every trial starts; 1: a server alone.
-        latency_s: between them, there and back; 0: as on loopback.
-        clients: machines that load the servers; None: this one does.
-        held: stopped servers whose data the next trial goes on with, by snapshot and place; runners that are
-            replaced copies of one another share them.
-    """
+    """Starts a server, or a cluster, for every trial. Copies share `held`: stopped servers that the next
+    trial takes."""
 
     build: Build
     preparation: Preparation
@@ -309,7 +256,6 @@ class TrialRunner(ArmRunner):
         return msgspec.structs.replace(trial, seconds=seconds)
 
     def close(self) -> None:
-        """Ends the servers whose data were gone on with, and removes their data."""
         while self.held:
             self.held.popitem()[1].close()
 
@@ -323,7 +269,6 @@ class TrialRunner(ArmRunner):
             return recovered_s(server, lambda kill: workload.run(server, self.timing, _ending_in(kill)))
 
     def _go_on(self, arm: Arm, snapshot: Snapshot) -> Sandbox:
-        """A server with the arm's settings on what the last trial left; on a fresh copy the first time."""
         place = (snapshot.path, self.data_root.path)
         server = self.held.get(place)
         if server is None:
@@ -367,14 +312,10 @@ class TrialRunner(ArmRunner):
 
 @dataclass
 class AlternatingRunner:
-    """All arms on one running server, settings switched by SET GLOBAL between windows.
+    """All arms on one running server, switched by SET GLOBAL between windows.
 
     It costs no restart, and it measures no restart either. The state that one window leaves (dirty pages,
     checkpoint age) is there in the next window. As the order is random, this affects every arm alike.
-
-    Attributes:
-        trials: everything of a trial that is not its arm.
-        base: settings that the server starts with.
     """
 
     trials: ArmRunner
@@ -384,11 +325,6 @@ class AlternatingRunner:
     _windows: int = 0
 
     def run(self, arm: Arm, *, stage: Stage, block: int, variant: int = 0) -> Trial:
-        """Runs one trial; starts the server if it does not run.
-
-        Raises:
-            NoSpace, StorageError: as `TrialRunner.run`.
-        """
         draft = Draft(arm=arm, stage=stage, block=block, variant=variant)
         try:
             switching = self._running()
@@ -412,7 +348,6 @@ class AlternatingRunner:
         return trial
 
     def close(self) -> None:
-        """Kills the server; its data directory is thrown away."""
         if self._server is not None:
             self._server.close()
         self._server = self._switching = None
@@ -425,16 +360,8 @@ class AlternatingRunner:
 
 
 def recovered_s(server: Sandbox | Cluster, drive: Callable[[Callable[[], None]], object]) -> float:
-    """Seconds from SIGKILL to the first answered query.
-
-    Args:
-        server: that runs.
-        drive: runs a load on it, and calls what it is given while the load still runs.
-
-    Raises:
-        ServerError: it did not come back.
-        MeasurementError: the load ended before.
-    """
+    """Seconds from SIGKILL to the first answered query; `drive` calls its argument while its load still
+    runs."""
     killed = list[bool]()
 
     def kill() -> None:
@@ -456,6 +383,5 @@ def recovered_s(server: Sandbox | Cluster, drive: Callable[[Callable[[], None]],
 
 @contextmanager
 def _ending_in(what: Callable[[], None]) -> Iterator[None]:
-    """A window at the end of which something is done while the load still runs."""
     yield
     what()

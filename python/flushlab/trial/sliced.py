@@ -69,15 +69,7 @@ MOST_ROUNDS = 3
 
 @dataclass
 class SlicedRunner:
-    """Runs trials of a block together; a context manager that ends the servers.
-
-    Attributes:
-        runner_of: an arm's runner: what starts its server, its workloads and its timing, whose `seconds` are
-            what is measured of each arm in a block.
-        seed: of the random order.
-        place_of: arms with the same place share a server; None: each has one of its own.
-        slice_s: shortest slice.
-    """
+    """Runs trials of a block together. Arms with the same `place_of` share a server; a context manager."""
 
     runner_of: Callable[[Arm], ArmRunner]
     seed: int
@@ -91,11 +83,6 @@ class SlicedRunner:
     _reported_longer: bool = False
 
     def run(self, request: Request) -> Trial:
-        """The trial of a request; the first of a block runs all that are beside it.
-
-        Raises:
-            NoSpace, StorageError: as `TrialRunner.run`.
-        """
         block = request.stage, request.block
         if self._block != block:
             before = self._block[0] if self._block else None
@@ -112,7 +99,6 @@ class SlicedRunner:
         return self._trials.pop(key)
 
     def keeps_running(self, arms: Iterable[str]) -> bool:
-        """Whether each of the arms has a server of its own that runs."""
         return self.place_of is None and self._kept.keys() >= set(arms)
 
     def recovery_s(self, arm: Arm) -> float:
@@ -136,7 +122,6 @@ class SlicedRunner:
             self._end([arm.name])
 
     def close(self) -> None:
-        """Kills the servers; their data directories are thrown away."""
         self._end(list(self._kept))
 
     def __enter__(self) -> Self:
@@ -260,7 +245,6 @@ class SlicedRunner:
                 raise
 
     def _warmed_up(self, draft: Draft) -> tuple[_KeptServer, Sliceable] | NotSwitched:
-        """The arm's server and its load, warmed up where it was not; or why it has none."""
         arm, runner, place = draft.arm, self.runner_of(draft.arm), self._place(draft.arm)
         if place not in self._kept:
             return _DIED_BEFORE
@@ -319,18 +303,8 @@ def is_observed(block: int) -> bool:
 
 @dataclass
 class _KeptServer:
-    """A server that is kept running.
-
-    Attributes:
-        server: the server.
-        arm: that it was started for.
-        switching: its settings.
-        shared: arms alternate in slices on it.
-        suspects: arms that were driven when such a server died; it happens to an arm once by chance.
-        is_lost: as `ArmRunner.is_lost`.
-        sliced: its loads, by arm and workload variant; all are paused but for the slice that is running.
-        loads: how many it has had.
-    """
+    """`suspects`: arms driven when such a server died, which happens by chance once. Loads pause but for one
+    slice."""
 
     server: Running
     arm: str
@@ -347,15 +321,12 @@ class _KeptServer:
         live_status().server_started(self.status)
 
     def fits(self, settings: Mapping[str, Value]) -> bool:
-        """Whether settings include all that the server was started with."""
         return self.switching.started.items() <= settings.items()
 
     def become(self, arm: Arm) -> NotSwitched | None:
-        """Gives a shared server the arm's settings; why not, if it cannot have them."""
         return self.switching.become(arm) if self.shared else None
 
     def keep(self, arms: Collection[str]) -> None:
-        """Ends the loads of arms that are not to be driven again: they hold connections."""
         for arm, variant in [one for one in self.sliced if one[0] not in arms]:
             self.sliced.pop((arm, variant)).stop()
 
@@ -365,7 +336,6 @@ class _KeptServer:
             load.stop()
 
     def drain(self) -> float:
-        """Waits until every node of a cluster has applied what it was sent; the seconds it took."""
         return self.server.settled(DRAIN_LIMIT_S)
 
     def failed(self, draft: Draft, error: FlushlabError) -> Trial:
@@ -397,12 +367,6 @@ class _KeptServer:
 
 @dataclass
 class _Part:
-    """An arm in a block: its trial while it is made of slices.
-
-    Attributes:
-        ended: the trial, once it could not go on.
-    """
-
     draft: Draft
     kept: _KeptServer
     sliced: Sliceable
@@ -434,7 +398,6 @@ class _Part:
     def take(
         self, number: int, seconds: float, pids: Sequence[int | None], began: float, *, observed: bool = False
     ) -> None:
-        """Drives the server for one slice."""
         ends = list[_Moment]()
         kept, server, switched = self.kept, self.kept.server, time.monotonic()
         self.own_bytes -= _written_bytes(server)
@@ -474,7 +437,6 @@ class _Part:
         )
 
     def concluded(self) -> Trial:
-        """The record."""
         if self.ended is not None:
             return self.ended
         try:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple, Self
 from urllib.parse import quote
 
 import msgspec
@@ -22,7 +22,7 @@ from flushlab.errors import CommandFailed, UsageError
 from flushlab.record import Endpoint, Value, Warning
 from flushlab.server.protocol import Server
 from flushlab.server.sql import quoted
-from flushlab.workload.options import integer_option, number_option, word_option
+from flushlab.workload.options import takes
 from flushlab.workload.protocol import Measured, Reset, Timing, Window
 
 
@@ -34,19 +34,11 @@ class CommandWord(NamedTuple):
 
 
 class NamedFile(NamedTuple):
-    """A file, as the command line names it, and its absolute path."""
-
     word: CommandWord
     path: Path
 
 
 def files_named(command: str, folder: Path) -> Iterator[NamedFile]:
-    """The files that are there, once for each way to name them.
-
-    Args:
-        command: a line for a shell.
-        folder: in which it runs.
-    """
     for word in dict.fromkeys(words_of(command)):
         try:
             path = Path(os.path.normpath(folder / Path(word.text).expanduser()))
@@ -82,13 +74,7 @@ _libc = ctypes.CDLL(None)
 
 
 class ProgramEnd(NamedTuple):
-    """How a program ended.
-
-    Attributes:
-        code: exit code; negative: killed by that signal; None: killed at the limit.
-        seconds: wall time.
-        output: of both streams, within `HEAD_BYTES` and `TAIL_BYTES`.
-    """
+    """`code`: negative: killed by that signal; None: killed at the limit."""
 
     code: int | None
     seconds: float
@@ -98,18 +84,7 @@ class ProgramEnd(NamedTuple):
 def run_program(
     command: str, env: Mapping[str, str], folder: str | None, limit_s: float, stop: int | None = None
 ) -> ProgramEnd:
-    """Runs a shell command.
-
-    Args:
-        command: given to `/bin/sh -c`.
-        env: all of its environment.
-        folder: working directory; None: the present one.
-        limit_s: after which it is killed.
-        stop: descriptor that becomes readable when it is to be killed before that; None: there is none.
-
-    Raises:
-        OSError: it cannot be started: the folder is gone, say.
-    """
+    """Runs a shell command; `stop`: a descriptor that becomes readable to have it killed before `limit_s`."""
     ours, theirs = os.pipe()
     try:
         started = time.monotonic()
@@ -178,7 +153,6 @@ class _Kept:
         self._head, self._tail, self._bytes = b"", b"", 0
 
     def take(self, chunk: bytes) -> bool:
-        """Takes what was read; False if it was the end."""
         self._bytes += len(chunk)
         room = HEAD_BYTES - len(self._head)
         self._head += chunk[:room]
@@ -186,7 +160,6 @@ class _Kept:
         return bool(chunk)
 
     def text(self) -> str:
-        """With a line in place of what was left out."""
         left_out = self._bytes - len(self._head) - len(self._tail)
         gap = f"\n[… {left_out:,} bytes left out …]\n".encode() if left_out else b""
         return (self._head + gap + self._tail).decode(errors="replace")
@@ -198,24 +171,6 @@ def _die_with_parent() -> None:
 
 PREFIX = "command:"
 DATABASE = "flushlab"
-OPTIONS = (
-    number_option(
-        "timeout", 3600.0, 1, 604_800, "Seconds after which a run is killed, with everything that it started."
-    ),
-    word_option(
-        "reset",
-        "each",
-        ("each", "none"),
-        "each: every run starts from a fresh copy of the data. none: from what the last run left.",
-    ),
-    integer_option(
-        "warm_up_runs",
-        0,
-        0,
-        100,
-        "Runs before the measured one, on the same server and data; they are not timed.",
-    ),
-)
 SHORT_S = 1.0
 """A shorter run measures how fast programs start as much as how fast the server writes."""
 
@@ -232,63 +187,51 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     Its environment carries FLUSHLAB_HOST, _PORT, _SOCKET, _USER, _PASSWORD, _DATABASE, _OPTION_FILE,
     DATABASE_URL, the variables of `client_environment`, and FLUSHLAB_RUN: `warm-up` or `measured`.
-
-    Attributes:
-        command: given to `/bin/sh -c`.
-        folder: working directory; empty: the present one.
-        timeout, reset, warm_up_runs: see `OPTIONS`.
-        database: that its environment names; the user's data have another than the empty default.
     """
 
     command: str
     folder: str = ""
-    timeout: float = 3600.0
-    reset: Reset = "each"
-    warm_up_runs: int = 0
+    timeout: Annotated[
+        float, takes("Seconds after which a run is killed, with everything that it started.", 1, 604_800)
+    ] = 3600.0
+    reset: Annotated[
+        Reset,
+        takes("each: every run starts from a fresh copy of the data. none: from what the last run left."),
+    ] = "each"
+    warm_up_runs: Annotated[
+        int, takes("Runs before the measured one, on the same server and data; they are not timed.", 0, 100)
+    ] = 0
     database: str = DATABASE
 
     @classmethod
-    def read(cls, name: str, folder: Path | None, settled: Mapping[str, Value]) -> CommandWorkload:
-        """The workload of a name, in a folder, with all of `OPTIONS`.
-
-        Raises:
-            UsageError: there is no command in it, or the file that it begins with is not there.
-        """
+    def read(cls, name: str, folder: Path | None, options: Mapping[str, Value]) -> Self:
         command = name.removeprefix(PREFIX).strip()
         if not command:
             raise UsageError(
                 "--workload 'command:' has no command", hint="write --workload 'command: ./load.sh'"
             )
         _require_program(command, folder or Path())
-        return msgspec.convert({"command": command, "folder": str(folder or ""), **settled}, cls)
+        return msgspec.convert({"command": command, "folder": str(folder or ""), **options}, cls)
 
     @property
     def name(self) -> str:
-        """`command: …`."""
         return f"{PREFIX} {self.command}"
 
     @property
     def data_key(self) -> Mapping[str, str]:
-        """An empty database, or nothing if the user's data have theirs."""
         return {"workload": "command"} if self.database == DATABASE else {}
 
     @property
     def slice_s(self) -> None:
-        """It runs whole."""
+        pass
 
     def driving(self, server: Server) -> None:
-        """Nobody but itself drives it."""
+        pass
 
     def prepare(self, server: Server) -> None:
-        """Creates the empty database, if it is not there."""
         server.query(f"CREATE DATABASE IF NOT EXISTS {quoted(self.database)}")
 
     def run(self, server: Server, timing: Timing, window: Window) -> Measured:
-        """Runs the command to its end, after its warm-up runs.
-
-        Raises:
-            CommandFailed: it did not end with exit code 0.
-        """
         began = time.monotonic()
         for number in range(1, self.warm_up_runs + 1):
             self._check(self._run(server, "warm-up"), server, f" in warm-up run {number}")
@@ -354,14 +297,12 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     @property
     def _short(self) -> str:
-        """The command in one short line."""
         line, *more = self.command.splitlines()
         return line if len(line) <= _NAME_CHARACTERS and not more else f"{line[:_NAME_CHARACTERS]}…"
 
 
 def environment(endpoint: Endpoint, database: str = DATABASE) -> dict[str, str]:
-    """This process's environment with the server's address in it."""
-    from flushlab.server.sandbox.account import client_environment  # loads the builds; --help needs none
+    from flushlab.server.sandbox.option_files import client_environment  # loads the builds; --help needs none
 
     host, port = endpoint.host or "127.0.0.1", str(endpoint.port or 3306)
     user, password = quote(endpoint.user, safe=""), quote(endpoint.password, safe="")

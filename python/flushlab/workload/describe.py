@@ -12,14 +12,11 @@ from typing import NamedTuple
 
 from flushlab.record import OltpSpec, SourceKind, SourceText, TxnSpec, TxnStatement
 from flushlab.redact import option_file_without_passwords, without_passwords
-from flushlab.workload import sql, txn
 from flushlab.workload.command import CommandWorkload, files_named
 from flushlab.workload.data import DataWorkload
-from flushlab.workload.oltp import WRITES, OltpWorkload
 from flushlab.workload.protocol import OWN_LOAD_UNIT, OwnLoad, Workload
-from flushlab.workload.sql import SqlWorkload
-from flushlab.workload.txn import TxnWorkload
-from flushlab.workload.upsert import UpsertWorkload
+from flushlab.workload.sql import SQL, TXN, SqlWorkload, TxnWorkload
+from flushlab.workload.tables import WRITES, OltpWorkload, UpsertWorkload
 
 LEAST_FACTOR = 1.1
 """Events whose rows differ by less count as the same work."""
@@ -30,19 +27,13 @@ _SELECTING = re.compile(r"\b(?:INSERT|REPLACE)\b.*\bSELECT\b", re.IGNORECASE | r
 
 
 class Event(NamedTuple):
-    """The unit of work that a workload counts.
-
-    Attributes:
-        unit: `transactions/s`, `rows/s`, `commits/s` or `s`.
-        rows: that one event writes on average; None where that is not known.
-    """
+    """`rows`: that one event writes on average; None where that is not known."""
 
     unit: str
     rows: float | None = None
 
     @property
     def words(self) -> str:
-        """`transactions/s of 5 rows each`."""
         if self.rows is None or self.unit == "rows/s":
             return self.unit
         return f"{self.unit} of {self.rows:.4g} row{'' if self.rows == 1 else 's'} each"
@@ -57,7 +48,6 @@ class Event(NamedTuple):
 
 
 def event_of(workload: Workload) -> Event:
-    """The event of a workload."""
     if isinstance(workload, CommandWorkload | SqlWorkload):
         return Event("s")
     if isinstance(workload, OwnLoad):
@@ -80,7 +70,6 @@ def _oltp_rows(name: str, statements: OltpSpec) -> float:
 
 
 def _txn_rows(spec: TxnSpec) -> float | None:
-    """Rows of a transaction, averaged over its kinds by their weights."""
     total = 0.0
     for kind in spec.transactions:
         for statement in kind.statements:
@@ -147,13 +136,11 @@ def sources_of(workload: Workload) -> tuple[SourceText, ...]:
 
 def _sources(workload: Workload) -> Iterator[SourceText]:
     if isinstance(workload, TxnWorkload):
-        yield source_text(
-            "transactions", workload.name.removeprefix(txn.PREFIX).strip(), workload.source.encode()
-        )
+        yield source_text("transactions", workload.name.removeprefix(TXN).strip(), workload.source.encode())
         if workload.setup_file:
             yield source_text("setup", workload.setup_file, workload.setup.encode())
     elif isinstance(workload, SqlWorkload):
-        yield source_text("script", workload.name.removeprefix(sql.PREFIX).strip(), workload.script)
+        yield source_text("script", workload.name.removeprefix(SQL).strip(), workload.script)
     elif isinstance(workload, CommandWorkload):
         yield from _scripts(workload)
 

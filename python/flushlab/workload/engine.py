@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from flushlab import _core
 from flushlab.errors import (
@@ -40,13 +41,6 @@ _numbers = count(1)
 
 
 class LoadStatus:
-    """Publishes the totals of one load.
-
-    Args:
-        load: the running load.
-        unit: of its throughput.
-    """
-
     def __init__(self, load: Load, unit: str) -> None:
         self._load = load
         self._unit = unit
@@ -133,11 +127,11 @@ _ERRORS: Mapping[str, type[FlushlabError]] = {
 _MARK = "flushlab_prepared"
 """A table beside the load's: how many rows each of them was made with."""
 _EMPTY = "flushlab server reset NAME"
+SSL_CA = "PEM file with the certificates that verify_ca and verify_identity trust."
 T = TypeVar("T")
 
 
 def native(call: Callable[[], T], server: Server) -> T:
-    """Runs a native call; its errors become ours."""
     try:
         return call()
     except _core.CoreError as error:
@@ -147,21 +141,13 @@ def native(call: Callable[[], T], server: Server) -> T:
 
 
 def errno_of(error: FlushlabError) -> int | None:
-    """The server's number of an error of a native call; None if the server gave none."""
     return error.__cause__.errno if isinstance(error.__cause__, _core.CoreError) else None
 
 
 class Connected(msgspec.Struct, frozen=True, kw_only=True):
-    """How the native side connects.
-
-    Attributes:
-        transport: `socket` or `tcp`.
-        ssl_mode, ssl_ca: TLS over `tcp`, see `flushlab.record.LoadSpec`.
-    """
-
-    transport: Literal["socket", "tcp"] = "socket"
-    ssl_mode: SslMode = "disabled"
-    ssl_ca: str = ""
+    transport: Annotated[Literal["socket", "tcp"], Meta(description="How the load connects.")] = "socket"
+    ssl_mode: Annotated[SslMode, Meta(description="TLS mode over tcp, as in MySQL's clients.")] = "disabled"
+    ssl_ca: Annotated[str, Meta(description=SSL_CA)] = ""
 
 
 def run_script(
@@ -174,12 +160,6 @@ def run_script(
     where: str,
     hint: str | None = None,
 ) -> LoadResult:
-    """Runs an SQL script to its end on one connection.
-
-    Raises:
-        MeasurementError: the server refuses a statement; the message begins with `where`.
-        ServerDied, ServerError: the server is gone, or was never reached.
-    """
     spec = ScriptSpec(
         endpoint=server.endpoint,
         transport=how.transport,
@@ -205,18 +185,7 @@ def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True)
 
     A table in the database records the number of rows that each table was created with: loads change the
     number afterwards. The rows of the user's own tables are counted. Their columns are checked when the load
-    begins. On the user's running server each table is marked instead (`External.mark`), and dropped at the
-    end.
-
-    Args:
-        spec: the load.
-        server: to fill.
-        prefix: of the tables' names; numbers from 1 follow.
-        filled: they have `spec.table_size` rows, and none otherwise.
-
-    Raises:
-        MeasurementError: the tables that are there are others.
-        ServerError: the server did not take them.
+    begins. On the user's running server each table is marked instead, and dropped at the end.
     """
     from flushlab.server.remote.server import RemoteGroup  # loads most of the servers; --help needs none
 
@@ -255,11 +224,8 @@ def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True)
 
 
 class Losses:
-    """Nodes that died in a window whose load moves on to the next one, at the fineness of `glance`'s calls.
-
-    Args:
-        nodes: all of the cluster, in their order.
-    """
+    """Nodes that died in a window whose load moves on to the next one, at the fineness of `glance`'s
+    calls."""
 
     def __init__(self, nodes: Sequence[Server]) -> None:
         self._nodes = dict(enumerate(nodes, 1))
@@ -268,12 +234,6 @@ class Losses:
         self.glance(0.0, 0)
 
     def glance(self, now_s: float, events: int) -> None:
-        """Looks who is left.
-
-        Args:
-            now_s: since the window's beginning.
-            events: completed so far.
-        """
         if events != self._events:
             self._events, self._committed_s = events, now_s
         for number in [number for number, node in self._nodes.items() if not node.alive()]:
@@ -284,17 +244,14 @@ class Losses:
             self._lost[number] = LostNode(node=number, at_s=one.at_s, without_commit_s=longest_s)
 
     def rests_s(self, now_s: float) -> float:
-        """How long no transaction has been committed."""
         return now_s - self._committed_s
 
     @property
     def nodes(self) -> tuple[LostNode, ...]:
-        """In the order in which they died."""
         return tuple(self._lost.values())
 
 
 def lost_node_warnings(lost: Iterable[LostNode]) -> tuple[Warning, ...]:
-    """A warning for each node that died."""
     return tuple(
         Warning(
             "node-lost",
@@ -306,17 +263,6 @@ def lost_node_warnings(lost: Iterable[LostNode]) -> tuple[Warning, ...]:
 
 
 def drive(driving: Driving, server: Server, timing: Timing, window: Window) -> Measured:
-    """Warms up until throughput is level and measures one window.
-
-    Args:
-        driving: the load; its tables are there and in the buffer pool, if they fit.
-        server, timing, window: as of `Workload.run`.
-
-    Raises:
-        MeasurementError: statements failed and nothing was committed in the window, or the load ended by
-            itself.
-        ServerDied: the server is gone.
-    """
     load = connected(driving, server)
     status = LoadStatus(load, driving.unit)
     try:
@@ -348,11 +294,6 @@ def drive(driving: Driving, server: Server, timing: Timing, window: Window) -> M
 
 
 def measured(driving: Driving, result: LoadResult, warm_up_s: float, warnings: Iterable[Warning]) -> Measured:
-    """What a result means.
-
-    Raises:
-        MeasurementError: nothing was committed, and it is no stall.
-    """
     if result.throughput == 0:
         what = driving.unit.removesuffix("/s")
         raise MeasurementError(
@@ -376,13 +317,6 @@ def measured(driving: Driving, result: LoadResult, warm_up_s: float, warnings: I
 
 
 def connected(driving: Driving, server: Server) -> Load:
-    """The load, connected and not started; to the nodes of a cluster, if it is to go there.
-
-    Raises:
-        UsageError: it is to go to a cluster's nodes, and there is one server; it has fewer connections than
-            clients.
-        ServerDied, MeasurementError, ServerError: it cannot be.
-    """
     spec = driving.spec
     if (clients := clients_of(server)) is not None:
         there = msgspec.structs.replace(
@@ -408,11 +342,6 @@ def connected(driving: Driving, server: Server) -> Load:
 
 
 def require_cluster(cluster_load: object, nodes: int) -> None:
-    """Refuses to drive a single server's nodes.
-
-    Raises:
-        UsageError: connections are to go to several nodes, and there is one server.
-    """
     if cluster_load != "one" and nodes == 1:
         raise UsageError(
             f"--cluster-load {cluster_load} needs a cluster, but there is one server",
@@ -443,7 +372,6 @@ def _interrupted(load: Load, unit: str) -> KeyboardInterrupt:
 
 
 def closed(load: Load, server: Server) -> LoadResult:
-    """Closes the load's window."""
     return msgspec.json.decode(native(load.close_window, server), type=LoadResult)
 
 
@@ -459,11 +387,6 @@ def preload(server: Server, database: str, reads: Iterable[str]) -> None:
 
 
 def raise_if_failed(load: Load, server: Server) -> LoadProgress:
-    """A glance at a load.
-
-    Raises:
-        ServerDied, MeasurementError: it has ended by itself.
-    """
     progress = msgspec.json.decode(load.progress(), type=LoadProgress)
     if progress.failed is not None:
         if not server.alive():
@@ -477,7 +400,6 @@ def raise_if_failed(load: Load, server: Server) -> LoadProgress:
 def warm_up(
     load: Load, server: Server, timing: Timing, driving: Driving, status: LoadStatus
 ) -> list[Warning]:
-    """Waits until throughput is level and page reads are near zero, within the timing's bounds."""
     reads_before, events_before = _status(server, _PAGE_READS), 0
     seen = 0
     while True:

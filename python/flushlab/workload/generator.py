@@ -30,7 +30,6 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, error: _core.CoreError) -> Refused:
-        """What is left of an error where it travels."""
         return cls(
             kind=error.kind,
             message=error.message,
@@ -41,7 +40,6 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def error(self, machine: str) -> _core.CoreError:
-        """The error, with the machine's name."""
         error = _core.CoreError(f"machine {machine}: {self.text}")
         error.kind, error.hint, error.errno, error.sqlstate = self.kind, self.hint, self.errno, self.sqlstate
         error.message = f"machine {machine}: {self.message}"
@@ -49,13 +47,7 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Acted(msgspec.Struct, frozen=True, kw_only=True):
-    """What an action gave.
-
-    Attributes:
-        at_s: when it began, on the generator's monotonic clock.
-        json: of the engine; empty if it has nothing to say.
-        refused: why it failed.
-    """
+    """`at_s`: of the generator's monotonic clock."""
 
     at_s: float = 0.0
     json: msgspec.Raw = msgspec.Raw(b"null")
@@ -63,30 +55,17 @@ class Acted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Generator:
-    """Drives loads by their numbers.
-
-    Args:
-        complete: adds what does not travel to a spec: the password, the path of a certificate here.
-    """
+    """Drives loads by their numbers; `complete` adds what does not travel: the password, a certificate's path
+    here."""
 
     def __init__(self, complete: Callable[[LoadSpec], LoadSpec] = lambda spec: spec) -> None:
         self._complete = complete
         self._loads: dict[int, _core.LoadRun] = {}
 
     def clock(self) -> float:
-        """Seconds of this machine's monotonic clock."""
         return time.monotonic()
 
     def connect(self, number: int, spec: bytes) -> bytes:
-        """Connects a load and measures the network's round trips on one connection.
-
-        Args:
-            number: of the load.
-            spec: JSON of a `LoadSpec` without what does not travel.
-
-        Returns:
-            JSON of `Acted` with a `Latency`.
-        """
         try:
             whole = self._complete(msgspec.json.decode(spec, type=LoadSpec))
             load = _core.LoadRun(msgspec.json.encode(whole))
@@ -116,11 +95,6 @@ class Generator:
 
 
 def answer(said: bytes, machine: str) -> Acted:
-    """What a generator answered.
-
-    Raises:
-        CoreError: the action failed there.
-    """
     acted = msgspec.json.decode(said, type=Acted)
     if acted.refused is not None:
         raise acted.refused.error(machine)
@@ -128,5 +102,4 @@ def answer(said: bytes, machine: str) -> Acted:
 
 
 def latency(acted: Acted) -> Latency:
-    """Of round trips."""
     return msgspec.json.decode(acted.json, type=Latency)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,20 +9,19 @@ from pathlib import Path
 import msgspec
 
 from flushlab.errors import UsageError
+from flushlab.near import nearest
 from flushlab.record import Value
 from flushlab.server.sql import require_not_system
 from flushlab.spec.option import flag
 from flushlab.spec.parts import WorkloadSpec
-from flushlab.workload import command, data, oltp, protocol, sql, txn, upsert
+from flushlab.workload import command, data, sql
 from flushlab.workload.command import CommandWorkload
 from flushlab.workload.data import DataWorkload
-from flushlab.workload.data.workload import require_shares
-from flushlab.workload.oltp import OltpWorkload
-from flushlab.workload.options import OptionInfo, Spelling, check_schedule, check_tls, settle
-from flushlab.workload.protocol import OwnLoad, Timing, Workload
-from flushlab.workload.sql import SqlWorkload
-from flushlab.workload.txn import TxnWorkload
-from flushlab.workload.upsert import UpsertWorkload
+from flushlab.workload.engine import Connected
+from flushlab.workload.options import EngineOptions, OptionInfo, Spelling, check_tls, options_of, settle
+from flushlab.workload.protocol import OWN_LOAD, OwnLoad, Timing, Workload
+from flushlab.workload.sql import SqlWorkload, TxnWorkload
+from flushlab.workload.tables import OLTP_NAMES, UPSERT, OltpWorkload, UpsertWorkload
 
 _CONNECTION = "flushlab starts the server itself: choose it with --server"
 
@@ -66,26 +64,23 @@ NOT_TAKEN: Mapping[str, str] = {
 }
 """Options of sysbench that no workload takes, as a plan would spell them, and the way out."""
 
-
 MIN_SECONDS, MAX_SECONDS = 0.1, 86_400.0
-_OPTIONS: Mapping[str, tuple[OptionInfo, ...]] = {
-    **dict.fromkeys(oltp.NAMES, oltp.OPTIONS),
-    data.NAME: data.OPTIONS,
-    upsert.NAME: upsert.OPTIONS,
-    txn.PREFIX: txn.OPTIONS,
-    sql.PREFIX: sql.OPTIONS,
-    command.PREFIX: command.OPTIONS,
-    protocol.OWN_LOAD: (),
+_Drivable = OltpWorkload | DataWorkload | UpsertWorkload | TxnWorkload | SqlWorkload | CommandWorkload
+_WORKLOADS: Mapping[str, type[_Drivable]] = {
+    **dict.fromkeys(OLTP_NAMES, OltpWorkload),
+    data.NAME: DataWorkload,
+    UPSERT: UpsertWorkload,
+    sql.TXN: TxnWorkload,
+    sql.SQL: SqlWorkload,
+    command.PREFIX: CommandWorkload,
 }
-"""Every workload, or the prefix of its name, with the options that it takes."""
+"""Every workload that flushlab drives, by its name or its name's beginning."""
+ON_DATA = (command.PREFIX, sql.SQL, sql.TXN, data.NAME)
+"""Beginnings of the names of workloads that run on the user's data."""
 
 
 def settled(workload: WorkloadSpec) -> WorkloadSpec:
-    """A workload as campaigns keep it: files by their absolute paths, since it may be resumed from elsewhere.
-
-    Raises:
-        UsageError: there is no such workload.
-    """
+    """A workload as campaigns keep it: with absolute paths, since it may be resumed from elsewhere."""
     options = dict(workload.options)
     if options.get("ssl_ca"):
         options["ssl_ca"] = str(Path(str(options["ssl_ca"])).expanduser().absolute())
@@ -93,11 +88,6 @@ def settled(workload: WorkloadSpec) -> WorkloadSpec:
 
 
 def parse_timing(seconds: float) -> Timing:
-    """The timing of a window of this length.
-
-    Raises:
-        UsageError: no window, or one longer than a day.
-    """
     if not MIN_SECONDS <= seconds <= MAX_SECONDS:
         raise UsageError(
             f"a window of {seconds:g} s is out of range",
@@ -107,15 +97,7 @@ def parse_timing(seconds: float) -> Timing:
 
 
 def changed(workload: WorkloadSpec, change: WorkloadSpec) -> WorkloadSpec:
-    """A workload with a change. Another workload keeps the options that it takes, too.
-
-    Args:
-        workload: to change.
-        change: its name is empty where the workload stays; its options are those that change.
-
-    Raises:
-        UsageError: there is no such workload.
-    """
+    """A workload with a change, whose name may be empty; another workload keeps the options that it takes."""
     if change.name in ("", workload.name):
         return WorkloadSpec(name=workload.name, options={**workload.options, **change.options})
     taken = workload_options(change.name)
@@ -130,84 +112,47 @@ _SYSBENCH = (
 
 
 def workload_options(name: str) -> Mapping[str, OptionInfo]:
-    """The options that a workload takes, by their names.
-
-    Raises:
-        UsageError: there is no such workload.
-    """
-    return {option.name: option for option in _OPTIONS[_kind(name)]}
+    kind = _kind(name)
+    return options_of(_WORKLOADS[kind]) if kind != OWN_LOAD else {}
 
 
 def workload_names() -> tuple[str, ...]:
-    """The names of workloads that take no file and no command, of those that flushlab drives."""
-    return tuple(name for name in _OPTIONS if not name.endswith(":") and name != protocol.OWN_LOAD)
+    return tuple(name for name in _WORKLOADS if not name.endswith(":"))
 
 
 def all_options() -> Mapping[str, OptionInfo]:
-    """The options of all workloads, by their names."""
-    return {option.name: option for options in _OPTIONS.values() for option in options}
+    return {name: option for one in _WORKLOADS.values() for name, option in options_of(one).items()}
 
 
 def defaults_of(name: str) -> set[Value]:
-    """The defaults of an option, which may differ between workloads."""
-    return {one.default for options in _OPTIONS.values() for one in options if one.name == name}
+    known = map(options_of, _WORKLOADS.values())
+    return {options[name].default for options in known if name in options}
 
 
 def build_workload(
     name: str, options: Mapping[str, Value], *, folder: Path | None = None, spelling: Spelling = str
 ) -> Workload:
-    """A workload by its name, with its options.
-
-    Args:
-        name: as it stands in a plan or behind `--workload`.
-        options: by their names; what is absent has its default.
-        folder: what the name of a script is relative to, and where a command runs; None: the present one.
-        spelling: how messages spell an option.
-
-    Raises:
-        UsageError: no such workload, an option that it does not take, a value that an option does not, or
-            a script that cannot be read.
-    """
+    """A workload with its options; a script is relative to the folder, and a command runs there."""
     kind = _kind(name)
     for option in options:
         if option in NOT_TAKEN:
             raise UsageError(f"sysbench's option {spelling(option)} is not supported", hint=NOT_TAKEN[option])
-    settled = settle(kind.removesuffix(":"), _OPTIONS[kind], options, spelling)
-    if kind == protocol.OWN_LOAD:
+    settled = settle(kind.removesuffix(":"), workload_options(name), options, spelling)
+    if kind == OWN_LOAD:
         return OwnLoad()
-    if kind == command.PREFIX:
-        return CommandWorkload.read(name, folder, settled)
-    if settled["ssl_ca"]:
-        settled["ssl_ca"] = str((folder or Path()) / Path(str(settled["ssl_ca"])).expanduser())
-    check_tls(settled, spelling)
-    if "profile" in settled:
-        check_schedule(settled)
-    if kind == sql.PREFIX:
-        return SqlWorkload.read(name, folder or Path(), settled)
-    if kind == txn.PREFIX:
-        return TxnWorkload.read(name, folder or Path(), settled)
-    if kind == data.NAME:
-        require_shares(settled, spelling)
-        return msgspec.convert(settled, DataWorkload)
-    if kind == upsert.NAME:
-        upsert.parse_commit(str(settled["commit"]), spelling)
-        return msgspec.convert(settled, UpsertWorkload)
-    return _oltp(name, settled)
+    if "ssl_ca" in settled:
+        if file := str(settled["ssl_ca"]):
+            settled["ssl_ca"] = str((folder or Path()) / Path(file).expanduser())
+        check_tls(msgspec.convert(settled, Connected), spelling)
+    workload = _WORKLOADS[kind].read(name, folder, settled)
+    if isinstance(workload, EngineOptions):
+        workload.check(spelling)
+    return workload
 
 
 def parse_workload(
     name: str, options: Mapping[str, Value] | None = None, folder: Path | None = None
 ) -> Workload:
-    """The workload behind `--workload`, with the options that the command line gives it.
-
-    Args:
-        name: of the workload.
-        options: by their names; those that are absent have their defaults.
-        folder: working directory of a command; None: the present one.
-
-    Raises:
-        UsageError: no such workload, or options that make no sense.
-    """
     return build_workload(name, options or {}, folder=folder, spelling=flag)
 
 
@@ -215,31 +160,30 @@ def settled_name(name: str) -> str:
     """The workload's name as a stored request keeps it: a file by its absolute path, since a campaign may
     be resumed from another directory."""
     kind = _kind(name)
-    if kind not in (sql.PREFIX, txn.PREFIX):
+    if kind not in (sql.SQL, sql.TXN):
         return name
     file = Path(name.removeprefix(kind).strip()).expanduser()
     return f"{kind}{file.absolute()}"
 
 
 def command_of(name: str) -> str:
-    """The shell command in a workload's name; empty: flushlab itself makes the load."""
     return name.removeprefix(command.PREFIX).strip() if name.startswith(command.PREFIX) else ""
 
 
 def _kind(name: str) -> str:
-    """The key of `_OPTIONS` for a workload."""
     if name.endswith(".lua") and not name.startswith(command.PREFIX):
-        script = name.removeprefix(txn.PREFIX).removeprefix(sql.PREFIX)
-        known = f"--workload {Path(script).stem}, " if Path(script).stem in oltp.NAMES else ""
+        script = name.removeprefix(sql.TXN).removeprefix(sql.SQL)
+        known = f"--workload {Path(script).stem}, " if Path(script).stem in OLTP_NAMES else ""
         raise UsageError(
             f"{script} is a Lua script, which flushlab does not run",
             hint=f"use {known}--workload txn:FILE for your own transactions (docs/how-to/transactions.md),"
             f" or sysbench itself: {_SYSBENCH.format(script=script)}",
         )
-    for kind in _OPTIONS:
+    names = (*_WORKLOADS, OWN_LOAD)
+    for kind in names:
         if name == kind or (kind.endswith(":") and name.startswith(kind)):
             return kind
-    near = difflib.get_close_matches(name, _OPTIONS, n=1)
+    near = nearest(name, names, most=1)
     raise UsageError(
         f"there is no workload {name!r}",
         hint=(f"did you mean {near[0]}? " if near else "")
@@ -247,37 +191,14 @@ def _kind(name: str) -> str:
     )
 
 
-def _oltp(name: str, settled: Mapping[str, Value]) -> OltpWorkload:
-    options = {option.name for option in oltp.STATEMENTS}
-    plain = {option: value for option, value in settled.items() if option not in options}
-    statements = {
-        option.name: settled[option.name] == "on" if option.kind == "switch" else settled[option.name]
-        for option in oltp.STATEMENTS
-    }
-    return msgspec.convert({"name": name, "statements": statements, **plain}, OltpWorkload)
-
-
-ON_DATA = (command.PREFIX, sql.PREFIX, txn.PREFIX, data.NAME)
-"""Beginnings of the names of workloads that run on the user's data."""
-
-
 def on_data(workload: Workload, database: str) -> Workload:
-    """The workload on a database of the user's data; one that makes its own tables keeps its own database.
-
-    Raises:
-        UsageError: the database is the server's own.
-    """
     if isinstance(workload, (CommandWorkload, DataWorkload, SqlWorkload, TxnWorkload)):
         return msgspec.structs.replace(workload, database=require_not_system(database))
     return workload
 
 
 def fingerprint(workload: Workload, root: str = "") -> str:
-    """Changes with anything that the workload is made of, the content of its file included.
-
-    Args:
-        workload: read from its files.
-        root: folder that its absolute paths begin with here, and not where the fingerprint was first made.
-    """
+    """Changes with the workload and its file. `root`: begins its absolute paths here, and not where it was
+    made first."""
     made_of = msgspec.json.encode(workload)
     return hashlib.sha256(made_of.replace(root.encode(), b"") if root else made_of).hexdigest()

@@ -164,35 +164,25 @@ OWN_LOAD_LEAD_S = 1.0
 
 
 class OwnLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """The load that is there."""
-
     reset: ClassVar[Reset] = "none"
 
     name: str = OWN_LOAD
 
     @property
     def data_key(self) -> Mapping[str, str]:
-        """None: the data are the application's."""
         return {}
 
     @property
     def slice_s(self) -> float | None:
-        """It needs no pause: only the settings change."""
         return OWN_LOAD_SLICE_S
 
     def prepare(self, server: Server) -> None:
-        """Nothing: the data are there."""
+        pass
 
     def driving(self, server: Server) -> Driving | None:
-        """Nobody drives it."""
         return None
 
     def run(self, server: Server, timing: Timing, window: Window) -> Measured:
-        """Never: it is observed in slices.
-
-        Raises:
-            UsageError: always.
-        """
         raise only_compared()
 
 

@@ -134,14 +134,12 @@ class SlicedLoad:
         return result
 
     def measured(self, results: Sequence[LoadResult]) -> Measured:
-        """What its slices give together."""
         whole = together(results)
         if not whole.throughput:
             whole = whole.stalled()
         return measured(self._driving, whole, self.warm_up_s, self.warnings)
 
     def stop(self) -> None:
-        """Ends it and closes its connections."""
         self._load.stop()
 
     def _probe(self) -> None:

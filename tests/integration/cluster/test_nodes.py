@@ -11,7 +11,7 @@ from flushlab.errors import UsageError
 from flushlab.server import Instance
 from flushlab.server.galera.cluster import Cluster
 from flushlab.settings.floor import Floor
-from flushlab.workload import OltpWorkload
+from flushlab.workload.tables import OltpWorkload
 from tests.integration.cluster.conftest import SETTINGS
 
 FLUSH = "innodb_flush_log_at_trx_commit"

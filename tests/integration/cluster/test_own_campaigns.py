@@ -20,7 +20,8 @@ from flushlab.server.remote.login import from_nodes
 from flushlab.server.remote.server import open_group
 from flushlab.trial import sliced
 from flushlab.trial.switching import NotSwitched
-from flushlab.workload import Timing, engine
+from flushlab.workload import engine
+from flushlab.workload.protocol import Timing
 from tests.integration.cluster.conftest import ALLOWED, UPSERT, left
 from tests.integration.cluster.own import FLUSH, Own
 from tests.waiting import wait_until

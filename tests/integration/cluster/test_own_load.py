@@ -12,7 +12,7 @@ from flushlab.campaign.pool import own_load
 from flushlab.campaign.pool.remote import RemotePool
 from flushlab.server import Server
 from flushlab.telemetry.live import session
-from flushlab.workload import OwnLoad
+from flushlab.workload.protocol import OwnLoad
 from tests.integration import application
 from tests.integration.cluster.conftest import left
 from tests.integration.cluster.own import FLUSH, Own

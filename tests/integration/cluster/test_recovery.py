@@ -25,7 +25,8 @@ from flushlab.record import Arm
 from flushlab.server import Sandbox, Server
 from flushlab.server.galera.cluster import Cluster
 from flushlab.trial.measurement import Draft, measure
-from flushlab.workload import Measured, OltpWorkload, Timing, Window
+from flushlab.workload.protocol import Measured, Timing, Window
+from flushlab.workload.tables import OltpWorkload
 from tests.conftest import require_galera
 from tests.integration.cluster.conftest import scripted
 from tests.integration.cluster.own import Own

@@ -13,9 +13,10 @@ from flushlab.experiment.protocol import Request
 from flushlab.record import Arm, Trial
 from flushlab.server import Server
 from flushlab.server.galera.cluster import Cluster
-from flushlab.trial import SlicedRunner
 from flushlab.trial.measurement import Draft, measure
-from flushlab.workload import Measured, OltpWorkload, Timing, Window
+from flushlab.trial.sliced import SlicedRunner
+from flushlab.workload.protocol import Measured, Timing, Window
+from flushlab.workload.tables import OltpWorkload
 from tests.integration.test_trial import runner
 from tests.waiting import wait_until
 

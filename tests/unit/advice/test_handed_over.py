@@ -12,7 +12,7 @@ from flushlab.settings.check import check
 from flushlab.settings.fit import Scaled
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
-from flushlab.workload import Timing
+from flushlab.workload.protocol import Timing
 from tests.golden.test_reports import FACTS, RAISED, SECOND
 from tests.unit.changed import changed
 from tests.unit.crashes import facts as crash_facts

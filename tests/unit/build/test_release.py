@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.build import apt, debian, release
+from flushlab.build import apt, debian
 from flushlab.build.apt import Package
 from flushlab.build.debian import DebianSource
 from flushlab.build.find import find_build
@@ -106,8 +106,8 @@ def lists(tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch) -
     empty.write_text('Dir::Etc::sourcelist "/dev/null";\nDir::Etc::sourceparts "/dev/null";\n')
     monkeypatch.setenv("APT_CONFIG", str(empty))  # this system's own lists take a second to parse
     monkeypatch.setenv("PATH", f"{script.parent}:/usr/sbin:/usr/bin:/sbin:/bin")
-    monkeypatch.setenv(release.MIRROR, MIRROR)
-    monkeypatch.setattr(release, "KEYRING", keyring)
+    monkeypatch.setenv(debian.MIRROR, MIRROR)
+    monkeypatch.setattr(debian, "KEYRING", keyring)
     return file
 
 
@@ -117,8 +117,8 @@ def names(files: list[Package]) -> set[str]:
 
 @pytest.mark.usefixtures("lists")
 def test_packages_are_closed_over_what_they_depend_on_and_nothing_else() -> None:
-    release.refresh_lists("sid", silent)
-    files = release.resolve("sid", ["mysql-server-core", "mysql-client-core"])
+    debian.refresh_lists("sid", silent)
+    files = debian.resolve("sid", ["mysql-server-core", "mysql-client-core"])
     assert names(files) == {
         *("mysql-server-core", "mysql-client-core"),
         *("libc6", "libgcc-s1", "libaio1t64", "libicu78", "libstdc++6", "libedit2"),
@@ -127,16 +127,16 @@ def test_packages_are_closed_over_what_they_depend_on_and_nothing_else() -> None
 
 @pytest.mark.usefixtures("lists")
 def test_hashes_are_those_of_the_lists() -> None:
-    release.refresh_lists("sid", silent)
-    (libc,) = (file for file in release.resolve("sid", ["mysql-server-core"]) if "libc6" in file.file)
+    debian.refresh_lists("sid", silent)
+    (libc,) = (file for file in debian.resolve("sid", ["mysql-server-core"]) if "libc6" in file.file)
     assert (libc.file.startswith("libc6_2.43-7_"), libc.sha256) == (True, f"{2:064x}")
 
 
 def test_dependency_that_cannot_be_met_is_named(lists: Path) -> None:
     lists.write_text(lists.read_text().replace("libicu78, perl", "libicu99, perl"))
-    release.refresh_lists("sid", silent)
+    debian.refresh_lists("sid", silent)
     with pytest.raises(ServerError, match=r"cannot resolve mysql-server-core in Debian sid.*libicu99"):
-        release.resolve("sid", ["mysql-server-core"])
+        debian.resolve("sid", ["mysql-server-core"])
 
 
 @pytest.mark.usefixtures("lists")
@@ -148,8 +148,8 @@ def test_series_is_known_in_part_before_the_lists_are_fetched_and_whole_behind_t
 
     what = "package mysql-server-core of Debian sid"
     assert offered() == [("mysql@9.7", "sid", what)]
-    release.refresh_lists("sid", silent)
-    assert release.candidate_version("sid", "mysql-server-core") == "9.7.4-2"
+    debian.refresh_lists("sid", silent)
+    assert debian.candidate_version("sid", "mysql-server-core") == "9.7.4-2"
     assert offered() == [("mysql@9.7.4", "sid", what)]
 
 
@@ -184,23 +184,23 @@ def test_mirror_is_the_one_of_this_systems_apt(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "apt-get").write_text(f"#!/bin/sh\ncat <<'END'\n{TARGETS}END\n")
     (tmp_path / "apt-get").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.delenv(release.MIRROR, raising=False)
-    monkeypatch.setattr(release, "os_release", lambda: {"ID": "debian", "VERSION_CODENAME": "bookworm"})
-    assert release.mirror() == "http://mirror.invalid/debian"
+    monkeypatch.delenv(debian.MIRROR, raising=False)
+    monkeypatch.setattr(debian, "os_release", lambda: {"ID": "debian", "VERSION_CODENAME": "bookworm"})
+    assert debian.mirror() == "http://mirror.invalid/debian"
     script = (tmp_path / "apt-get").read_text()
     (tmp_path / "apt-get").write_text(re.sub(r" (Vendor|Debian)$", " $(ORIGIN)", script, flags=re.MULTILINE))
-    monkeypatch.setattr(release, "os_release", lambda: {"ID": "vendor", "VERSION_CODENAME": "horizon"})
-    assert release.mirror() is None
-    monkeypatch.setenv(release.MIRROR, "http://other.invalid/debian/")
-    assert release.mirror() == "http://other.invalid/debian"
+    monkeypatch.setattr(debian, "os_release", lambda: {"ID": "vendor", "VERSION_CODENAME": "horizon"})
+    assert debian.mirror() is None
+    monkeypatch.setenv(debian.MIRROR, "http://other.invalid/debian/")
+    assert debian.mirror() == "http://other.invalid/debian"
 
 
 def test_no_mirror_is_an_error_that_says_how_to_name_one(
     tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(release, "mirror", lambda: None)
+    monkeypatch.setattr(debian, "mirror", lambda: None)
     with pytest.raises(ServerError, match="has no Debian mirror") as caught:
-        release.refresh_lists("sid", silent)
+        debian.refresh_lists("sid", silent)
     assert caught.value.hint == "set FLUSHLAB_DEBIAN_MIRROR to the address of one"
 
 
@@ -217,12 +217,10 @@ def test_programs_run_by_the_prefixs_own_linker_wherever_it_lies(tmp_path: Path)
     (prefix / "usr" / "bin" / "client").write_bytes(b"\x7fELF and so on")
     (prefix / "usr" / "bin" / "script").write_text("#!/bin/sh\necho plain\n")
     (prefix / "usr" / "bin" / "script").chmod(0o755)
-    base = release.make_launchers(prefix)
+    base = debian.make_launchers(prefix)
     assert {one.stat().st_mode & 0o005 for one in (base, base / "bin", base / "bin" / "client")} == {0o005}
     moved = prefix.rename(tmp_path / "used there")
-    said = apt.run(
-        [str(moved / release.LAUNCH / "bin" / "client"), "--help", "two words"]
-    ).stdout.splitlines()
+    said = apt.run([str(moved / debian.LAUNCH / "bin" / "client"), "--help", "two words"]).stdout.splitlines()
     assert said == [
         "--inhibit-cache",
         "--library-path",
@@ -231,4 +229,4 @@ def test_programs_run_by_the_prefixs_own_linker_wherever_it_lies(tmp_path: Path)
         "--help",
         "two words",
     ]
-    assert apt.run([str(moved / release.LAUNCH / "bin" / "script")]).stdout == "plain\n"
+    assert apt.run([str(moved / debian.LAUNCH / "bin" / "script")]).stdout == "plain\n"

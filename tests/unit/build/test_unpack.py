@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 import zstandard
 
-from flushlab.build import unpack
+from flushlab.build import prefix
 from flushlab.errors import ServerError
 
 Members = list[tarfile.TarInfo]
@@ -53,7 +53,7 @@ def unpacked(tmp_path: Path) -> Callable[..., Path]:
     into.mkdir(parents=True)
 
     def go(*members: tarfile.TarInfo, mode: Mode = "w") -> Path:
-        unpack.tar(archive(*members, mode=mode), into, name="it.tar")
+        prefix.unpack_tar(archive(*members, mode=mode), into, name="it.tar")
         return into
 
     return go
@@ -66,11 +66,11 @@ def test_each_format_is_told_from_its_content(unpacked: Callable[..., Path], mod
 
 def test_zstandard_is_unpacked_and_what_is_cut_off_is_an_error(tmp_path: Path) -> None:
     packed = zstandard.compress(archive(member("a"), member("b")).getvalue())
-    unpack.tar(io.BytesIO(packed), tmp_path, name="it.tar.zst")
+    prefix.unpack_tar(io.BytesIO(packed), tmp_path, name="it.tar.zst")
     assert (tmp_path / "a").read_text() == "text"
     for broken in (packed[:-20], packed[:30] + b"!" + packed[31:]):
         with pytest.raises(ServerError, match=r"it\.tar\.zst cannot be unpacked"):
-            unpack.tar(io.BytesIO(broken), tmp_path, name="it.tar.zst")
+            prefix.unpack_tar(io.BytesIO(broken), tmp_path, name="it.tar.zst")
 
 
 def test_links_inside_are_kept(unpacked: Callable[..., Path]) -> None:
@@ -143,12 +143,12 @@ def test_archive_that_is_cut_off_is_an_error(tmp_path: Path, mode: Mode) -> None
     content = archive(*(member(f"file{number}") for number in range(50)), mode=mode).getvalue()
     for length in (len(content) // 2, len(content) - 1):
         with pytest.raises(ServerError, match=r"it\.tar cannot be unpacked"):
-            unpack.tar(io.BytesIO(content[:length]), tmp_path, name="it.tar")
+            prefix.unpack_tar(io.BytesIO(content[:length]), tmp_path, name="it.tar")
 
 
 def test_what_is_no_archive_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ServerError, match=r"cannot be unpacked") as caught:
-        unpack.tar(io.BytesIO(b"<html>not found</html>" * 100), tmp_path, name="it.tar.gz")
+        prefix.unpack_tar(io.BytesIO(b"<html>not found</html>" * 100), tmp_path, name="it.tar.gz")
     assert caught.value.hint is not None
     assert "not a complete tar archive" in caught.value.hint
 
@@ -156,6 +156,6 @@ def test_what_is_no_archive_is_an_error(tmp_path: Path) -> None:
 def test_archive_of_too_much_is_refused(
     unpacked: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unpack, "MAX_BYTES", 7)
+    monkeypatch.setattr(prefix, "MAX_BYTES", 7)
     with pytest.raises(ServerError, match="unpacks to more than"):
         unpacked(member("a"), member("b"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.build import versions
+from flushlab.build import find
 from flushlab.record.machine import Flavor
 from tests.unit.builds import build
 
@@ -26,22 +26,22 @@ from tests.unit.builds import build
 def test_a_line_tells_the_release_and_what_changed_later(
     asked: tuple[int, ...], has: tuple[int, ...], line: str
 ) -> None:
-    assert versions.chosen(asked, build("mysql", *has)) == line
+    assert find.chosen(asked, build("mysql", *has)) == line
 
 
 def test_the_old_release_of_5_7_is_told() -> None:
-    line = versions.chosen((5, 7), build("mysql", 5, 7, 22))
+    line = find.chosen((5, 7), build("mysql", 5, 7, 22))
     assert line.startswith(
         "mysql@5.7 is 5.7.22; later releases changed: O_DIRECT_NO_FSYNC syncs file metadata"
     )
 
 
 def test_mariadb_has_no_such_line() -> None:
-    assert versions.chosen((), build("mariadb", 10, 11, 19)) == ""
+    assert find.chosen((), build("mariadb", 10, 11, 19)) == ""
 
 
 def test_every_change_has_a_source() -> None:
-    assert all(one.source.startswith("https://") for one in versions.CHANGES)
+    assert all(one.source.startswith("https://") for one in find.CHANGES)
 
 
 def test_releases_that_no_source_has_are_missing() -> None:
@@ -50,7 +50,11 @@ def test_releases_that_no_source_has_are_missing() -> None:
         ("mysql", (9, 7, 4)),
         ("mariadb", (11, 8)),
     ]
-    assert [one.name for one in versions.missing(known)] == ["mariadb@11.4", "mysql@8.0.30+", "mysql@8.4"]
-    assert [one.name for one in versions.missing([*known, ("mysql", (8, 0, 36)), ("mysql", (8, 4, 6))])] == [
-        "mariadb@11.4"
+    assert [one.name for one in find.missing_releases(known)] == [
+        "mariadb@11.4",
+        "mysql@8.0.30+",
+        "mysql@8.4",
     ]
+    assert [
+        one.name for one in find.missing_releases([*known, ("mysql", (8, 0, 36)), ("mysql", (8, 4, 6))])
+    ] == ["mariadb@11.4"]

@@ -17,7 +17,7 @@ from flushlab.datadir import Volume
 from flushlab.errors import UsageError
 from flushlab.plan.parse import parse_plan
 from flushlab.spec.parts import StorageSpec, WorkloadSpec
-from flushlab.workload import build_workload
+from flushlab.workload.parse import build_workload
 
 SETUP = "CREATE TABLE t (id INT PRIMARY KEY, n INT);"
 TXN = """setup_file = "{setup}"

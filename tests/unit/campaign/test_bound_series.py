@@ -28,7 +28,7 @@ from flushlab.report.answer import answer
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import CompareSpec, SeriesSpec
 from flushlab.spec.parts import ServersSpec, WorkloadSpec
-from flushlab.workload import Timing
+from flushlab.workload.protocol import Timing
 from tests.golden.test_reports import text_of
 
 MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")

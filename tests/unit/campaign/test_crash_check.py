@@ -24,7 +24,7 @@ from flushlab.errors import HarnessError, StartFailed, UsageError
 from flushlab.experiment.tune_plan import FrontierPoint
 from flushlab.record import CrashArm, CrashFacts, CrashKind, Storage, Value
 from flushlab.settings.floor import Floor
-from flushlab.workload import parse_workload
+from flushlab.workload.parse import parse_workload
 from tests.unit.crashes import BASE as SECOND
 from tests.unit.crashes import CONTROL, LOSING, Proven, facts, judged
 from tests.unit.report.campaigns import ratio

@@ -13,7 +13,7 @@ from flushlab.errors import UsageError
 from flushlab.record import CrashArm
 from flushlab.spec.build import build
 from flushlab.spec.kinds import CrashSpec
-from flushlab.workload import all_options
+from flushlab.workload.parse import all_options
 
 
 def load(

@@ -11,7 +11,7 @@ import pytest
 from flushlab.campaign.dry_run import _group_s
 from flushlab.campaign.request import ArmGroup
 from flushlab.campaign.scheduling import trial_s
-from flushlab.workload import Timing
+from flushlab.workload.protocol import Timing
 
 TIMING = Timing(warm_up_s=2.0, seconds=10.0)
 

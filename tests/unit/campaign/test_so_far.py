@@ -23,7 +23,7 @@ from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
 from flushlab.spec.parts import RemoteAccess, WorkloadSpec
 from flushlab.store import CampaignRow
-from flushlab.workload import Timing
+from flushlab.workload.protocol import Timing
 from tests.unit.campaign.test_bound_series import BASE, FLUSH, MACHINE, MARIADB, STORAGE, effect, series
 
 

@@ -16,7 +16,8 @@ from flushlab.record import Storage
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
 from flushlab.spec.parts import WorkloadSpec
-from flushlab.workload import Timing, fingerprint, parse_workload
+from flushlab.workload.parse import fingerprint, parse_workload
+from flushlab.workload.protocol import Timing
 from tests.unit.builds import MARIADB
 from tests.unit.campaign.test_tune_analysis import MACHINE
 

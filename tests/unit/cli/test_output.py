@@ -23,7 +23,7 @@ from flushlab.report.document import Code, Document, Section
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
 from flushlab.store import Store
-from flushlab.workload import Timing
+from flushlab.workload.protocol import Timing
 from tests.unit.probes import probe_record
 from tests.unit.records import trial
 from tests.unit.report import campaigns as made

@@ -14,8 +14,7 @@ from flushlab.errors import HarnessError
 from flushlab.machine import ownership
 from flushlab.process import all_records, identify, myself, reap, run_folder, run_record
 from flushlab.process.identity import ProcessIdentity, machine, world
-from flushlab.process.janitor import reap_record
-from flushlab.process.run_record import RunRecord, claim
+from flushlab.process.run_record import RunRecord, claim, reap_record
 from tests.trees import tree
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -61,7 +60,7 @@ def test_a_server_that_does_not_end_leaves_no_other_of_a_dead_owner(
         if len(asked) == 1:
             raise HarnessError("it survived SIGKILL")
 
-    monkeypatch.setattr("flushlab.process.janitor.kill_session", survives)
+    monkeypatch.setattr("flushlab.process.run_record.kill_session", survives)
     with pytest.raises(HarnessError, match="survived"):
         reap()
     assert (len(asked), len(all_records())) == (2, 1)
@@ -88,7 +87,7 @@ def test_a_folder_that_cannot_be_removed_leaves_no_other(monkeypatch: pytest.Mon
 def test_a_guard_that_does_not_end_by_itself_is_killed_before_its_folders_go(
     server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flushlab.process.janitor._GUARD_S", 0.05)
+    monkeypatch.setattr("flushlab.process.run_record._GUARD_S", 0.05)
     record = msgspec.structs.replace(left_behind(), guard=identify(server.pid))
     (run_folder() / "it.json").write_bytes(msgspec.json.encode(record))
     assert reap() == ["it"]
@@ -121,7 +120,7 @@ def test_mounts_are_taken_off_before_a_folder_goes_and_folders_of_others_are_tol
 def test_a_guard_of_an_earlier_boot_is_nobody(
     server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flushlab.process.janitor._GUARD_S", 0.05)
+    monkeypatch.setattr("flushlab.process.run_record._GUARD_S", 0.05)
     record = msgspec.structs.replace(left_behind(), guard=identify(server.pid))
     changed = of_another_boot(record, machine() or "this one")
     (run_folder() / "it.json").write_bytes(msgspec.json.encode(changed))

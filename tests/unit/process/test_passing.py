@@ -11,7 +11,7 @@ import pytest
 
 from flushlab.machine import ownership
 from flushlab.process import all_records, make_lasting, reap, run_folder
-from flushlab.process.passing import discard, passing_folder
+from flushlab.process.run_record import discard, passing_folder
 
 
 def make_and_die(folder: Path, at: str) -> None:

@@ -31,7 +31,7 @@ from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import CrashSpec, SeriesSpec, TuneSpec
 from flushlab.spec.parts import BaseSpec, ServerSpec, WorkloadSpec
 from flushlab.store import CampaignRow
-from flushlab.workload import Timing
+from flushlab.workload.protocol import Timing
 from tests.unit.changed import changed
 from tests.unit.crashes import BASE as KEPT
 from tests.unit.crashes import LOSING, rows

@@ -13,8 +13,8 @@ from flushlab.server import Server
 from flushlab.telemetry import Observation
 from flushlab.trial import measurement
 from flushlab.trial.measurement import SIZES, Draft, compare_settings, disturbance, measure
-from flushlab.workload import CommandWorkload, Measured, Timing
-from flushlab.workload.protocol import Reset
+from flushlab.workload.command import CommandWorkload
+from flushlab.workload.protocol import Measured, Reset, Timing
 from tests.fakes.server import FakeServer
 from tests.unit.records import load_result
 

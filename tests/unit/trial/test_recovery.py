@@ -10,8 +10,8 @@ import pytest
 
 from flushlab.errors import FlushlabError, MeasurementError, ServerDied, ServerError, StartFailed
 from flushlab.record import Arm
-from flushlab.trial import TrialRunner
-from flushlab.workload import Timing
+from flushlab.trial.runner import TrialRunner
+from flushlab.workload.protocol import Timing
 
 ARM = Arm(name="fast", settings={"sync_binlog": 0})
 

@@ -12,8 +12,9 @@ import pytest
 from flushlab.errors import CommandFailed, UsageError
 from flushlab.record import Endpoint
 from flushlab.suite.request import variables
-from flushlab.workload import CommandWorkload, Measured, Timing, build_workload
-from flushlab.workload.command import HEAD_BYTES, TAIL_BYTES, environment
+from flushlab.workload.command import HEAD_BYTES, TAIL_BYTES, CommandWorkload, environment
+from flushlab.workload.parse import build_workload
+from flushlab.workload.protocol import Measured, Timing
 from tests.fakes.server import FakeServer
 from tests.waiting import wait_until
 

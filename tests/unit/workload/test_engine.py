@@ -22,8 +22,8 @@ from flushlab.record import (
     StatementLatency,
 )
 from flushlab.server.clients import Access
-from flushlab.workload import Measured, Timing, engine
-from flushlab.workload.protocol import Driving
+from flushlab.workload import engine
+from flushlab.workload.protocol import Driving, Measured, Timing
 
 NOTHING = LoadResult(seconds=8.0, events=0, throughput=0.0, per_second=(0,) * 8, latency_us=None, commits=0)
 DEADLOCKS = (ErrorCount(errno=1213, sqlstate="40001", message="Deadlock found", count=3),)

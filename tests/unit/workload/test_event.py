@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from flushlab.record import TxnStatement
-from flushlab.workload import Event, build_workload, event_of
-from flushlab.workload.describe import rows_of
+from flushlab.workload.describe import Event, event_of, rows_of
+from flushlab.workload.parse import build_workload
 
 
 @pytest.mark.parametrize(

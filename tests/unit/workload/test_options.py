@@ -5,9 +5,9 @@ import pytest
 from flushlab.errors import UsageError
 from flushlab.record import Value
 from flushlab.spec.option import flag
-from flushlab.workload import OltpWorkload, all_options, build_workload, workload_options
 from flushlab.workload.options import settle
-from flushlab.workload.parse import NOT_TAKEN
+from flushlab.workload.parse import NOT_TAKEN, all_options, build_workload, workload_options
+from flushlab.workload.tables import OltpWorkload
 
 NAMES = ("oltp_update_non_index", "upsert", "data", "txn:x.toml", "sql:x.sql", "command: true")
 
@@ -20,7 +20,7 @@ def test_every_default_is_a_value_that_its_option_takes(name: str) -> None:
 
 
 def test_what_is_not_asked_for_has_its_default() -> None:
-    settled = settle("upsert", workload_options("upsert").values(), {"rows": 7})
+    settled = settle("upsert", workload_options("upsert"), {"rows": 7})
     assert (settled["rows"], settled["threads"], settled["rand_type"]) == (7, 16, "uniform")
     assert workload_options("oltp_update_non_index")["rand_type"].default == "special"
 

@@ -4,13 +4,9 @@ import pytest
 
 from flushlab.errors import UsageError
 from flushlab.record import Value
-from flushlab.workload import (
-    CommandWorkload,
-    OltpWorkload,
-    UpsertWorkload,
-    parse_timing,
-    parse_workload,
-)
+from flushlab.workload.command import CommandWorkload
+from flushlab.workload.parse import parse_timing, parse_workload
+from flushlab.workload.tables import OltpWorkload, UpsertWorkload
 
 
 def test_an_oltp_name_takes_its_shape() -> None:

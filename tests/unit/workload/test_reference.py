@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.workload import OptionInfo, workload_options
-from flushlab.workload.oltp import NAMES
+from flushlab.workload.options import OptionInfo
+from flushlab.workload.parse import workload_options
+from flushlab.workload.tables import OLTP_NAMES
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "workloads.md"
 WORKLOADS = {
@@ -44,7 +45,7 @@ def test_every_option_is_described_with_its_default_and_limits(name: str) -> Non
 
 def test_every_workload_of_sysbench_takes_the_same_options() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    for name in NAMES:
+    for name in OLTP_NAMES:
         assert workload_options(name) == workload_options("oltp_read_write")
         assert f"`{name}`" in page
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.workload import build_workload, source_text, sources_of
-from flushlab.workload.describe import MOST_BYTES
+from flushlab.workload.describe import MOST_BYTES, source_text, sources_of
+from flushlab.workload.parse import build_workload
 
 TXN = """setup_file = "shop.sql"
 parameter.id = { type = "integer", low = 1, high = 10 }

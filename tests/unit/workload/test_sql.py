@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from flushlab.errors import UsageError
-from flushlab.workload import SqlWorkload, build_workload, parse_workload, settled_name
+from flushlab.workload.parse import build_workload, parse_workload, settled_name
+from flushlab.workload.sql import SqlWorkload
 
 
 def test_a_script_is_read_relative_to_the_folder_that_is_given(tmp_path: Path) -> None:

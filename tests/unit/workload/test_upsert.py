@@ -4,8 +4,9 @@ import pytest
 
 from flushlab.errors import UsageError
 from flushlab.record import LoadResult, RowCounts
-from flushlab.workload import Measured, UpsertWorkload, build_workload
-from flushlab.workload.upsert import parse_commit
+from flushlab.workload.parse import build_workload
+from flushlab.workload.protocol import Measured
+from flushlab.workload.tables import UpsertWorkload, parse_commit
 from tests.unit.records import load_result
 
 

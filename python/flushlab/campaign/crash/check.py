@@ -25,12 +25,10 @@ from flushlab.record import CrashArm, CrashFacts, CrashKind, ServerIdentity, Sto
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import FLUSH_INTERVAL_S
 from flushlab.settings.floor import Floor
-from flushlab.workload import Workload
+from flushlab.workload.protocol import Workload
 
 
 class FailureMode(NamedTuple):
-    """What crashes, and what should be known of it."""
-
     kind: Literal["process", "os", "power"]
     caveat: Warning | None = None
 
@@ -62,14 +60,11 @@ class Judged(Protocol):
 
 
 class Checked(NamedTuple):
-    """What the crashes of a winner have left; no facts where nothing was crashed."""
-
     facts: CrashFacts | None = None
     warnings: tuple[Warning, ...] = ()
 
 
 def require_crashable(workload: Workload, *, dataset: bool, disk: str | None) -> None:
-    """Refuses what `tune --crash` cannot crash, with a UsageError."""
     if dataset:
         raise UsageError("--crash crashes generated tables, not --dataset", hint=_HINT)
     if disk is not None:
@@ -102,12 +97,10 @@ def failure_mode(storage: Storage) -> FailureMode:
 
 
 def not_passed(warnings: Iterable[Warning]) -> bool:
-    """Whether a tuning was to be crashed and has not kept its floor, or could not be crashed."""
     return any(warning.slug in (BROKE, BASE_BROKE, NOT_CRASHED) for warning in warnings)
 
 
 def disk_mib(settings: Mapping[str, Value], identity: ServerIdentity) -> int:
-    """How large a disk is that holds a server with these settings while it is crashed."""
     return LEAST_DISK_MIB + (2 * Configuration(settings, identity).redo_capacity_bytes >> 20)
 
 
@@ -122,14 +115,8 @@ def check(
     """Crashes the winner and the offers; while one breaks its floor, it is rejected and the next one crashed.
 
     If no winner is left of those there were, the base is crashed too: a loss of the base is not the fault of
-    the changes. A base
-    that raises the user's settings to the floor is handed over where nothing wins, so it is crashed, too.
-
-    Args:
-        experiment: with all records told.
-        crash: a configuration: its name and all its settings.
-        guard: judges a new winner, or a new offer, in the other ways.
-        raised: the base is what raises the user's settings to the floor.
+    the changes. A base that raises the user's settings to the floor is handed over where nothing wins, so it
+    is crashed, too.
     """
     found: list[CrashFacts] = []
     warnings: list[Warning] = []
@@ -200,11 +187,6 @@ _WORDS = {"not_started": "the server did not start again", "inconsistent": "what
 
 
 def unproven(arm: CrashArm, floor: Floor) -> str | None:
-    """Why crashes that broke nothing prove nothing of a floor, in words; None if they do.
-
-    Args:
-        floor: that it was promised to keep; `strict` is about the binary log, too.
-    """
     of = f"of {len(arm.crashes):,} crashes"
     if all(crash.outcome == "unknown" for crash in arm.crashes):
         why = next((crash.reasons[0] for crash in arm.crashes if crash.reasons), "")

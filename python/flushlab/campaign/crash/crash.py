@@ -46,7 +46,7 @@ from flushlab.spec.build import build, stored, taking
 from flushlab.spec.kinds import CrashSpec
 from flushlab.store import Store, new_id, open_store
 from flushlab.units import counted
-from flushlab.workload import all_options
+from flushlab.workload.parse import all_options
 
 POINT_KINDS: Mapping[str, PointKind] = {
     "": "random",
@@ -90,7 +90,6 @@ def as_recorded(spec: CrashSpec, line: str) -> CrashSpec:
 
 
 def recorded_build(line: str) -> str | None:
-    """Id of the build that wrote the record that a line names, if it is installed here by a name."""
     folder, _ = require_record(line)
     wanted = RecordedRun.read(folder).build
     return wanted if any(build.id == wanted for build in list_builds()) else None
@@ -104,15 +103,6 @@ def under_its_load(facts: CrashFacts, line: str) -> CrashFacts:
 
 
 def replayed_arm(plan: CrashPlan, line: str) -> CrashArm:
-    """The crash that a line names, as an arm of its own.
-
-    Args:
-        line: `FOLDER:at=N:seed=N`, and behind it how the point was chosen: see `KINDS`.
-
-    Raises:
-        UsageError: it names none, or one of another build.
-        StorageError: nothing was recorded there.
-    """
     folder, point = require_record(line)
     run = RecordedRun.read(folder)
     require_build(folder, run.build, plan.target.build.id)
@@ -137,7 +127,6 @@ def _require_within(images: CrashImages, point: CrashPoint) -> None:
 
 
 def require_record(line: str) -> tuple[Path, CrashPoint]:
-    """The folder and the point that a line names; a StorageError if there is no such folder."""
     folder, point = read_line(line)
     if not folder.is_dir():
         raise StorageError(f"there is no folder {folder}", hint=_HINT)
@@ -145,7 +134,6 @@ def require_record(line: str) -> tuple[Path, CrashPoint]:
 
 
 def read_line(line: str) -> tuple[Path, CrashPoint]:
-    """The folder and the point that a line names; a UsageError if it names none."""
     folder, _, rest = line.partition(":at=")
     at, _, rest = rest.partition(":seed=")
     seed, _, kind = rest.partition(":")
@@ -232,11 +220,6 @@ def crash(
 
 
 def _fleet(spec: CrashSpec, watcher: Watcher) -> str:
-    """Address of the fleet that is to crash the configurations; empty: this machine does.
-
-    Raises:
-        UsageError: what is asked for cannot be spread over the machines of a fleet that the command names.
-    """
     return _told(fleet_unless(spec.run.fleet, *_not_spread(spec)), watcher)
 
 
@@ -275,7 +258,6 @@ def _servers(spec: CrashSpec, fleet: str, progress: Progress) -> AbstractContext
 def _crash_all(
     request: CrashRequest, plan: CrashPlan, store: Store, resumed: str | None, began: float
 ) -> CrashFacts:
-    """Runs the campaign and gathers its facts; see `stored.run_campaign`."""
     campaign = resumed or new_id(request.kind)
     if resumed is None:
         store.create_campaign(campaign, request.kind, msgspec.json.encode(request))
@@ -302,7 +284,6 @@ def _crash_all(
 def _crashing(
     request: CrashRequest, plan: CrashPlan, experiment: CrashExperiment, campaign: str
 ) -> Iterator[Callable[[Request], CrashRow]]:
-    """What runs a campaign's crashes: this machine, or those of the fleet."""
     if plan.target.fleet is None:
         with CrashRunner(plan, experiment, campaign) as runner:
             yield runner.run
@@ -331,7 +312,6 @@ def _replay(
     configurations: Sequence[str] | Mapping[str, Configuration],
     watcher: Watcher,
 ) -> CrashFacts:
-    """One crash of a record that was kept."""
     line = spec.replay
     assert line is not None, "it is asked for"
     others = {key for key, value in given.items() if value is not None} - _OF_REPLAYS
@@ -369,13 +349,6 @@ def _replay(
 def crash_settings(
     plan: CrashPlan, planned: Mapping[str, Mapping[str, Value]], store: Store, campaign: str
 ) -> CrashFacts:
-    """Crashes configurations of a target that is open, as `crash` does, and the positive control.
-
-    What was crashed before in that campaign is not crashed again.
-
-    Args:
-        plan: what crashes; see `plan_of_winner`.
-    """
     experiment = plan.experiment(planned)
     with CrashRunner(plan, experiment) as runner:
         ending = run(

@@ -26,13 +26,7 @@ from flushlab.units import counted
 
 
 class CrashExperiment:
-    """Which crash is next; as of `experiment.protocol.Experiment`.
-
-    Args:
-        arms: that are asked for, without images.
-        crashes: crashes of each.
-        control: that must lose, if nothing else does; None: there is none.
-    """
+    """Which crash is next; `control` must lose, if nothing else does."""
 
     def __init__(self, arms: Sequence[CrashArm], crashes: int, control: CrashArm | None) -> None:
         self._arms: Mapping[str, CrashArm] = {arm.name: arm for arm in arms}
@@ -76,7 +70,6 @@ class CrashExperiment:
         return tuple(islice(found, most))
 
     def tell(self, row: CrashRow) -> None:
-        """Takes a row; one of another configuration of the campaign's is left out."""
         arm = self.arm(row.arm.name)
         if arm is None or arm.settings != row.arm.settings:
             return
@@ -88,7 +81,6 @@ class CrashExperiment:
 
     @property
     def progress(self) -> Standing:
-        """Of the arm that is due."""
         arm = self._due
         if arm is None:
             return Standing(stage=None, done=len(self.rows), total=len(self.rows))
@@ -104,17 +96,14 @@ class CrashExperiment:
         )
 
     def arm(self, name: str) -> CrashArm | None:
-        """The arm of that name, without crashes; None: there is none."""
         if self._control is not None and name == self._control.name:
             return self._control
         return self._arms.get(name)
 
     def crashes(self, name: str) -> int:
-        """How often an arm crashes in all."""
         return self._crashes[name]
 
     def missing(self, name: str) -> list[int]:
-        """Numbers of an arm's crashes that are still to come."""
         return list(self._missing[name])
 
     @property
@@ -169,7 +158,6 @@ def positive_control_of(
 
 
 def positive_control_crashes(crashes: int) -> int:
-    """How often a positive control crashes, of how often arms do."""
     return min(crashes, max(_LEAST, crashes // _SHARE))
 
 
@@ -179,12 +167,10 @@ def loses(crash: Crash) -> bool:
 
 
 def judged_crashes(arm: CrashArm) -> int:
-    """How many of its crashes could be judged."""
     return sum(crash.outcome != "unknown" for crash in arm.crashes)
 
 
 def require_judged(facts: CrashFacts) -> None:
-    """Raises MeasurementError if there are crashes and none could be judged."""
     asked = [arm for arm in facts.arms if not arm.positive_control]
     crashes = sum(len(arm.crashes) for arm in asked)
     if crashes and not any(judged_crashes(arm) for arm in asked):
@@ -194,7 +180,6 @@ def require_judged(facts: CrashFacts) -> None:
 
 
 def warnings_of(arms: Sequence[CrashArm]) -> list[Warning]:
-    """What should be known of what was found."""
     found = []
     control = next((arm for arm in arms if arm.positive_control), None)
     if control is not None and not any(map(loses, control.crashes)) and (judged := judged_crashes(control)):
@@ -245,7 +230,6 @@ def facts_of(
     sources: tuple[SourceText, ...] = (),
     campaign: str = "",
 ) -> CrashFacts:
-    """What crashed, and what became of it; the campaign's id is empty if it is not stored."""
     on_disk, disk = spec.failure != "process", own_disk(spec.storage.disk)
     return CrashFacts(
         server=server,
@@ -270,7 +254,6 @@ def facts_of(
 def facts_of_campaign(
     request: CrashRequest, rows: Iterable[CrashRow], ending: Ending, campaign: str
 ) -> CrashFacts:
-    """What the rows of a stored campaign come to, whether it has ended, was interrupted or was killed."""
     return facts_of(
         request.spec,
         request.server,

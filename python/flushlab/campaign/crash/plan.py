@@ -34,18 +34,13 @@ from flushlab.settings import durability
 from flushlab.spec.kinds import CrashSpec
 from flushlab.spec.parts import FileSpec, WorkloadSpec
 from flushlab.trial.measurement import compare_settings
-from flushlab.workload import (
-    CommandWorkload,
-    DataWorkload,
-    SqlWorkload,
-    Workload,
-    fingerprint,
-    parse_workload,
-    settled,
-    sources_of,
-    workload_options,
-)
+from flushlab.workload.command import CommandWorkload
+from flushlab.workload.data import DataWorkload
+from flushlab.workload.describe import sources_of
 from flushlab.workload.options import EngineOptions
+from flushlab.workload.parse import fingerprint, parse_workload, settled, workload_options
+from flushlab.workload.protocol import Workload
+from flushlab.workload.sql import SqlWorkload
 
 ACKED_INSERTS = "acked_inserts"
 DATABASE = "flushlab_crash"
@@ -53,19 +48,14 @@ _LOADS = f"{ACKED_INSERTS}, a sysbench workload, upsert or txn:FILE"
 
 
 class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """What servers are under.
-
-    Attributes:
-        workload: one that the load engine drives, or that runs by itself; None: acked_inserts.
-        beside: what runs beside the load, a workload that runs by itself; None: nothing.
-    """
+    """`workload`: driven by the engine or running by itself, None: acked_inserts; `beside`: runs by
+    itself."""
 
     workload: Workload | None = None
     beside: SideWorkload | None = None
 
     @property
     def has_acks(self) -> bool:
-        """Whether it is known which commits were acknowledged."""
         return not isinstance(self.workload, CommandWorkload | SqlWorkload)
 
     @property
@@ -75,27 +65,21 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Of the workload."""
         return ACKED_INSERTS if self.workload is None else self.workload.name
 
     @property
     def beside_name(self) -> str:
-        """Of what runs beside the load; empty: nothing does."""
         return "" if self.beside is None else self.beside.name
 
     def digest(self, root: str = "") -> str:
-        """Changes with anything that it is made of, the contents of its files included; `root` as of
-        `fingerprint`."""
         return " ".join(fingerprint(one, root) for one in (self.workload, self.beside) if one is not None)
 
     @property
     def sources(self) -> tuple[SourceText, ...]:
-        """The texts that it runs."""
         parts = (self.workload, self.beside)
         return tuple(source for one in parts if one is not None for source in sources_of(one))
 
     def on(self, server: Sandbox, threads: int, rows: int, seed: int) -> CrashingLoad:
-        """Makes the tables of the load; what the server is to be under."""
         if isinstance(self.workload, CommandWorkload | SqlWorkload):
             return CrashingLoad(None, None, self.workload, self.name)
         spec = self._spec_on(server, threads, seed)
@@ -104,7 +88,6 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
         return CrashingLoad(spec, acks, self.beside, self.name, self.beside_name)
 
     def _spec_on(self, server: Sandbox, threads: int, seed: int) -> LoadSpec:
-        """Makes the tables of the load; how it is driven."""
         if self.workload is None:
             return LoadSpec(
                 workload=ACKED_INSERTS,
@@ -129,7 +112,6 @@ def as_stored(workload: WorkloadSpec) -> WorkloadSpec:
 
 
 def load_of(request: CrashRequest) -> CrashLoad:
-    """The load of a campaign that goes on, unless one of its files has changed."""
     load = asked_load(request.spec, Path(request.folder))
     if request.workload_digest and request.workload_digest != load.digest(request.root):
         raise UsageError(
@@ -140,7 +122,6 @@ def load_of(request: CrashRequest) -> CrashLoad:
 
 
 def asked_load(spec: CrashSpec, folder: Path) -> CrashLoad:
-    """The load that was asked for, where it can be judged; arguments and errors as of `read_load`."""
     load, cluster = read_load(spec, folder), spec.server.cluster is not None
     if cluster:
         require_acked_inserts_alone(load)
@@ -150,15 +131,6 @@ def asked_load(spec: CrashSpec, folder: Path) -> CrashLoad:
 
 
 def read_load(spec: CrashSpec, folder: Path) -> CrashLoad:
-    """The load that was asked for.
-
-    Args:
-        spec: what was asked for.
-        folder: what a file is relative to, and where a command runs.
-
-    Raises:
-        UsageError: there is none of that name, or it cannot be run here so.
-    """
     beside, rows, options = spec.background, spec.rows, spec.workload.options
     aside = None if beside is None else _beside(beside, folder)
     load: Workload | None = None
@@ -206,21 +178,18 @@ def _beside(name: str, folder: Path) -> SideWorkload:
 
 
 def _require_plain(load: CommandWorkload | SqlWorkload) -> None:
-    """A crash needs neither a warm-up nor a second run."""
     if isinstance(load, CommandWorkload) and (load.reset != "each" or load.warm_up_runs):
         what = "--warm-up-runs" if load.warm_up_runs else "--reset none"
         raise UsageError(f"{what} is for measuring: before a crash the workload runs once", hint="remove it")
 
 
 def require_acked_inserts_alone(load: CrashLoad) -> None:
-    """Refuses a load without an acknowledgement table, or with another load beside it."""
     if load.runs_once:
         what = f"--background {load.beside_name}" if load.beside else f"--workload {load.name!r}"
         raise UsageError(f"{what} is for one server, not for a cluster", hint="remove --cluster")
 
 
 def require_replicable(load: CrashLoad, *, cluster: bool, replay: bool) -> None:
-    """Refuses a replica, unless one server runs acked_inserts alone and the run is recorded now."""
     if replay:
         raise UsageError(
             "--replica needs a run that is recorded now",
@@ -238,7 +207,6 @@ def require_replicable(load: CrashLoad, *, cluster: bool, replay: bool) -> None:
 
 
 def require_known_commits(workload: Workload, hint: str) -> None:
-    """Refuses a workload that does not tell which commits were acknowledged, with a UsageError."""
     if not isinstance(workload, EngineOptions):
         raise UsageError(
             f"{workload.name}: its commits are not known, so nothing can be said about them after a crash",
@@ -270,7 +238,6 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failure(self) -> Failure:
-        """What a crash leaves of a disk."""
         kind = self.spec.failure
         return Failure(
             kind="power" if kind == "eio" or kind == "full" else kind,
@@ -280,16 +247,13 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def disk_bytes(self) -> int:
-        """Size of the disk."""
         return self.spec.disk_size << 20
 
     @property
     def keep(self) -> Path | None:
-        """Folder that records are made in; None: they go."""
         return Path(self.spec.save_recording) if self.spec.save_recording else None
 
     def experiment(self, planned: Mapping[str, Mapping[str, Value]]) -> CrashExperiment:
-        """The crashes of settings, by name, as a server takes them, and of the positive control."""
         acks = self.load.has_acks
         arms = [CrashArm(name=name, settings=one, checks_rows=acks) for name, one in planned.items()]
         control = positive_control_of(
@@ -300,9 +264,6 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
     def settings_of(
         self, one: Given, common: Mapping[str, Value], warnings: list[Warning]
     ) -> dict[str, Value]:
-        """All settings of a configuration, `common` ones included; `warnings` takes what was changed of its
-        option file. Settings that the server does not take are a UsageError.
-        """
         asked = self.target.parse({**common, **one.settings})
         self.target.require_taken(asked)
         if one.file is None:
@@ -333,11 +294,9 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
             told.add(text)
 
     def crash_images_in(self, folder: Path) -> CrashImages:
-        """The crash images of a record; a StorageError if it cannot be read, or was cut short too soon."""
         return CrashImages(folder, self.failure, self.target.build, self.target.volume.data_root.path)
 
     def server_of(self, arm: CrashArm) -> CrashedServer:
-        """The server that crashes with an arm's settings."""
         return CrashedServer(
             build=self.target.build,
             nodes=self.target.nodes,
@@ -349,7 +308,6 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def disks(self) -> Disks:
-        """Those of the server's nodes."""
         return Disks(
             fail=self.failure,
             fs=self.spec.fs,
@@ -359,7 +317,6 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def which_of(self, arm: CrashArm) -> NodesKind:
-        """Which nodes of an arm's server crash: of a positive control, which must lose, all."""
         return "all" if arm.positive_control else which_nodes(self.spec)
 
     def judged(self, arm: CrashArm, storage: Storage | None) -> CrashArm:

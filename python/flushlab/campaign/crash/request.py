@@ -35,15 +35,7 @@ _ONE_DISK: tuple[CrashKind, ...] = ("eio", "full")
 
 
 class CrashRequest(StoredRequest, frozen=True, kw_only=True):
-    """A crash campaign.
-
-    Attributes:
-        server: name and version, in words.
-        workload_digest: changes with the content of the workload's files.
-        planned: the settings of each configuration.
-        warnings: what was said of them.
-        fleet: address of the fleet whose machines crash; empty: the machine that it began on does.
-    """
+    """`workload_digest` changes with the workload's files; `fleet`: address, empty for one machine."""
 
     spec: CrashSpec
     server: str
@@ -54,7 +46,6 @@ class CrashRequest(StoredRequest, frozen=True, kw_only=True):
 
 
 def tear_of(tear: int) -> Literal[512, 4096] | None:
-    """Bytes that a disk writes whole; None: all. Other sizes are a UsageError."""
     if tear == 512:
         return 512
     if tear == 4096:
@@ -65,7 +56,6 @@ def tear_of(tear: int) -> Literal[512, 4096] | None:
 
 
 def require_sensible(spec: CrashSpec) -> None:
-    """Refuses what makes no sense, or would have no effect, with a UsageError."""
     tear_of(spec.tear)
     which_nodes(spec)
     known = fields(CrashSpec)
@@ -96,7 +86,6 @@ def require_sensible(spec: CrashSpec) -> None:
 
 
 def require_disk(spec: CrashSpec) -> None:
-    """Finds out whether this machine can make the disks."""
     if spec.failure == "process":
         return
     try:
@@ -108,7 +97,6 @@ def require_disk(spec: CrashSpec) -> None:
 
 
 def which_nodes(spec: CrashSpec) -> NodesKind:
-    """Which nodes crash; a single server crashes as a whole. Others than there are, are a UsageError."""
     nodes, cluster = spec.nodes, spec.server.cluster
     if cluster is None:
         if nodes is not None:

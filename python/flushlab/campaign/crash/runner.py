@@ -33,10 +33,10 @@ from flushlab.datadir.fault_disk import record_owner, remove_record
 from flushlab.errors import MeasurementError, NoSpace, StartFailed, StorageError, UsageError
 from flushlab.experiment.protocol import Request
 from flushlab.process.guard import strike
-from flushlab.process.passing import passing_folder
+from flushlab.process.run_record import passing_folder
 from flushlab.progress import Progress
 from flushlab.record import Crash, CrashArm, CrashKind, CrashPoint, CrashRow
-from flushlab.server.sandbox.failures import refusal
+from flushlab.server.sandbox.log import refusal
 
 
 def record_of(keep: Path | None, owner: str) -> Path | None:
@@ -65,7 +65,6 @@ def _records_of(keep: Path | None, owner: str) -> Iterator[Path]:
 
 
 def _is_stump(record: Path) -> bool:
-    """Whether it was cut short before its server was under load, or too soon after."""
     if not (record / RUN).exists():
         return True
     with suppress(StorageError):
@@ -86,7 +85,6 @@ def _can_be_judged(record: Path) -> bool:
 
 
 def require_build(record: Path, recorded: str, build: str) -> None:
-    """Refuses, by their ids, to judge a record with another build than the one that wrote it: UsageError."""
     if recorded != build:
         raise UsageError(
             f"the record {record} is of the build {recorded}, not of {build}",
@@ -121,13 +119,11 @@ class CrashRunner:
         self.close()
 
     def close(self) -> None:
-        """Ends what lives."""
         if self._crashes is not None:
             self._crashes.close()
         self._name = ""
 
     def run(self, request: Request) -> CrashRow:
-        """The next crash of an arm that is known; errors: as of `crash`."""
         began = time.monotonic()
         if request.arm.name != self._name or self._crashes is None:
             self.close()
@@ -146,7 +142,6 @@ class CrashRunner:
 def crashes_of(
     plan: CrashPlan, arm: CrashArm, crashes: int, numbers: Sequence[int], campaign: str
 ) -> CrashRows:
-    """Crashes of an arm, as they come; see `crashing`."""
     with crashing(plan, arm, crashes, campaign) as crash:
         yield from crash(numbers)
 
@@ -208,7 +203,6 @@ def _killed(plan: CrashPlan, arm: CrashArm, crashes: int) -> Iterator[CrashNumbe
 
 @contextmanager
 def _victim(plan: CrashPlan, arm: CrashArm) -> Iterator[Killed]:
-    """What is killed over and over."""
     root, load_on = plan.target.volume.data_root.path, partial(plan.load_on, arm, set())
     with (
         passing_folder(root, "crash") as notes,
@@ -270,7 +264,6 @@ def _recorded(plan: CrashPlan, arm: CrashArm, crashes: int, owner: str) -> Itera
 
 @contextmanager
 def _records(plan: CrashPlan) -> Iterator[Path]:
-    """Where records are made: to be kept, or in a folder that goes with them whatever happens."""
     keep = plan.keep
     if keep is None:
         with passing_folder(plan.target.volume.data_root.path, "recorded", mode=0o711) as folder:
@@ -292,12 +285,7 @@ _STRIKE_S = 0.05
 def judge_all(
     points: Mapping[int, CrashPoint], judge: Callable[[CrashPoint], Crash]
 ) -> Iterator[tuple[int, Crash]]:
-    """What became of each, with its number, as soon as it is known; whoever stops early kills the servers.
-
-    Args:
-        points: where the run is cut, by number.
-        judge: one of them; called by two threads.
-    """
+    """What became of each, as soon as it is known, by two threads; whoever stops early kills the servers."""
     threads: set[int] = set()
     # The futures are not waited for: a Ctrl-C in the midst of that may leave one locked for ever, and the
     # thread that judges waits for the lock. This queue has no lock that an exception could leave behind.
@@ -327,7 +315,6 @@ def judge_all(
 
 
 def _strike_until(threads: Collection[int], judged: Sequence[Future[None]]) -> None:
-    """Kills the servers of threads until nothing is judged any more."""
     while not all(one.done() for one in judged):
         strike(threads)
         time.sleep(_STRIKE_S)
@@ -335,13 +322,6 @@ def _strike_until(threads: Collection[int], judged: Sequence[Future[None]]) -> N
 
 @contextmanager
 def crash_on_machine(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunCrashes]:
-    """Everything that crashes need on a machine of a fleet, which has the build and the load's files.
-
-    Args:
-        plan: JSON of the `CrashRequest`.
-        composed: not used: nothing is composed of configurations.
-        progress: takes a line at a time.
-    """
     request = msgspec.json.decode(plan, type=CrashRequest)
     load = load_of(request)
     require_disk(request.spec)
@@ -370,12 +350,10 @@ class CrashedConfigurations:
         self.close()
 
     def close(self) -> None:
-        """Ends what lives."""
         self._name, self._crash = "", None
         self._stack.close()
 
     def crash(self, task: CrashTask) -> CrashRows:
-        """The crashes of a task, as they are judged; errors: as of `crashing`."""
         arm = self._experiment.arm(task.arm)
         assert arm is not None, "the campaign has it"
         began = time.monotonic()

@@ -13,10 +13,10 @@ from flushlab.errors import UsageError
 from flushlab.fleet import secret
 from flushlab.record import LoadSpec
 from flushlab.server.clients import Access, Load
-from flushlab.workload import Workload
 from flushlab.workload.generator import Generator
 from flushlab.workload.generators import Clock, Reached, SeveralLoads, clock_of
 from flushlab.workload.options import EngineOptions
+from flushlab.workload.protocol import Workload
 
 
 class Place(NamedTuple):

@@ -32,7 +32,9 @@ from flushlab.redact import option_file_without_passwords, without_passwords
 from flushlab.spec.kinds import BenchSpec, CrashSpec, TuneSpec
 from flushlab.spec.option import Spec
 from flushlab.spec.parts import ServerSpec, ServersSpec, WorkloadSpec
-from flushlab.workload import ON_DATA, TxnWorkload, build_workload, files_named
+from flushlab.workload.command import files_named
+from flushlab.workload.parse import ON_DATA, build_workload
+from flushlab.workload.sql import TxnWorkload
 
 PASSWORD = "there is a password or a private key in it"
 OPTION_FILE = "option files can hold passwords"

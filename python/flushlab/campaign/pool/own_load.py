@@ -26,11 +26,16 @@ from flushlab.server.remote.server import RemoteGroup, watched_at
 from flushlab.server.sql import quoted
 from flushlab.settings.configuration import Configuration
 from flushlab.spec.parts import RemoteAccess
-from flushlab.trial import ArmRunner, RemoteRunner
-from flushlab.trial.runner import Running
+from flushlab.trial.runner import ArmRunner, RemoteRunner, Running
 from flushlab.units import format_seconds
-from flushlab.workload import Measured, Timing, Workload
-from flushlab.workload.protocol import OWN_LOAD_LEAD_S, OWN_LOAD_SLICE_S, OWN_LOAD_UNIT
+from flushlab.workload.protocol import (
+    OWN_LOAD_LEAD_S,
+    OWN_LOAD_SLICE_S,
+    OWN_LOAD_UNIT,
+    Measured,
+    Timing,
+    Workload,
+)
 from flushlab.workload.sliced import Sliceable
 
 _WITHOUT = "measure it with a load of flushlab's own: leave out --own-load"

@@ -47,9 +47,11 @@ from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import BenchSpec, CompareSpec, SeriesSpec, TuneSpec
 from flushlab.spec.parts import FileSpec, RemoteAccess, ServerSpec, ServersSpec
 from flushlab.store import Store
-from flushlab.trial import ArmRunner, Draft, SlicedRunner, measure
-from flushlab.trial.sliced import SLICE_S
-from flushlab.workload import Timing, Workload, on_data
+from flushlab.trial.measurement import Draft, measure
+from flushlab.trial.runner import ArmRunner
+from flushlab.trial.sliced import SLICE_S, SlicedRunner
+from flushlab.workload.parse import on_data
+from flushlab.workload.protocol import Timing, Workload
 
 if TYPE_CHECKING:
     from flushlab.campaign.pool.sandboxes import SandboxPool

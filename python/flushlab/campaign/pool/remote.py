@@ -43,19 +43,19 @@ from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial
 from flushlab.server.remote.login import Address, addresses_of
 from flushlab.server.remote.put_back import require_kept
 from flushlab.server.remote.server import RemoteGroup, open_group
-from flushlab.server.variables import persisted
+from flushlab.server.sql import persisted
 from flushlab.settings.candidates import Candidate, propose
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.floor import Floor
 from flushlab.spec.option import flag
 from flushlab.spec.parts import DataSpec, RemoteAccess, ServerSpec, ServersSpec, WorkloadSpec
-from flushlab.trial import ArmRunner, RemoteRunner, SlicedRunner
-from flushlab.trial.sliced import CLUSTER_SLICE_S
-from flushlab.workload import OwnLoad, Workload, on_data
-from flushlab.workload.oltp import OltpWorkload
+from flushlab.trial.runner import ArmRunner, RemoteRunner
+from flushlab.trial.sliced import CLUSTER_SLICE_S, SlicedRunner
 from flushlab.workload.options import EngineOptions, reaching, seeded
-from flushlab.workload.txn import TxnWorkload
-from flushlab.workload.upsert import UpsertWorkload
+from flushlab.workload.parse import on_data
+from flushlab.workload.protocol import OwnLoad, Workload
+from flushlab.workload.sql import TxnWorkload
+from flushlab.workload.tables import OltpWorkload, UpsertWorkload
 
 NOTHING = Resources(
     pool_bytes=0,

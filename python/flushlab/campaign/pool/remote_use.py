@@ -24,12 +24,11 @@ from flushlab.trial.switching import restart_settings
 from flushlab.undo import Undo
 from flushlab.units import counted, format_seconds
 from flushlab.workload.engine import errno_of
-from flushlab.workload.oltp import DATABASE as OLTP_DATABASE
-from flushlab.workload.oltp import PREFIX as OLTP_PREFIX
-from flushlab.workload.oltp import READ_ONLY, WRITES, OltpWorkload
-from flushlab.workload.txn import TxnWorkload
-from flushlab.workload.upsert import DATABASE as UPSERT_DATABASE
-from flushlab.workload.upsert import UpsertWorkload
+from flushlab.workload.sql import TxnWorkload
+from flushlab.workload.tables import READ_ONLY, WRITES, OltpWorkload, UpsertWorkload
+from flushlab.workload.tables import SBTEST as OLTP_DATABASE
+from flushlab.workload.tables import SBTEST as OLTP_PREFIX
+from flushlab.workload.tables import UPSERT as UPSERT_DATABASE
 
 Load = OltpWorkload | UpsertWorkload | TxnWorkload
 

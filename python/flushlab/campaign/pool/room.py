@@ -22,7 +22,7 @@ from flushlab.record import ServerIdentity, Storage, Value
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.fit import number_of
 from flushlab.units import format_size
-from flushlab.workload import workload_options
+from flushlab.workload.parse import workload_options
 
 BESIDE_BYTES = 300 << 20
 """Of a server, beside its buffer pool and log buffer (measured: 110 MiB to 250 MiB with 16 connections)."""

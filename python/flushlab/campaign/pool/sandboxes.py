@@ -72,19 +72,19 @@ from flushlab.record import Arm, Launch, Machine, OtherLoad, ServerIdentity, Sto
 from flushlab.server import DataDirectory, Sandbox
 from flushlab.server.clients import Clients
 from flushlab.server.sandbox.base_file import fit_here, require_taken
-from flushlab.server.sandbox.failures import refusal
+from flushlab.server.sandbox.log import refusal
 from flushlab.settings.candidates import Candidate, propose
 from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.fit import as_warnings, lines, memory_use, number_of
 from flushlab.settings.option_names import read_help
 from flushlab.spec.parts import ServersSpec
-from flushlab.trial import ArmRunner, Preparation, TrialRunner
+from flushlab.trial.runner import ArmRunner, Preparation, TrialRunner
 from flushlab.trial.sliced import CLUSTER_SLICE_S
 from flushlab.trial.switching import restart_settings
 from flushlab.units import counted, format_latency, parse_size
-from flushlab.workload import Workload
 from flushlab.workload.options import EngineOptions, seeded
+from flushlab.workload.protocol import Workload
 
 _SPARE_CONNECTIONS = 50
 _DEFAULT_MAX_CONNECTIONS = 151

@@ -21,10 +21,10 @@ from flushlab.errors import StartFailed, StorageError
 from flushlab.process import Guard, Reach
 from flushlab.progress import Progress, silent
 from flushlab.record import Value
-from flushlab.server.sandbox import failures, log
+from flushlab.server.sandbox import log
 from flushlab.server.sandbox.contents import initialised
-from flushlab.server.sandbox.node import NOWHERE, Membership, State, recovered
-from flushlab.server.sandbox.ports import free_places
+from flushlab.server.sandbox.log import ending, killed, start_failed
+from flushlab.server.sandbox.node import NOWHERE, Membership, State, free_places, recovered
 from flushlab.server.sandbox.sandbox import Sandbox
 from flushlab.server.sandbox.spec import DataDirectory, Node, SandboxSpec
 from flushlab.settings.catalog import load_catalog
@@ -125,9 +125,9 @@ def recover(node: Sandbox) -> State:
         error.unfinished = True
         raise error
     if code == -signal.SIGKILL:
-        raise failures.killed(what, f" while it recovered {node.name}")
-    how = f"could not recover {node.name} ({failures.ending(code)})"
-    failed = failures.start_failed(node.build, node.endpoint, node.settings, said, how)
+        raise killed(what, f" while it recovered {node.name}")
+    how = f"could not recover {node.name} ({ending(code)})"
+    failed = start_failed(node.build, node.endpoint, node.settings, said, how)
     if isinstance(failed, StartFailed):
         failed.hint = (
             f"empty {node.datadir} and start the cluster again: the node then copies another one's data,"

@@ -32,18 +32,21 @@ from flushlab.progress import Progress, silent
 from flushlab.record import Endpoint, Value
 from flushlab.server.galera.bootstrap import BOOTSTRAP, Choice, NodePosition, choose, node_data, recover
 from flushlab.server.protocol import Applied, NodeGroup, Refusal, differences, not_in_step
-from flushlab.server.sandbox import account, failures, log
 from flushlab.server.sandbox import kept as keeping
+from flushlab.server.sandbox import log
+from flushlab.server.sandbox.log import killed, shortage
 from flushlab.server.sandbox.node import (
     GCACHE_BYTES,
     Membership,
     NodeAddress,
     State,
     View,
+    free_places,
     read_state,
+    require_free_places,
     write_state,
 )
-from flushlab.server.sandbox.ports import free_places, require_free_places
+from flushlab.server.sandbox.option_files import new_password
 from flushlab.server.sandbox.sandbox import Sandbox
 from flushlab.server.sandbox.spec import DataDirectory, Instance, Node, SandboxSpec
 from flushlab.settings.configuration import Configuration
@@ -131,7 +134,7 @@ class Cluster(NodeGroup[Sandbox]):
             settings=given,
             arguments=arguments,
             data=replace(data, root=root, snapshot=copied, snapshots=snapshots),
-            instance=replace(instance, name=None, password=instance.password or account.new_password()),
+            instance=replace(instance, name=None, password=instance.password or new_password()),
         )
         for attempt in range(_TRIES):
             try:
@@ -450,9 +453,9 @@ class Cluster(NodeGroup[Sandbox]):
         for node, before in zip(self.nodes, logged, strict=True):
             what = f"{node.name}, a node of the cluster {self.name}"
             if node.was_killed:
-                return failures.killed(f"{what},")
+                return killed(f"{what},")
             said = log.since(node.log, before)
-            if (found := failures.shortage(f"{what}, says", node.endpoint, said)) is not None:
+            if (found := shortage(f"{what}, says", node.endpoint, said)) is not None:
                 return found
         return None
 

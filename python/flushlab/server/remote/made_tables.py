@@ -25,8 +25,7 @@ from flushlab.server.remote import journal
 from flushlab.server.remote.journal import ANSWER_S, CONNECT_S, await_answer
 from flushlab.server.remote.login import Address
 from flushlab.server.remote.server import RemoteGroup, RemoteServer
-from flushlab.server.sql import quoted
-from flushlab.server.variables import Query
+from flushlab.server.sql import Query, quoted
 
 FOLDER = "made-tables"
 _THERE = 1007  # ER_DB_CREATE_EXISTS

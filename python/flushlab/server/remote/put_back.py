@@ -29,7 +29,7 @@ from flushlab.server.remote import journal
 from flushlab.server.remote.journal import ANSWER_S, CONNECT_S, await_answer
 from flushlab.server.remote.login import Address
 from flushlab.server.remote.server import RemoteServer
-from flushlab.server.variables import (
+from flushlab.server.sql import (
     REDO_CAPACITY,
     Query,
     read_variables,

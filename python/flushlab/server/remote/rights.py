@@ -18,8 +18,7 @@ from flushlab.server.control import StatementFailed
 from flushlab.server.protocol import replica_statement
 from flushlab.server.remote.journal import ANSWER_S
 from flushlab.server.remote.server import RemoteServer
-from flushlab.server.sql import account_of, quoted
-from flushlab.server.variables import Query
+from flushlab.server.sql import Query, account_of, quoted
 from flushlab.settings.catalog import PROVIDER_OPTIONS
 from flushlab.settings.configuration import Configuration
 

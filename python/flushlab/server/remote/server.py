@@ -20,7 +20,6 @@ import pymysql
 from flushlab.errors import ServerDied, ServerError, UsageError
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.record.running import WatchedServer
-from flushlab.server import variables
 from flushlab.server.control import ConnectionGone, Control, explain, way_out
 from flushlab.server.protocol import (
     Applied,
@@ -32,6 +31,7 @@ from flushlab.server.protocol import (
     wsrep_status,
 )
 from flushlab.server.remote.login import Address, other_address
+from flushlab.server.sql import read_variables
 from flushlab.settings.catalog import version_of
 
 SILENT_S = 5.0
@@ -147,7 +147,7 @@ class RemoteServer(SingleServer):
 
     def read_back(self, names: Iterable[str]) -> dict[str, Value]:
         """Global variables as they are; unknown names are left out."""
-        return variables.read_variables(self.query, self.identity, names)
+        return read_variables(self.query, self.identity, names)
 
     def apply(self, settings: Mapping[str, Value]) -> Applied:
         """Never: it is not ours."""

@@ -21,8 +21,7 @@ from flushlab.process import Guard, Reach, run_folder
 from flushlab.progress import Progress, silent
 from flushlab.record import Value
 from flushlab.server.sandbox import log
-from flushlab.server.sandbox.account import write_private
-from flushlab.server.sandbox.option_files import always, give, option_line
+from flushlab.server.sandbox.option_files import always, give, option_line, write_private
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import layout_of
 

@@ -17,12 +17,10 @@ from flushlab.build import Build
 from flushlab.errors import StorageError, UsageError
 from flushlab.process import ProcessIdentity, all_records, run_folder, run_record, terminate
 from flushlab.process.identity import world
-from flushlab.process.janitor import reap_record
+from flushlab.process.run_record import reap_record
 from flushlab.record import DiskEmulation, Endpoint, Storage, Value
-from flushlab.server.sandbox import account
-from flushlab.server.sandbox.node import Membership
-from flushlab.server.sandbox.option_files import SandboxPaths
-from flushlab.server.sandbox.ports import HOST
+from flushlab.server.sandbox.node import HOST, Membership
+from flushlab.server.sandbox.option_files import SandboxPaths, sandbox_endpoint
 from flushlab.server.sandbox.starting import STOP_LIMIT_S
 
 _FILE = "sandbox.json"
@@ -114,7 +112,7 @@ def endpoint(saved: Saved) -> Endpoint:
         password = parser["client"]["password"]
     except (OSError, KeyError, configparser.Error) as error:
         raise StorageError(f"the option file {file} cannot be read: {error}") from error
-    return account.endpoint(saved.paths, saved.host, saved.port, password)
+    return sandbox_endpoint(saved.paths, saved.host, saved.port, password)
 
 
 def note_process(name: str, process: ProcessIdentity) -> None:

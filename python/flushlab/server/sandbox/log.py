@@ -1,18 +1,31 @@
-"""Log: what a server's error log says about a start or an end.
+"""Log: what a server's error log says about a start or an end, and the error that fits it.
 
-Server layer, pure but for `tail` and `since`. The rules hold for MariaDB 10.11 and MySQL 5.7 and 8.0; real
-logs of each stand in the tests.
+Server layer. The rules hold for MariaDB 10.11 and MySQL 5.7 and 8.0; real logs of each stand in the tests.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from flushlab.build.inspect import debian_packages
-from flushlab.record import Value
+from flushlab.build import Build
+from flushlab.build.inspect import debian_packages, library_in
+from flushlab.errors import (
+    FlushlabError,
+    LibraryMissing,
+    NoMemory,
+    NoSpace,
+    PortTaken,
+    ServerDied,
+    StartFailed,
+    UsageError,
+)
+from flushlab.record import Endpoint, Value
+from flushlab.server.sandbox.node import PORT_HINT
 
 _TAIL_BYTES = 64 * 1024
 
@@ -139,3 +152,63 @@ def _last_part(file: Path) -> str:
             return handle.read().decode(errors="replace")
     except FileNotFoundError:
         return ""
+
+
+_ITS_PORT = "tcp/ip port"
+_SPACE_HINT = "make room, or choose another place with --data-root"
+
+
+def start_failed(
+    build: Build, endpoint: Endpoint, settings: Mapping[str, Value], said: str, how: str
+) -> FlushlabError:
+    what = f"the server {build.name} {how}"
+    if (found := shortage(what, endpoint, said)) is not None:
+        return found
+    refusal = refusal_from_log(said, settings)
+    return StartFailed(f"{what}; its log says:\n{digest(said)}", refusal=refusal)
+
+
+def shortage(what: str, endpoint: Endpoint, said: str) -> FlushlabError | None:
+    """What this machine lacked, by the log of a server; None: nothing that it tells of."""
+    if (line := port_taken(said)) is not None:
+        if _ITS_PORT not in line.lower():  # one of those that nodes of a cluster have besides
+            return PortTaken(f"{what}: {line}", hint="stop the program that listens there")
+        return PortTaken(f"port {endpoint.port} on {endpoint.host} is in use", hint=PORT_HINT)
+    if (line := no_space(said)) is not None:
+        return NoSpace(f"{what}: {line}", hint=_SPACE_HINT, of_data=True)
+    soname = library_in(said)
+    if soname is not None:
+        return LibraryMissing(f"{what}: the shared library {soname} is missing", hint=library_hint(soname))
+    if (line := no_memory(said)) is not None:
+        return NoMemory(f"{what}: {line}", hint=MEMORY_HINT)
+    return None
+
+
+def killed(what: str, when: str = "") -> NoSpace:
+    return NoSpace(
+        f"{what} was killed by SIGKILL{when}, as the kernel does if memory runs out", hint=MEMORY_HINT
+    )
+
+
+def died(name: str, said: str) -> FlushlabError:
+    """Of the running sandbox `name`, whose log said this since its start."""
+    what = f"the server {name} is no longer running"
+    if (line := no_space(said)) is not None:
+        return NoSpace(f"{what}: {line}", hint=_SPACE_HINT, of_data=True)
+    return ServerDied(f"{what}; its log says:\n{digest(said)}")
+
+
+def ending(code: int | None) -> str:
+    if code is not None and code < 0:
+        with suppress(ValueError):
+            return f"killed by {signal.Signals(-code).name}"
+    return f"exit code {code}"
+
+
+def refusal(reason: str, build: Build) -> UsageError | NoMemory:
+    """The error for settings that the server refused, in its own words: unknown names never come this far."""
+    if (line := no_memory(reason)) is not None:
+        return NoMemory(f"{build.name} found too little memory: {line}", hint=MEMORY_HINT)
+    return UsageError(
+        f"{build.name} refused the settings: {reason}", hint="flushlab settings lists what is known"
+    )

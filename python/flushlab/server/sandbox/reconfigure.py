@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from flushlab.errors import NoSpace, StartFailed, ValueOutOfRange
 from flushlab.record import Value
-from flushlab.server import variables
 from flushlab.server.control import READ_ONLY_VARIABLE, StatementFailed
 from flushlab.server.protocol import Applied, Refusal, Server
 from flushlab.server.sandbox import log
+from flushlab.server.sql import changed_values, set_variable
 from flushlab.settings.configuration import Configuration
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def apply(server: Sandbox, asked: Mapping[str, Value]) -> Applied:
         settings=got,
         refused=tuple(refused),
         restarted=bool(later),
-        warnings=variables.changed_values(server.identity, accepted, got),
+        warnings=changed_values(server.identity, accepted, got),
     )
 
 
@@ -80,7 +80,7 @@ def _set_now(server: Server, name: str, value: Value) -> str | None:
         got = server.read_back([name])
         return None if name in got and here.same(value, got[name]) else ""
     try:
-        variables.set_variable(server.query, server.identity, name, value)
+        set_variable(server.query, server.identity, name, value)
     except StatementFailed as error:
         takes_restart = error.errno == READ_ONLY_VARIABLE or (here is not None and here.partly_dynamic)
         return "" if takes_restart else error.text

@@ -26,15 +26,25 @@ from flushlab.machine import server_user
 from flushlab.process import Guard, reap, run_record
 from flushlab.progress import Progress, silent
 from flushlab.record import DiskEmulation, Endpoint, Launch, ServerIdentity, Storage, Value
-from flushlab.server import variables
 from flushlab.server.clients import Clients
 from flushlab.server.control import ConnectionGone, Control
 from flushlab.server.protocol import Applied, SingleServer, wsrep_status
-from flushlab.server.sandbox import account, contents, failures, log, ports, reconfigure
+from flushlab.server.sandbox import contents, log, reconfigure
 from flushlab.server.sandbox import kept as keeping
-from flushlab.server.sandbox.option_files import SandboxPaths, give, self_signed, server_option_file
+from flushlab.server.sandbox.log import died
+from flushlab.server.sandbox.node import HOST, free_port, require_free_port
+from flushlab.server.sandbox.option_files import (
+    SandboxPaths,
+    give,
+    new_password,
+    sandbox_endpoint,
+    self_signed,
+    server_option_file,
+    write_private,
+)
 from flushlab.server.sandbox.spec import DataDirectory, Instance, Node, SandboxSpec, Startup
 from flushlab.server.sandbox.starting import DetachedProcess, ServerProcess, Start, end
+from flushlab.server.sql import read_variables, redo_enabled
 from flushlab.settings.admission import require_admitted
 from flushlab.undo import undo_all
 
@@ -149,10 +159,10 @@ class Sandbox(SingleServer):
         root = data.root or DataRoot.open()
         paths = SandboxPaths.choose(membership.name if membership else instance.name, root)
         if instance.port is not None:
-            ports.require_free_port(instance.port)
+            require_free_port(instance.port)
         clients = instance.clients
-        host = membership.address if membership else clients.access.address if clients else ports.HOST
-        port = membership.place.sql_port if membership else instance.port or ports.free_port(host)
+        host = membership.address if membership else clients.access.address if clients else HOST
+        port = membership.place.sql_port if membership else instance.port or free_port(host)
         reap()
         with ExitStack() as undo:
             disk = None
@@ -166,7 +176,7 @@ class Sandbox(SingleServer):
             sandbox = cls(
                 spec,
                 paths,
-                account.endpoint(paths, host, port, instance.password or account.new_password()),
+                sandbox_endpoint(paths, host, port, instance.password or new_password()),
                 root.storage,
                 guard,
                 disk.record if disk is not None else None,
@@ -264,7 +274,7 @@ class Sandbox(SingleServer):
         return Launch(
             arguments=tuple(self._spec.arguments),
             preload=self.build.environment.get("LD_PRELOAD"),
-            redo_enabled=variables.redo_enabled(self.query, self.identity),
+            redo_enabled=redo_enabled(self.query, self.identity),
         )
 
     @property
@@ -295,7 +305,7 @@ class Sandbox(SingleServer):
             StatementFailed: the server answered with an error.
         """
         if not self.alive():
-            raise failures.died(self.name, self.said_since_start())
+            raise died(self.name, self.said_since_start())
         limit_s = self.answer_s if answer_s is None else answer_s
         began = time.monotonic()
         try:
@@ -304,12 +314,12 @@ class Sandbox(SingleServer):
             within = f" within {limit_s:.0f} s" if limit_s and time.monotonic() - began >= limit_s else ""
             # A crash closes its connections some time before the process is dead.
             if self._process is None or self._process.wait(1.0) is not None:
-                raise failures.died(self.name, self.said_since_start()) from error
+                raise died(self.name, self.said_since_start()) from error
             raise ServerError(f"the server {self.name} does not answer{within}: {error}") from error
 
     def read_back(self, names: Iterable[str]) -> dict[str, Value]:
         """Global variables as they are, typed as the catalog types them; unknown names are left out."""
-        return variables.read_variables(self.query, self.identity, names)
+        return read_variables(self.query, self.identity, names)
 
     def apply(self, settings: Mapping[str, Value]) -> Applied:
         """Sets dynamic settings at run time, restarts for the others, reads every one back.
@@ -509,8 +519,8 @@ class Sandbox(SingleServer):
             except PortTaken:
                 if self._port_is_fixed or attempt == _PORT_TRIES - 1:
                     raise
-                host, password = self.endpoint.host or ports.HOST, self.endpoint.password
-                self.endpoint = account.endpoint(self._paths, host, ports.free_port(host), password)
+                host, password = self.endpoint.host or HOST, self.endpoint.password
+                self.endpoint = sandbox_endpoint(self._paths, host, free_port(host), password)
                 self._control = Control(self.endpoint)
                 self._spawn(guard)
             except StartFailed:
@@ -544,11 +554,11 @@ class Sandbox(SingleServer):
             self.membership,
             has_clients=self.clients is not None,
         )
-        account.write_private(self._paths.server_options, content, server_user())
+        write_private(self._paths.server_options, content, server_user())
         certificate = self._paths.certificate
         if str(certificate) in content and not certificate.exists():
             identity = self.clients.access.identity if self.clients else self_signed()
-            account.write_private(certificate, identity, server_user())
+            write_private(certificate, identity, server_user())
         if self.kept and self._guard is None:
             self._write_kept()
 

@@ -29,9 +29,10 @@ from flushlab.server.control import (
     explain,
     tls_context,
 )
-from flushlab.server.sandbox import account, failures, log, option_files
+from flushlab.server.sandbox import log, option_files
+from flushlab.server.sandbox.log import ending, killed, start_failed
 from flushlab.server.sandbox.node import Membership
-from flushlab.server.sandbox.option_files import SandboxPaths
+from flushlab.server.sandbox.option_files import SandboxPaths, account_sql, logs_in_by_sha2, write_secret
 from flushlab.server.sandbox.spec import READY_LIMIT_S, SandboxSpec
 from flushlab.settings.admission import require_admitted_words
 
@@ -189,18 +190,18 @@ class Start:
         paths, user = self.paths, server_user()
         require_admitted_words(self.spec.written, self.spec.build.flavor, self.spec.build.version)
         paths.clear_socket()
-        account.write_secret(paths.client_options, option_files.client_option_file(self.endpoint))
+        write_secret(paths.client_options, option_files.client_option_file(self.endpoint))
         build, membership = self.spec.build, self._membership
         clients = self.spec.instance.clients
         access = clients.access if clients else None
-        accounts = account.account_sql(build, self.endpoint.password, access)
+        accounts = account_sql(build, self.endpoint.password, access)
         if membership:
             accounts = f"SET SESSION wsrep_on = OFF;\n{accounts}"  # every node makes them for itself
         connects = membership is not None or self.spec.instance.connects
         network: Network = "own" if self._has_own_network else "host" if connects else "none"
         link = self.spec.node.link if self.spec.node else None
         sql = self.spec.startup.sql
-        account.write_secret(paths.init_file, accounts + "".join(f"{one};\n" for one in sql), user)
+        write_secret(paths.init_file, accounts + "".join(f"{one};\n" for one in sql), user)
         return guard.spawn(
             [
                 *build.command,
@@ -279,8 +280,8 @@ class Start:
                 raise failed
         code = process.wait(0)
         if code == -signal.SIGKILL:
-            raise failures.killed(f"the server {self.spec.build.name}", " while it started")
-        raise self._failed(f"stopped while it started ({failures.ending(code)})", log_start)
+            raise killed(f"the server {self.spec.build.name}", " while it started")
+        raise self._failed(f"stopped while it started ({ending(code)})", log_start)
 
     def _knock(self) -> None:
         for transport in ("socket",) if self._has_own_network else ("socket", "tcp"):
@@ -288,10 +289,10 @@ class Start:
                 self.endpoint,
                 transport,
                 answer_s=READY_LIMIT_S,
-                tls=tls_context("required") if account.logs_in_by_sha2(self.spec.build) else None,
+                tls=tls_context("required") if logs_in_by_sha2(self.spec.build) else None,
             ) as connection:
                 connection.cursor().execute("SELECT 1")
 
     def _failed(self, how: str, log_start: int) -> FlushlabError:
         said = log.since(self.paths.log, log_start)
-        return failures.start_failed(self.spec.build, self.endpoint, self.spec.settings, said, how)
+        return start_failed(self.spec.build, self.endpoint, self.spec.settings, said, how)

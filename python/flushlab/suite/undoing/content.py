@@ -31,14 +31,6 @@ _USERS = f"LOWER(table_schema) NOT IN {SYSTEM_LIST}"
 
 
 class Table(TableName, frozen=True):
-    """A table of the template.
-
-    Attributes:
-        engine, kind: as information_schema.tables has them.
-        next_number: None where the server tells none.
-        size: bytes of its data.
-    """
-
     engine: str
     kind: str
     next_number: int | None
@@ -52,26 +44,14 @@ class Table(TableName, frozen=True):
 
     @property
     def sql(self) -> str:
-        """Its name in statements."""
         return quoted(self.schema, self.name)
 
     @property
     def is_invertible(self) -> bool:
-        """Whether its rows can be undone."""
         return self.engine == "InnoDB" and self.kind == "BASE TABLE"
 
 
 class Content:
-    """The tables that a server has now, which are the template's.
-
-    Attributes:
-        tables: by schema and name.
-
-    Args:
-        session: that undoes.
-        verify: compare all tables each time, whatever it takes.
-    """
-
     def __init__(self, session: UndoSession, *, verify: bool) -> None:
         self._session, self._verify = session, verify
         self._undos, self._chance = 0, random.Random(1)
@@ -131,11 +111,6 @@ class Content:
         return now == self._created and all(name.partition("#")[0] in anew for name in moved)
 
     def require_same(self, inverse: Inverse) -> None:
-        """Makes sure that `DROP TABLE IF EXISTS` and the like had no effect.
-
-        Raises:
-            CannotUndo: one had.
-        """
         if (words := inverse.conditional) is None:
             return
         of_tables = words.endswith("TABLE")
@@ -158,12 +133,8 @@ class Content:
         return found
 
     def restore_numbers(self, touched: Collection[str], did: Progress) -> None:
-        """Sets automatic numbers back: an insert that failed took one, too.
-
-        Args:
-            touched: tables that were undone.
-            did: told of each statement that alters a table.
-        """
+        """Sets automatic numbers back, since an insert that failed took one, too; `did` hears of each ALTER
+        TABLE."""
         now = self._inner_numbers()
         moved, unknown = [], []
         for table in self._numbered:
@@ -178,17 +149,8 @@ class Content:
             did("alter_table")
 
     def verify(self, touched: set[str], children: set[str], *, unexplained: bool) -> None:
-        """Compares tables with the template.
-
-        Args:
-            touched: what was undone.
-            children: what foreign keys may have changed besides.
-            unexplained: there were transactions that are not in the log.
-
-        Raises:
-            CannotUndo: rows were changed that the log does not have.
-            UndoneWrongly: what the log has was turned around wrongly.
-        """
+        """Compares tables with the template. `children`: changed by foreign keys; `unexplained`: not all is
+        in the log."""
         wanted = self._to_compare(touched, children, unexplained=unexplained)
         if wanted and not self._checksums:
             raise CannotUndo("rows that only a comparison of large data could tell")
@@ -241,7 +203,6 @@ class Content:
         return {f"{schema}.{name}": tuple(facts) for schema, name, *facts in rows}
 
     def _read_databases(self) -> set[tuple[object, ...]]:
-        """Databases, with character set and collation."""
         rows = self._session.ask(
             "SELECT schema_name, default_character_set_name, default_collation_name"
             f" FROM information_schema.schemata WHERE {_USERS.replace('table_schema', 'schema_name')}"
@@ -268,7 +229,6 @@ class Content:
         return {f"{schema}.{name}" for schema, name in rows}
 
     def _read_parents(self) -> dict[str, set[str]]:
-        """By table, those whose rows change with its rows."""
         rows = self._session.ask(
             "SELECT unique_constraint_schema, referenced_table_name, constraint_schema, table_name"
             " FROM information_schema.referential_constraints"
@@ -302,7 +262,6 @@ class Content:
         return {str(name): int(number) for name, number in self._session.ask(self._numbers_sql)}
 
     def _numbers_of(self, tables: Sequence[Table]) -> dict[str, int]:
-        """Next numbers as everybody sees them, which takes longer."""
         found = {one.key: 1 for one in tables}
         for schema in {one.schema for one in tables}:
             names = [one.name for one in tables if one.schema == schema]

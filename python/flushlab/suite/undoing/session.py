@@ -40,7 +40,6 @@ class UndoSession:
 
     @property
     def is_mysql(self) -> bool:
-        """Whether the server is MySQL."""
         return self.identity.flavor == "mysql"
 
     @property
@@ -49,20 +48,13 @@ class UndoSession:
         return time.monotonic() - self._list_read_s
 
     def list_read(self) -> None:
-        """Notes that it is being read."""
         self._list_read_s = time.monotonic()
 
     @property
     def is_open(self) -> bool:
-        """Whether it is connected, as far as it knows."""
         return self._connection is not None and self._connection.open
 
     def connect(self) -> None:
-        """Connects, if it is not.
-
-        Raises:
-            pymysql.MySQLError, OSError: the server does not answer.
-        """
         if self.is_open:
             return
         self._connection = connect(self._endpoint, "socket", answer_s=_ANSWER_S, connect_s=10.0)
@@ -77,14 +69,12 @@ class UndoSession:
         ((self.number,),) = self.ask("SELECT CONNECTION_ID()")
 
     def ask(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows that a statement returns."""
         assert self._connection is not None, "it is connected first"
         with self._connection.cursor() as cursor:
             cursor.execute(sql, tuple(args) or None)
             return list(cursor.fetchall())
 
     def close(self) -> None:
-        """Ends the connection."""
         if self._connection is not None:
             with contextlib.suppress(pymysql.MySQLError, OSError):
                 self._connection.close()
@@ -126,15 +116,7 @@ _THREAD = re.compile(r"(?:MySQL|MariaDB) thread id (\d+)")
 
 
 def await_transactions(session: UndoSession, *, cut: bool) -> int:
-    """Waits until nobody has a transaction, and ends connections that do nothing in theirs; how many.
-
-    Args:
-        session: that undoes.
-        cut: end all connections first.
-
-    Raises:
-        CannotUndo: one works on in its transaction.
-    """
+    """Waits until nobody has a transaction, and ends connections that are idle in theirs; how many."""
     ended = _kill(session, _all(session)) if cut else 0
     found = holders(session)
     began = time.monotonic()

@@ -35,13 +35,6 @@ _MOVES = ("gtid_binlog_", "gtid_current_pos", "gtid_executed", "gtid_owned", "gt
 
 
 class Traces:
-    """Counters and variables of a server, as they were when `begin` was called last.
-
-    Args:
-        session: that undoes.
-        datadir: of the server.
-    """
-
     def __init__(self, session: UndoSession, datadir: Path) -> None:
         self._session = session
         self._persistent = datadir / "mysqld-auto.cnf"
@@ -52,7 +45,6 @@ class Traces:
         self._commits = 0
 
     def begin(self) -> None:
-        """Counts from now on."""
         self._statements = self._now = self._read_statements()
         self._commits = self._read_commits()
 
@@ -66,7 +58,6 @@ class Traces:
         self._now[kind] = self._now.get(kind, 0) + 1
 
     def commits(self) -> int:
-        """Transactions that wrote since then."""
         return self._read_commits() - self._commits
 
     def look(self) -> bool:
@@ -77,16 +68,7 @@ class Traces:
     def require_harmless(
         self, truncations: int, has_same_tables: Callable[[], bool], has_same_databases: Callable[[], bool]
     ) -> None:
-        """Judges by the last `look` whether only statements ran that change rows or their session.
-
-        Args:
-            truncations: those that the log has.
-            has_same_tables: whether there are the template's tables and no others.
-            has_same_databases: the same of databases.
-
-        Raises:
-            CannotUndo: one that the log does not have, or none can tell.
-        """
+        """Judges by the last `look` whether only statements ran that change rows or their session."""
         for name, count in self._now.items():
             before = self._statements.get(name, 0)
             if count < before:
@@ -101,11 +83,6 @@ class Traces:
                 raise CannotUndo(name.replace("_", " ").upper())
 
     def restore_variables(self) -> None:
-        """Sets global variables back, if there was any SET.
-
-        Raises:
-            CannotUndo: one cannot be set back.
-        """
         if self._now["set_option"] == self._statements["set_option"]:
             return
         if self._persisted_at() != self._persisted:
@@ -141,7 +118,6 @@ class Traces:
 
 
 def _literal(value: str | None) -> str:
-    """A variable's value in SQL."""
     if value is None:
         return "NULL"
     try:
@@ -158,14 +134,11 @@ _LONG = 16 << 20
 
 
 class TableName(msgspec.Struct, frozen=True):
-    """A table."""
-
     schema: str
     name: str
 
     @property
     def key(self) -> str:
-        """Schema and name in one word."""
         return f"{self.schema}.{self.name}"
 
 
@@ -179,7 +152,6 @@ class Changed(TableName, frozen=True):
 
     @property
     def rows(self) -> int:
-        """How many were changed."""
         return self.inserted + self.updated + self.deleted
 
 
@@ -198,16 +170,6 @@ class Inverse(msgspec.Struct, frozen=True):
 
 
 class Log:
-    """The log from now on.
-
-    Args:
-        session: that undoes.
-        datadir: of the server.
-
-    Raises:
-        CannotUndo: the server does not log full rows.
-    """
-
     def __init__(self, session: UndoSession, datadir: Path) -> None:
         self._session, self._datadir = session, datadir
         ((log, form, image),) = session.ask(
@@ -220,11 +182,6 @@ class Log:
         self._file, self._position = self._now()
 
     def inverse(self, without: Sequence[tuple[str, str]] = ()) -> Inverse:
-        """What was logged, turned around, without some tables.
-
-        Raises:
-            CannotUndo: there are other things than rows.
-        """
         if self._is_gone:
             raise CannotUndo(f"more than {MOST_BYTES >> 20} MiB of binary log")
         try:
@@ -244,17 +201,11 @@ class Log:
             return True
 
     def go_on(self, end: int) -> None:
-        """Begins anew behind what was read.
-
-        Raises:
-            CannotUndo: somebody wrote meanwhile.
-        """
         if self.has_grown(end):
             raise CannotUndo(MEANWHILE)
         self._position = end
 
     def shorten(self) -> bool:
-        """Begins another file if this one is long; whether it was."""
         if self._position <= _LONG:
             return False
         self._begin()
@@ -273,7 +224,6 @@ class Log:
         return 0
 
     def keep(self) -> Path:
-        """Copies the file to a place where it stays, and names it."""
         to = home_part("faults") / f"{self._datadir.parent.name}-{self._position}.binlog"
         shutil.copyfile(self._file, to)
         return to

@@ -28,13 +28,6 @@ _LARGEST_TABLE = 1 << 20
 
 
 class Undone(msgspec.Struct, frozen=True, kw_only=True):
-    """What was taken back.
-
-    Attributes:
-        rows, tables: that had been changed.
-        cut: connections that were ended because they held a transaction.
-    """
-
     rows: int
     tables: int
     cut: int
@@ -46,20 +39,8 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Undoing:
-    """Undoes what happens on a server from now on; its data are the template's now.
-
-    Args:
-        endpoint: of the server.
-        identity: of the server.
-        datadir: its data directory.
-        rows: by table, statements that insert the template's rows; `learn` adds to them. Servers of one
-            template share it.
-        verify: compare all tables each time, whatever it takes.
-
-    Raises:
-        CannotUndo: the server does not log what is needed.
-        pymysql.MySQLError, OSError: it does not answer.
-    """
+    """Undoes on a server from now on. `rows`: statements that insert a table's rows; shared by servers of a
+    template."""
 
     def __init__(
         self,
@@ -84,31 +65,20 @@ class Undoing:
 
     @property
     def number(self) -> int:
-        """Id of its connection."""
         return self._session.number
 
     def close(self) -> None:
-        """Ends its connection."""
         self._session.close()
 
     def keep_log(self) -> Path:
-        """Copies the log to a place where it stays, and names it."""
         return self._log.keep()
 
     def is_pristine(self) -> bool:
-        """Whether nobody wrote since the last undo, as far as the log tells."""
         return not self._log.has_grown()
 
     def undo(self, *, cut: bool = False) -> Undone:
-        """Takes back what was committed since the start, or since the last call.
-
-        Args:
-            cut: end all other connections first.
-
-        Raises:
-            CannotUndo: something else is needed; the data may be half undone.
-            UndoneWrongly: they are not the template's.
-        """
+        """Takes back what was committed since the last call; after `CannotUndo`, the data may be half
+        undone."""
         try:
             return self._undo(cut)
         except pymysql.MySQLError as error:
@@ -119,11 +89,6 @@ class Undoing:
             raise CannotUndo(str(error)) from error
 
     def trim(self) -> None:
-        """Frees the memory of a log that is too long to be undone.
-
-        Raises:
-            pymysql.MySQLError, OSError: the server does not answer.
-        """
         if self._session.is_open:
             for _ in range(self._log.trim()):
                 self._traces.did("purge")
@@ -204,7 +169,6 @@ class Undoing:
         return emptied, children
 
     def _apply(self, inverse: Inverse, anew: Iterable[str]) -> None:
-        """Applies events, and gives tables their rows anew."""
         tables = [self._content.tables[key] for key in anew]
         if not inverse.statements and not tables:
             return

@@ -4,6 +4,6 @@
 of the engine.
 """
 
-from flushlab.workload.data.workload import NAME, OPTIONS, DataWorkload
+from flushlab.workload.data.workload import NAME, DataWorkload
 
-__all__ = ["NAME", "OPTIONS", "DataWorkload"]
+__all__ = ["NAME", "DataWorkload"]

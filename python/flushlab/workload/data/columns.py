@@ -67,7 +67,6 @@ class Change(NamedTuple):
 
 
 def is_long(column: Column) -> bool:
-    """Whether a value may be longer than a row should be."""
     return bool(_LONG.search(column.type.name))
 
 
@@ -78,12 +77,10 @@ def _is_number(column: Column) -> bool:
 
 
 def read_key(column: Column) -> str:
-    """SQL that gives a value of the primary key."""
     return quoted(column.name) if _is_number(column) else read_value(column)
 
 
 def read_value(column: Column) -> str:
-    """SQL that gives a value as bytes in hexadecimal."""
     name = quoted(column.name)
     if column.type.name in _RAW:
         return f"HEX({name})"
@@ -107,7 +104,6 @@ def compared(column: Column) -> tuple[str, str] | None:
 
 
 def written(column: Column) -> tuple[str, str]:
-    """SQL around a value that is inserted."""
     if column.type.name == "bit":
         return _as("UNSIGNED")
     return ("", "") if column.type.name in _RAW else _TEXT
@@ -123,7 +119,6 @@ def _as(kind: str) -> tuple[str, str]:
 
 
 def change(column: Column) -> Change | None:
-    """How an update changes the column, whatever it holds; None: the type is not supported."""
     kind, name = column.type, quoted(column.name)
     if kind.name in _BITS or kind.name == "decimal":
         step = f"{10**-kind.scale:.{kind.scale}f}"
@@ -164,22 +159,14 @@ _CHANGED_FIRST = (
 
 
 def changed_first(column: Column, indexed: Collection[str]) -> tuple[bool, int]:
-    """Orders columns: those that no index has first, then by their type."""
     name = column.type.name
     rank = _CHANGED_FIRST.index(name) if name in _CHANGED_FIRST else len(_CHANGED_FIRST)
     return column.name in indexed, rank
 
 
 def new(column: Column, prefix: int | None, greatest: str, sample: str, marked: str = "") -> New | None:
-    """How the column gets a value that no row has; None where there are too few.
-
-    Args:
-        column: of a unique key.
-        prefix: the characters that the key has of it; None: all.
-        greatest: of its values, as text.
-        sample: one of its values, as text.
-        marked: the greatest of its texts that an earlier load made.
-    """
+    """How a unique key's column gets a value that no row has; `marked`: the greatest text of an earlier
+    load."""
     kind = column.type
     found: New | None = None
     if kind.name in _BITS or kind.name == "decimal":
@@ -204,14 +191,12 @@ def new(column: Column, prefix: int | None, greatest: str, sample: str, marked: 
 
 
 def _marking(column: Column, prefix: int | None) -> tuple[str, int]:
-    """What new texts begin with, and how many digits follow."""
     size = min(one for one in (column.type.size, prefix, 255) if one is not None)
     mark = _MARK if size >= len(_MARK) + _DIGITS else _MARK[0]
     return mark, min(size - len(mark), _DIGITS)
 
 
 def marked(column: Column, prefix: int | None) -> str:
-    """SQL that is true of texts that an earlier load has made new; empty for other types."""
     if column.type.name not in _TEXTS[:-2] and column.type.name not in _BYTES:
         return ""
     mark, digits = _marking(column, prefix)
@@ -246,17 +231,13 @@ def literal(cell: Cell) -> str:
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """A statement with the numbers of its parameters in their places."""
-
     verb: str
     parts: tuple[Part, ...]
 
     @property
     def sql(self) -> str:
-        """With a `?` for each parameter."""
         return "".join("?" if isinstance(part, int) else part for part in self.parts)
 
     @property
     def parameters(self) -> tuple[int, ...]:
-        """In the order of the `?`."""
         return tuple(part for part in self.parts if isinstance(part, int))

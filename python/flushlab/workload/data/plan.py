@@ -77,16 +77,8 @@ _STRICT = "SET SESSION sql_mode = 'TRADITIONAL'"
 
 
 class TablePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a load does to one table.
-
-    Attributes:
-        schema, name: of the table.
-        rows: number of rows.
-        column: that updates change; empty: none.
-        spec: its transactions, by kind; parameters and rows are numbered from 0.
-        room: how many new values its inserts have; 0: it has none, the server makes them, or they come again.
-        without: why a kind is missing, by kind.
-    """
+    """`spec`: parameters and rows are numbered from 0; `room`: new values of its inserts, 0 if they come
+    again."""
 
     schema: str
     name: str
@@ -98,15 +90,6 @@ class TablePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DataPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a load does to the user's data.
-
-    Attributes:
-        seed: that it was made with.
-        tables: the largest first.
-        skipped: tables that it does not touch, with the reason.
-        smaller: number of tables that are smaller than the last one.
-    """
-
     seed: int
     tables: tuple[TablePlan, ...]
     skipped: tuple[SkippedTable, ...] = ()
@@ -144,18 +127,6 @@ class _Skipped(Exception):
 
 
 def plan_of(query: Query, *, databases: Sequence[str], most: int, seed: int) -> DataPlan:
-    """A plan for the largest tables.
-
-    Args:
-        query: of a server with the data, on one connection.
-        databases: of the tables; empty: all of the user's.
-        most: tables, at most.
-        seed: of the sample.
-
-    Raises:
-        MeasurementError: there is no table that it could write to.
-        ServerError: the server does not answer.
-    """
     (mode,) = query("SELECT @@SESSION.sql_mode", ())[0]
     query(_STRICT, ())
     try:
@@ -187,7 +158,6 @@ def _planned(query: Query, databases: Sequence[str], most: int, seed: int) -> Da
 
 
 def _tables(query: Query, databases: Sequence[str]) -> tuple[list[_Table], list[SkippedTable], int]:
-    """Tables that may do, the largest first; the others; how many views there are."""
     listed = query(
         "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE FROM information_schema.TABLES"
         f" WHERE TABLE_SCHEMA NOT IN {SYSTEM_LIST} AND TABLE_SCHEMA <> %s ORDER BY 1, 2",
@@ -242,8 +212,6 @@ def _tables(query: Query, databases: Sequence[str]) -> tuple[list[_Table], list[
 
 
 class _Planning:
-    """The plan of one table while it is made."""
-
     def __init__(self, query: Query, table: _Table, seed: int) -> None:
         self._query, self.table = query, table
         self._random = Random(f"{seed}/{table.schema}/{table.name}")
@@ -256,11 +224,6 @@ class _Planning:
         self.statements: dict[str, tuple[Statement, ...]] = {}
 
     def plan(self) -> TablePlan:
-        """The plan.
-
-        Raises:
-            _Skipped: nothing can be done to it.
-        """
         table = self.table
         for column in table.primary:
             if of.compared(column) is None:
@@ -293,7 +256,6 @@ class _Planning:
         )
 
     def _spec(self) -> TxnSpec:
-        """The transactions, without parameters and rows that only a refused statement had."""
         used = sorted({n for some in self.statements.values() for one in some for n in one.parameters})
         parameters = [self.parameters[number] for number in used]
         sets = sorted({one.rows for one in parameters if isinstance(one, ColumnParameter)})
@@ -345,8 +307,6 @@ class _Planning:
         return found[:KEYS]
 
     def _read_rows(self, keys: _Rows, deleted: int) -> None:
-        """Whole rows behind their keys: some to copy, and, if any are to be deleted, those that no row refers
-        to."""
         table, long = self.table, [column for column in self.table.stored if of.is_long(column)]
         read = [*map(of.read_key, table.primary), *map(of.read_value, table.stored)]
         alone = [
@@ -376,7 +336,6 @@ class _Planning:
                     self.rows[_DELETED].append(tuple(row))
 
     def _any(self, keys: Iterable[tuple[Cell, ...]]) -> str:
-        """SQL that is true of rows with one of the keys."""
         return " OR ".join(f"({self._is(map(of.literal, key))})" for key in keys)
 
     def _is(self, values: Iterable[str]) -> str:
@@ -496,7 +455,6 @@ class _Planning:
         return made
 
     def _new(self, column: Column, prefix: int | None) -> of.New | None:
-        """How a column gets new values; None where it cannot."""
         name = quoted(column.name)
         ends = ", ".join(f"HEX(CAST({end}({name}) AS CHAR))" for end in ("MAX", "MIN"))
         (row,) = self._ask(f"SELECT {ends} FROM {self.table.quoted}")
@@ -557,7 +515,6 @@ class _Planning:
         )
 
     def _checked(self, column: Column) -> bool:
-        """Whether a CHECK or a generated column is about a column."""
         return _names(self.table.checks, column.name)
 
     def _bound(self, statement: Statement, row: tuple[Cell, ...], at: int = 0) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 
@@ -23,33 +24,12 @@ from flushlab.server.sql import quoted
 from flushlab.units import counted
 from flushlab.workload import engine
 from flushlab.workload.data.plan import DATABASE, KINDS, LOADS, DataPlan, TablePlan, plan_of
-from flushlab.workload.options import (
-    CONNECTING,
-    RAND,
-    RAND_TYPE,
-    TABLES,
-    THREADS,
-    Spelling,
-    TableOptions,
-    integer_option,
-)
-from flushlab.workload.options import DRIVING as DRIVING
+from flushlab.workload.options import RandType, Spelling, TableOptions, takes
 from flushlab.workload.protocol import Driving
 
 NAME = "data"
 FORMAT = "1"
 """Raise this when plans are made in another way."""
-
-_MOST_SHARE = 1_000_000
-_SHARES = (
-    integer_option("update", 70, 0, _MOST_SHARE, "Share of transactions of data that update a row."),
-    integer_option("insert", 20, 0, _MOST_SHARE, "Share of transactions of data that insert a row."),
-    integer_option(
-        "delete", 10, 0, _MOST_SHARE, "Share of transactions of data that delete a row and insert it again."
-    ),
-)
-_UNIFORM = msgspec.structs.replace(RAND_TYPE, default="uniform")
-OPTIONS = (THREADS, TABLES, *_SHARES, *CONNECTING, _UNIFORM, *RAND, *DRIVING)
 
 _KEPT = quoted(DATABASE, "plan")
 _PART_BYTES = 1 << 20
@@ -60,41 +40,29 @@ _REFUSALS = (1062, 1451, 1452, 1644, 3819, 4025)
 row that one refuses is counted and shown, and does not end the load."""
 
 
-def require_shares(options: Mapping[str, object], spelling: Spelling) -> None:
-    """Refuses settled options that leave no transaction.
-
-    Raises:
-        UsageError: they do.
-    """
-    if not any(options[kind] for kind in KINDS):
-        names = ", ".join(map(spelling, KINDS))
-        raise UsageError(f"{names} are all 0", hint="give one of them a share")
-
-
 class DataWorkload(TableOptions, frozen=True, kw_only=True):
-    """Point updates, inserts and deletes on the largest tables of the data; the result is transactions/s.
+    """Point updates, inserts and deletes on the largest tables of the data; the result is transactions/s."""
 
-    Attributes:
-        tables: so many of the largest.
-        update, insert, delete: shares of the transactions, relative to one another.
-        rand_type: how updated rows are drawn from the sampled ones.
-        database: of the tables; empty: all of the data's.
-    """
-
-    rand_type: str = "uniform"
-    update: int = 70
-    insert: int = 20
-    delete: int = 10
+    name: str = NAME
+    table_size: int = 10_000  # no option: the data have their own
+    rand_type: RandType = "uniform"
+    update: Annotated[int, takes("Share of transactions of data that update a row.", 0, 1_000_000)] = 70
+    insert: Annotated[int, takes("Share of transactions of data that insert a row.", 0, 1_000_000)] = 20
+    delete: Annotated[
+        int,
+        takes("Share of transactions of data that delete a row and insert it again.", 0, 1_000_000),
+    ] = 10
     database: str = ""
 
-    @property
-    def name(self) -> str:
-        """`data`."""
-        return NAME
+    def check(self, spelling: Spelling) -> None:
+        super().check(spelling)
+        if not any(self.shares.values()):
+            names = ", ".join(map(spelling, KINDS))
+            raise UsageError(f"{names} are all 0", hint="give one of them a share")
 
     @property
     def data_key(self) -> Mapping[str, str]:
-        """What its plan depends on; the plan lies beside the data."""
+        """Of its plan, which lies beside the data."""
         return {
             "workload": NAME,
             "format": FORMAT,
@@ -105,15 +73,9 @@ class DataWorkload(TableOptions, frozen=True, kw_only=True):
 
     @property
     def shares(self) -> dict[str, int]:
-        """Of the kinds of transactions."""
         return {"update": self.update, "insert": self.insert, "delete": self.delete}
 
     def prepare(self, server: Server) -> None:
-        """Makes the plan and keeps it on the server.
-
-        Raises:
-            MeasurementError: the data has no table that it could write to.
-        """
         databases = (self.database,) if self.database else ()
         plan = plan_of(server.query, databases=databases, most=self.tables, seed=self.seed)
         server.query(f"CREATE DATABASE IF NOT EXISTS {quoted(DATABASE)}")
@@ -125,7 +87,6 @@ class DataWorkload(TableOptions, frozen=True, kw_only=True):
             server.query(f"INSERT INTO {_KEPT} VALUES ({part}, UNHEX('{piece}'))")
 
     def driving(self, server: Server) -> Driving:
-        """Reads the plan, and the tables into the buffer pool if they fit."""
         parts = server.query(f"SELECT json FROM {_KEPT} ORDER BY part")
         plan = self._enough(msgspec.json.decode(b"".join(part for (part,) in parts), type=DataPlan))
         by_schema: dict[str, list[str]] = {}
@@ -162,11 +123,6 @@ class DataWorkload(TableOptions, frozen=True, kw_only=True):
         return msgspec.structs.replace(plan, tables=tuple(tables))
 
     def _weights(self, plan: DataPlan) -> dict[str, int]:
-        """The shares of kinds that some table has; of these each table has a part by its rows.
-
-        Raises:
-            MeasurementError: there is no such kind.
-        """
         there = {one.name for table in plan.tables for one in table.spec.transactions}
         weights = {kind: share for kind, share in self.shares.items() if share and kind in there}
         if not weights:
@@ -179,7 +135,6 @@ class DataWorkload(TableOptions, frozen=True, kw_only=True):
         return weights
 
     def transactions(self, plan: DataPlan) -> TxnSpec:
-        """The transactions of all tables together."""
         weights = self._weights(plan)
         number = (self.seed - plan.seed) % LOADS
         parameters: list[Parameter] = []
@@ -203,7 +158,6 @@ class DataWorkload(TableOptions, frozen=True, kw_only=True):
         return TxnSpec(parameters=tuple(parameters), transactions=tuple(transactions), rows=tuple(rows))
 
     def stand_in(self, plan: DataPlan) -> StandIn:
-        """What reports tell of it."""
         weights = self._weights(plan)
         return StandIn(
             shares={kind: share / sum(weights.values()) for kind, share in weights.items()},
@@ -223,7 +177,6 @@ class DataWorkload(TableOptions, frozen=True, kw_only=True):
 
 
 def _rows_with(plan: DataPlan, kind: str) -> int:
-    """Rows of the tables that have a kind of transaction."""
     return sum(table.rows for table in plan.tables if kind in {one.name for one in table.spec.transactions})
 
 
@@ -237,7 +190,6 @@ def _moved(parameter: Parameter, rows: int, ahead: int) -> Parameter:
 
 
 def _named(kind: TxnTransaction, table: TablePlan, first: int, weight: int) -> TxnTransaction:
-    """A table's transaction among those of all."""
     return msgspec.structs.replace(
         kind,
         name=f"{kind.name} {table.schema}.{table.name}",

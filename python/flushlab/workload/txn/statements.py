@@ -41,14 +41,7 @@ class Mistake(Exception):
 
 
 class Sentence(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement.
-
-    Attributes:
-        offset: start in the source text, in characters.
-        sql: with a `?` for each parameter.
-        code: the same without strings and comments.
-        parameters: name and offset in the text of each, in order.
-    """
+    """`sql` has a `?` for each parameter, `code` neither strings nor comments; offsets are in characters."""
 
     offset: int
     sql: str
@@ -57,20 +50,17 @@ class Sentence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def verb(self) -> str:
-        """Its first word in capitals."""
         found = _VERB.search(self.code)
         return found[0].upper() if found else ""
 
     @property
     def writes(self) -> bool:
-        """Whether it changes rows, as far as its words say."""
         if self.verb == "WITH":
             return _WRITING.search(self.code) is not None
         return self.verb not in _READING
 
     @property
     def name(self) -> str:
-        """Its verb and its table, short."""
         found = next(filter(None, (target.search(self.code) for target in _TARGETS)), None)
         table = found[1].replace("`", "") if found else ""
         return f"{self.verb} {table}".strip()[:_NAME_LENGTH]
@@ -108,8 +98,6 @@ def read_statements(text: str) -> Iterator[Sentence]:
 
 
 class _Gathered:
-    """What has been read of a statement."""
-
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.code: list[str] = []
@@ -124,7 +112,6 @@ class _Gathered:
             self.begin = offset + len(sql) - len(sql.lstrip())
 
     def sentence(self) -> Iterator[Sentence]:
-        """The statement, unless there is none."""
         if self.begin is not None:
             yield Sentence(
                 offset=self.begin,

@@ -22,8 +22,8 @@ from flushlab.server.clients import Access
 from flushlab.spec.build import build
 from flushlab.spec.kinds import BenchSpec, CompareSpec, CrashSpec, TuneSpec
 from flushlab.spec.parts import RemoteAccess, RunSpec, ServerOrKeptSpec, ServersSpec
-from flushlab.workload import parse_workload
 from flushlab.workload.generator import Acted, Refused
+from flushlab.workload.parse import parse_workload
 from tests.threaded_generator import Threaded
 from tests.unit.campaign.test_bound_series import MARIADB, STORAGE
 from tests.unit.report.campaigns import tune_request

@@ -18,7 +18,7 @@ from flushlab.fleet.content import Manifest
 from flushlab.fleet.recipient import ABSOLUTE, Place
 from flushlab.spec.kinds import BenchSpec, CrashSpec
 from flushlab.spec.parts import BaseSpec, CrashWorkloadSpec, DataSpec, WorkloadSpec
-from flushlab.workload import fingerprint
+from flushlab.workload.parse import fingerprint
 from tests.unit.builds import MARIADB
 from tests.unit.report.campaigns import crash_request, series_request, tune_request
 

@@ -21,7 +21,8 @@ from flushlab.server.remote.login import from_nodes
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
 from flushlab.spec.parts import FileSpec, RemoteAccess, ServerSpec
-from flushlab.workload import Timing, build_workload
+from flushlab.workload.parse import build_workload
+from flushlab.workload.protocol import Timing
 from tests.fakes.server import FakeServer
 from tests.unit.builds import MARIADB
 

@@ -23,7 +23,7 @@ from flushlab.server.remote.login import Address
 from flushlab.server.remote.rights import Needs
 from flushlab.spec.kinds import TuneSpec
 from flushlab.spec.parts import RemoteAccess, ServerSpec, WorkloadSpec
-from flushlab.workload import build_workload
+from flushlab.workload.parse import build_workload
 from tests.unit.records import trial
 from tests.unit.settings.servers import MYSQL84
 

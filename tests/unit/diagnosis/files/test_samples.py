@@ -8,7 +8,7 @@ import pytest
 
 from flushlab.diagnosis.diagnose import UNKNOWN, Diagnosis, diagnose
 from flushlab.diagnosis.evidence import Evidence
-from flushlab.diagnosis.files.folder import Found, Read, tell
+from flushlab.diagnosis.files.folder import Found, tell
 from flushlab.diagnosis.files.samples import evidence_of
 from flushlab.errors import SamplesDisagree
 from flushlab.report.doctor import document
@@ -33,7 +33,7 @@ COMMITTING = [
 
 
 def evidence(**texts: str) -> Evidence:
-    files = tuple(Read(name=name, told=tell(text)) for name, text in texts.items())
+    files = {name: tell(text) for name, text in texts.items()}
     return evidence_of(Found(key="/tickets/1", files=files))
 
 
@@ -47,7 +47,7 @@ def test_the_window_is_from_the_first_status_to_the_last() -> None:
     )
     assert found.seconds == 30.0
     assert found.per_s("com_insert") == 2.0
-    assert [one.at_s for one in found.commit_counts] == [0.0, 9.0, 30.0]
+    assert [at_s for at_s, _ in found.commit_counts] == [0.0, 9.0, 30.0]
 
 
 def test_an_uptime_of_zero_is_one() -> None:
@@ -269,7 +269,7 @@ def test_files_that_tell_nothing_are_named_in_full() -> None:
     found = evidence_of(
         Found(
             key="/t",
-            files=(Read(name="a", told=tell(box(outputs.status()))),),
+            files={"a": tell(box(outputs.status()))},
             left_out=("b: not known",),
         )
     )

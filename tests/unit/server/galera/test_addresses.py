@@ -7,9 +7,8 @@ import socket
 import pytest
 
 from flushlab.errors import PortTaken
-from flushlab.server.sandbox import ports as addresses
-from flushlab.server.sandbox.node import NodeAddress
-from flushlab.server.sandbox.ports import busy_port, free_places, require_free_places
+from flushlab.server.sandbox import node as addresses
+from flushlab.server.sandbox.node import NodeAddress, busy_port, free_places, require_free_places
 
 
 def test_every_node_has_an_address_of_its_own_on_loopback() -> None:

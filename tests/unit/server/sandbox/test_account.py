@@ -7,7 +7,7 @@ import pytest
 
 from flushlab.build import Build
 from flushlab.server.clients import Access
-from flushlab.server.sandbox.account import account_sql, new_password, write_secret
+from flushlab.server.sandbox.option_files import account_sql, new_password, write_secret
 from tests.unit.builds import MARIADB, MYSQL57, MYSQL80, MYSQL97
 
 

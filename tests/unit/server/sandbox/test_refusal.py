@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flushlab.errors import UsageError
-from flushlab.server.sandbox.failures import refusal
+from flushlab.server.sandbox.log import refusal
 from tests.unit.builds import MYSQL80
 
 

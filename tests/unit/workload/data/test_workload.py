@@ -17,8 +17,10 @@ from flushlab.record import (
     TxnStatement,
     TxnTransaction,
 )
-from flushlab.workload import DataWorkload, event_of, on_data, parse_workload
+from flushlab.workload.data import DataWorkload
 from flushlab.workload.data.plan import DataPlan, TablePlan
+from flushlab.workload.describe import event_of
+from flushlab.workload.parse import on_data, parse_workload
 
 
 def statement(name: str, *parameters: int) -> TxnStatement:
