@@ -31,7 +31,7 @@ def compare(
     markdown: options.Markdown = None,
     out: Annotated[
         Path | None,
-        Option("Folder for compare.json, report.html and, for a gain, my.cnf and SQL."),
+        Option("Folder for JSON, page and, for a gain, my.cnf and SQL."),
     ] = None,
     per_machine: Annotated[
         bool, Option("Show each ratio on each machine of a fleet.", panel=OUTPUT, rare=True)

@@ -30,7 +30,7 @@ def series(
     markdown: options.Markdown = None,
     out: Annotated[
         Path | None,
-        Option("Folder for series.json, report.html and, for a gain, my.cnf and SQL."),
+        Option("Folder for JSON, page and, for a gain, my.cnf and SQL."),
     ] = None,
     init: Annotated[bool, Option("Write a commented plan to PLAN (default: plan.toml).", panel=RUN)] = False,
     force: Annotated[bool, Option("Let --init overwrite an existing file.", panel=RUN)] = False,
