@@ -18,8 +18,7 @@ from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.crashed.measured import WHAT, measured
 from flushlab.experiment.protocol import LATENCIES
 from flushlab.experiment.tune_plan import FrontierPoint
-from flushlab.plan.plan import BASE
-from flushlab.record import Ratio, ServerIdentity, Trial, Value
+from flushlab.record import BASE, Ratio, ServerIdentity, Trial, Value
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.durability import FLOOR, guarantees, keeps
 from flushlab.settings.floor import Floor

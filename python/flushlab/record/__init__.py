@@ -6,7 +6,7 @@ msgspec and decodes back to an equal value. Units stand last in names.
 
 # ruff: noqa: I001 - one import for each module, with every name exported
 
-from flushlab.record.arm import Arm as Arm, Value as Value
+from flushlab.record.arm import BASE as BASE, BEST as BEST, CONTROL as CONTROL, Arm as Arm, Value as Value
 from flushlab.record.arm import (
     Comparison as Comparison,
     FactorEffect as FactorEffect,

@@ -9,13 +9,12 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from flushlab.campaign.facts import EXTERNAL, STEADY_MINUTES, ArmFacts, CampaignFacts, PlanFacts, TuningFacts
+from flushlab.campaign.facts import EXTERNAL, STEADY_MINUTES, ArmResult, CampaignFacts, PlanFacts, TuningFacts
 from flushlab.campaign.loop import blame
 from flushlab.campaign.recommended import IF_LOST, allowed_below, best_arms, by_workload, recommendable
 from flushlab.experiment.protocol import LATENCIES, Objective, gain_words
 from flushlab.experiment.tune_plan import FrontierPoint
-from flushlab.plan.plan import BASE
-from flushlab.record import Trial
+from flushlab.record import BASE, Trial
 from flushlab.report.stored import floor_of
 from flushlab.report.subject import Subject
 from flushlab.report.words import (
@@ -89,7 +88,7 @@ def _nothing_better(objective: Objective, base: str) -> str:
     return f"No lower {LATENCIES[objective]} than that of {base} was proven"
 
 
-def _on_slowest(arm: ArmFacts) -> str:
+def _on_slowest(arm: ArmResult) -> str:
     """Behind the ratio of an arm: `; on the slowest machine (db3) 1.48`; empty where one machine ran all."""
     if arm.machines is None:
         return ""
@@ -218,7 +217,7 @@ def _of_series(facts: CampaignFacts) -> Iterator[str]:
         yield from _blaming(facts, f"{nothing} ({_detectable(compared, 'a gain')}).")
 
 
-def _detectable(compared: Iterable[ArmFacts], what: str) -> str:
+def _detectable(compared: Iterable[ArmResult], what: str) -> str:
     seen = max(arm.comparison.detectable for arm in compared if arm.comparison)
     return (
         f"{what} of {seen:.1%} or more would probably have been detected"
@@ -227,7 +226,7 @@ def _detectable(compared: Iterable[ArmFacts], what: str) -> str:
     )
 
 
-def _together(facts: CampaignFacts, best: ArmFacts) -> Iterator[str]:
+def _together(facts: CampaignFacts, best: ArmResult) -> Iterator[str]:
     assert best.comparison is not None
     yield f"{gain_words(best.comparison.ratio, facts.objective, 'the base')}{_on_slowest(best)}"
     yield f"Together: {' + '.join(best.composed_of)}."
@@ -244,7 +243,7 @@ def _what(facts: CampaignFacts) -> str:
     return f"Lower {latency}" if latency else "Faster"
 
 
-def _faster(facts: CampaignFacts, faster: Sequence[ArmFacts]) -> Iterator[str]:
+def _faster(facts: CampaignFacts, faster: Sequence[ArmResult]) -> Iterator[str]:
     lower = [*_below(facts)]
     at = f" at the floor {facts.floor or facts.base.floor}" if lower else ""
     names = [arm.name for arm in faster if not facts.below_floor(arm, facts.base)]
@@ -275,8 +274,8 @@ def _of_plan(facts: CampaignFacts, plan: PlanFacts) -> Iterator[str]:
             yield f"Its floor is {best.verdict}. That of the base is {facts.base.verdict}."
         if best.fixed:
             yield f"It changes the service itself: {', '.join(best.fixed)}."
-        if best.workload:
-            yield f"It also changes the workload: {changes(as_told(best.workload))}."
+        if best.workload_changes:
+            yield f"It also changes the workload: {changes(as_told(best.workload_changes))}."
     if plan.claims:
         yield f"Claims: {count_answers(plan.claims)}."
     if facts.ending != "done":
@@ -305,7 +304,7 @@ def _of_comparison(facts: CampaignFacts) -> Iterator[str]:
                 yield _between(facts, base)
 
 
-def _on_server(facts: CampaignFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> Iterator[str]:
+def _on_server(facts: CampaignFacts, base: ArmResult, arms: tuple[ArmResult, ...]) -> Iterator[str]:
     lower = list(allowed_below(facts, base, arms))
     fastest = [*recommendable(facts, base, arms)[:1], *by_workload(facts, base, arms)[:1]]
     for arm in fastest:
@@ -328,7 +327,7 @@ def _on_server(facts: CampaignFacts, base: ArmFacts, arms: tuple[ArmFacts, ...])
         yield f"{_gain(arm, base, facts)}; {below}"
 
 
-def _between(facts: CampaignFacts, other: ArmFacts) -> str:
+def _between(facts: CampaignFacts, other: ArmResult) -> str:
     """One server against another: no change of settings, so no gain."""
     assert other.comparison is not None
     if other.comparison.verdict == "no difference found":
@@ -336,7 +335,7 @@ def _between(facts: CampaignFacts, other: ArmFacts) -> str:
     return _gain(other, facts.base, facts)
 
 
-def _gain(arm: ArmFacts, base: ArmFacts, facts: CampaignFacts) -> str:
+def _gain(arm: ArmResult, base: ArmResult, facts: CampaignFacts) -> str:
     assert arm.comparison is not None
     verb = "is" if facts.objective == "throughput" else "has"
     gain = gain_words(arm.comparison.ratio, facts.objective, base.name)
@@ -410,7 +409,7 @@ def keys(subject: Subject) -> Iterator[tuple[str, str]]:
         yield name, interval(facts.control.comparison.ratio)
 
 
-def _floor(facts: CampaignFacts, base: ArmFacts, best: ArmFacts | None) -> str:
+def _floor(facts: CampaignFacts, base: ArmResult, best: ArmResult | None) -> str:
     """The floor that the answer keeps on a server."""
     if facts.plan is None:
         return (best or base).verdict or facts.floor

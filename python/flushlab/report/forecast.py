@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from flushlab.campaign.facts import ArmFacts, CampaignFacts, Forecast, Kind, PlannedArm, Resources
+from flushlab.campaign.facts import ArmResult, CampaignFacts, Forecast, Kind, Resources
 from flushlab.record import Machine, ServerIdentity, Warning
 from flushlab.report.document import Cell, Document, Line, Row, Section, Table, facts_table
 from flushlab.report.words import data_words
@@ -28,7 +28,7 @@ class ForecastDocument(
     kind: Kind
     server: ServerIdentity
     workload: str
-    base: ArmFacts
+    base: ArmResult
     forecast: Forecast
     warnings: tuple[Warning, ...]
     machine: Machine
@@ -51,7 +51,7 @@ def as_json(facts: CampaignFacts, writes: Mapping[str, str]) -> ForecastDocument
 def document(facts: CampaignFacts, writes: Mapping[str, str]) -> Document:
     """The document; `writes` as of `as_json`."""
     forecast = _forecast(facts)
-    runs = sum(arm.runs for arm in forecast.arms)
+    runs = sum(arm.outcome == "measured" for arm in forecast.arms)
     what = f"{counted(runs, 'candidate')} {aims(facts.floor, facts.tuning.lowest if facts.tuning else '')}"
     if facts.plan is not None:
         what = f"{counted(runs, 'arm')} in {counted(facts.plan.blocks, 'block')}"
@@ -85,11 +85,11 @@ def document(facts: CampaignFacts, writes: Mapping[str, str]) -> Document:
     return found._replace(sections=tuple(sections))
 
 
-def _arm(arm: PlannedArm) -> Row:
-    offer = f"only for an offer, at floor {arm.offer}" if arm.offer else ""
-    why = "" if arm.why == arm.name else arm.why
-    if not arm.runs:
-        why = f"will not run: {arm.why}"
+def _arm(arm: ArmResult) -> Row:
+    offer = f"only for an offer, at floor {arm.floor}" if arm.floor else ""
+    why = "" if arm.text == arm.name else arm.text
+    if arm.outcome != "measured":
+        why = f"will not run: {arm.reason}"
     return Cell(arm.name, "name"), Cell("; ".join(filter(None, (why, offer))))
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from flushlab.probe import against
 from flushlab.probe.against import arms_of, is_here
+from flushlab.probe.ceilings import SyncSettings
 from flushlab.probe.reading import by_sync_settings, duration, gain_words, rate, ratio_words, sync_us
 from flushlab.probe.servers import (
     OWN_FACTORS,
@@ -19,7 +20,6 @@ from flushlab.probe.servers import (
     curves,
     gains,
 )
-from flushlab.probe.sync_settings import SyncSettings
 from flushlab.record import BinlogStrategy, DiskResult, ProbeRecord, Share, Switching, Trial, Warning
 from flushlab.report import probe_plots
 from flushlab.report.document import Cell, Code, Document, Section, Table, facts_table, numbers

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from flushlab.probe.ceilings import BINLOG_STRATEGIES
 from flushlab.probe.reading import duration
 from flushlab.probe.servers import PROCESSORS, Curve
-from flushlab.probe.sync_settings import BINLOG_STRATEGIES
 from flushlab.record import BinlogStrategy, Ceiling, DiskResult
 from flushlab.report.document import Plot
 from flushlab.report.plots import COLOURS, above, axes_in, round_ticks, short

@@ -8,12 +8,12 @@ from typing import Literal
 import msgspec
 
 from flushlab.campaign.analysis import LEAST_MACHINES
-from flushlab.campaign.facts import ArmFacts, CampaignFacts, ClaimFacts, PlanFacts, TuningFacts
+from flushlab.campaign.facts import ArmResult, CampaignFacts, ClaimFacts, PlanFacts, TuningFacts
 from flushlab.campaign.recommended import best_arms, recommended
 from flushlab.experiment.protocol import LATENCIES, latency_words, throughput_words, verdict_words
 from flushlab.experiment.tune_plan import FrontierPoint
-from flushlab.plan.plan import BASE, crossed
-from flushlab.record import Comparison, FactorEffect, OverMachines, Ratio
+from flushlab.plan.plan import crossed
+from flushlab.record import BASE, Comparison, FactorEffect, OverMachines, Ratio
 from flushlab.report import plots
 from flushlab.report.document import Cell, Row, Section, Table, numbers
 from flushlab.report.plots import Verdict
@@ -80,7 +80,7 @@ def ratios(subject: Subject) -> Iterator[Section]:
     else:
         about += "the base once more."
     yours = facts.tuning.yours if facts.tuning is not None else None
-    arms: list[ArmFacts] = []
+    arms: list[ArmResult] = []
     for base, own in facts.by_server:
         arms += (base, *own)
         if base is facts.base:
@@ -103,7 +103,7 @@ def _how(facts: CampaignFacts) -> Iterator[str]:
 
 
 def _compared(
-    blank: Section, arms: Sequence[ArmFacts], facts: CampaignFacts, *, between: bool = False
+    blank: Section, arms: Sequence[ArmResult], facts: CampaignFacts, *, between: bool = False
 ) -> Section:
     """A section with a plot and a table of arms; a base has its own row unless servers are compared."""
     drawn = [arm for arm in arms if arm.comparison is not None and (between or not arm.is_base)]
@@ -146,7 +146,7 @@ def _compared(
     )
 
 
-def _kind(arm: ArmFacts) -> Verdict:
+def _kind(arm: ArmResult) -> Verdict:
     """The colour of a row: another server, or other work, is no gain."""
     return (
         "mute"
@@ -155,7 +155,7 @@ def _kind(arm: ArmFacts) -> Verdict:
     )
 
 
-def _ratio_cells(arm: ArmFacts, facts: CampaignFacts, *, between: bool) -> Row:
+def _ratio_cells(arm: ArmResult, facts: CampaignFacts, *, between: bool) -> Row:
     name = Cell(_shown(arm, facts), "name", " · ".join(filter(None, _about(arm, facts))))
     kind, compared = _kind(arm), arm.comparison
     if arm is facts.base or (arm.is_base and not between):
@@ -171,11 +171,11 @@ def _ratio_cells(arm: ArmFacts, facts: CampaignFacts, *, between: bool) -> Row:
     )
 
 
-def _shown(arm: ArmFacts, facts: CampaignFacts) -> str:
+def _shown(arm: ArmResult, facts: CampaignFacts) -> str:
     return AA_CONTROL if arm is facts.control else base_name(facts) if arm is facts.base else arm.name
 
 
-def _about(arm: ArmFacts, facts: CampaignFacts) -> Iterator[str]:
+def _about(arm: ArmResult, facts: CampaignFacts) -> Iterator[str]:
     """What an arm is, and what one should know of it, short."""
     if arm is facts.control:
         yield "the base once more: should be about 1"
@@ -208,12 +208,12 @@ def _about(arm: ArmFacts, facts: CampaignFacts) -> Iterator[str]:
         yield f"better on {len(over.better_on)} of {count}{worse}; {_between_machines(over)}"
 
 
-def _what(arm: ArmFacts) -> Iterator[str]:
+def _what(arm: ArmResult) -> Iterator[str]:
     """Its text, then what it changes where its name does not say so."""
     if arm.composed_of:
         yield f"{' + '.join(arm.composed_of)}, in blocks of its own"
         return
-    own = changes(arm.settings if arm.is_base else arm.changes)
+    own = changes(arm.changes if arm.is_base else arm.differences)
     is_named = arm.name.endswith(" ".join(own.split(", "))) or not own
     yield arm.text if arm.text.replace(",", "") != arm.name else ""
     yield "" if is_named else own
@@ -221,7 +221,7 @@ def _what(arm: ArmFacts) -> Iterator[str]:
         yield "the same as the base"
 
 
-def _below(arm: ArmFacts) -> Iterator[str]:
+def _below(arm: ArmResult) -> Iterator[str]:
     """Lines below a row: the load that was observed, and why there is no result."""
     if arm.observed is not None:
         yield from observed_lines(arm.observed)
@@ -236,14 +236,14 @@ def _p99_cell(comparison: Comparison | None) -> Cell:
     return Cell(times(ratio.estimate), f"num {kind}", interval(ratio), latency_words(comparison))
 
 
-def _throughput_cell(arm: ArmFacts, facts: CampaignFacts) -> Cell:
+def _throughput_cell(arm: ArmResult, facts: CampaignFacts) -> Cell:
     if arm.throughput is None:
         return Cell("", "num")
     words = throughput_words(arm.throughput, facts.unit)
     return _p99_cell(arm.throughput)._replace(alone=words)
 
 
-def _result_cell(arm: ArmFacts, facts: CampaignFacts) -> Cell:
+def _result_cell(arm: ArmResult, facts: CampaignFacts) -> Cell:
     latency = "" if arm.p99_us is None else f"p99 {format_latency(arm.p99_us)}"
     if arm.observed is not None and arm.observed.write_us is not None:
         latency = format_latency(arm.observed.write_us)
@@ -456,7 +456,7 @@ def frontier(subject: Subject) -> Iterator[Section]:
         "p99 ratio": facts.objective != "p99" and any(arm.p99 is not None for arm in every),
     }
 
-    def cells(arm: ArmFacts | None, of_yours: Ratio | None = None) -> Row:
+    def cells(arm: ArmResult | None, of_yours: Ratio | None = None) -> Row:
         result = arm.result if arm is not None else None
         p99_us = arm.p99_us if arm is not None else None
         found = (
@@ -504,7 +504,7 @@ def frontier(subject: Subject) -> Iterator[Section]:
     )
 
 
-def _arm_of(facts: CampaignFacts, point: FrontierPoint) -> ArmFacts | None:
+def _arm_of(facts: CampaignFacts, point: FrontierPoint) -> ArmResult | None:
     return facts.arm(point.arm) if point.settings else None
 
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.recommended import best_arms
 from flushlab.campaign.request import SeriesRequest
-from flushlab.plan.plan import BASE, CONTROL
-from flushlab.record import ServerIdentity, Trial, Value
+from flushlab.record import BASE, CONTROL, ServerIdentity, Trial, Value
 from flushlab.report.stored import Request
 from flushlab.report.words import base_name
 from flushlab.store import CampaignRow

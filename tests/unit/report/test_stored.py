@@ -7,9 +7,10 @@ import msgspec
 import pytest
 
 from flushlab.advice.handed_over import own_settings
+from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.recommended import recommended
-from flushlab.campaign.request import BoundArm, SeriesRequest, TuneRequest
+from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.record import Arm, SourceText, Value
 from flushlab.report.repeat import plan_text
 from flushlab.report.stored import command, connections_of, facts_of, request_of
