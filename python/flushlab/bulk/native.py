@@ -12,8 +12,7 @@ from typing import Literal
 import msgspec
 
 from flushlab import _core
-from flushlab.bulk.bound import Evidence
-from flushlab.bulk.throttle import Throttle
+from flushlab.bulk.limits import Evidence, Throttle
 from flushlab.errors import ServerError, UsageError
 from flushlab.generate.plan import FillPlan
 from flushlab.machine import MachineSample, between, cpu_count, sample
