@@ -101,7 +101,6 @@ def start(server: Server, database: str, table: str, possible: Possible) -> Load
 
 
 def inserts(method: LoadMethod, possible: Possible) -> LoadMethod:
-    """The same method with INSERT."""
     return msgspec.structs.replace(
         method,
         kind="insert",
@@ -201,7 +200,6 @@ class Unloaded:
 
     @property
     def slices(self) -> int:
-        """Whole slices that are left."""
         return rows_of(self._left.values()) // max(1, self._slice_rows)
 
     def slice(self, method: LoadMethod) -> tuple[int, float]:
@@ -246,7 +244,6 @@ class Unloaded:
 
 
 def rows_of(ranges: Iterable[Range]) -> int:
-    """Rows in all ranges."""
     return sum(one.end - one.first for one in ranges)
 
 
@@ -281,7 +278,6 @@ def most_connections() -> int:
 
 
 def split(first: int, end: int, parts: int) -> tuple[Range, ...]:
-    """Contiguous ranges of about the same size."""
     size = end - first
     cuts = [first + size * at // parts for at in range(parts + 1)]
     return tuple(
@@ -292,7 +288,6 @@ def split(first: int, end: int, parts: int) -> tuple[Range, ...]:
 
 
 def definition(server: Server, database: str, table: str) -> str:
-    """SHOW CREATE TABLE."""
     return str(server.query(f"SHOW CREATE TABLE {quoted(database, table)}")[0][1])
 
 

@@ -417,7 +417,6 @@ class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def runs_elsewhere(self) -> bool:
-        """It is a load of another process that still runs."""
         return self.owner != myself() and self.owner.alive()
 
 

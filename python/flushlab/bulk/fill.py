@@ -287,7 +287,6 @@ class Load:
         return left
 
     def _resume(self) -> None:
-        """Takes up the rows of an interrupted load."""
         left = self._left
         self._first = {note.table: min(n.first for n in left if n.table == note.table) for note in left}
         self._plan = self._with_rows_there()
@@ -315,7 +314,6 @@ class Load:
         return read_plan(self._asked.plan, rows=rows, seed=self._asked.seed) if existing else self._plan
 
     def _due(self, table: PlanTable) -> int:
-        """Rows that are to be loaded now."""
         if not self._left:
             return table.rows - self._first[table.name]
         return sum(note.end - note.next for note in self._left if note.table == table.name)
@@ -337,7 +335,6 @@ class Load:
             self._say(f"warning: {caveat.text}")  # at once: behind the load it is too late
 
     def _require_fit(self) -> None:
-        """Finds values that a table cannot hold before anything is loaded."""
         for table in self._plan.tables:
             sample = self._sample(table, 100)
             if sample.rows:

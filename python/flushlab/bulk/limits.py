@@ -1,8 +1,8 @@
-"""Limits: what bound a load, from what was seen while it ran; and when it waits for the servers behind its own.
+"""Limits: what bound a load, and when it waits for the servers behind its own.
 
-Sits in `bulk`. `bound` is pure: the first rule that holds names the limit, with the measurements behind it. The
-throttle reads, once a second, the status of the replicas that the user has named, and of a node's Galera cluster.
-Its rules come from pt-online-schema-change (--max-lag, --max-flow-ctl). The load waits:
+Sits in `bulk`. `bound` is pure: the first rule that holds names the limit, with the measurements behind it.
+The throttle reads, once a second, the status of the replicas that the user has named, and of a node's Galera
+cluster. Its rules come from pt-online-schema-change (--max-lag, --max-flow-ctl). The load waits:
 
 - while a replica is further behind than asked for, does not replicate or does not answer;
 - while the cluster spends its time in flow control.
@@ -82,7 +82,6 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def bound(seen: Evidence) -> Bound:
-    """What the limit was."""
     waited_for = max(seen.held, key=lambda what: seen.held[what], default="")
     if waited_for and seen.held[waited_for] >= WAITS * seen.seconds:
         waited = format_seconds(seen.held[waited_for])
@@ -196,7 +195,6 @@ class Throttle:
 
     @property
     def watches(self) -> bool:
-        """Whether there is anybody to wait for."""
         return bool(self._replicas) or self._paused_ns is not None
 
     def holds(self) -> Bound | None:

@@ -128,11 +128,9 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rows_per_s(self) -> float:
-        """Committed rows a second."""
         return self.counts.committed / max(self.counts.seconds, 1e-6)
 
     def with_rows_before(self, rows: int) -> Loaded:
-        """The same with rows that were committed before it began."""
         counts = msgspec.structs.replace(self.counts, committed=self.counts.committed + rows)
         return msgspec.structs.replace(self, counts=counts)
 

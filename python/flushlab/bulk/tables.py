@@ -4,10 +4,10 @@ Sits in `bulk`. Nothing is made, and no row removed, without its flag. A table t
 own without its mark, the comment, is somebody else's: it is an error, and stays as it is. Tables of
 flushlab's own:
 
-- Notes say which rows are committed. Every transaction of a load moves the note of its range, so that notes and
-  rows are committed, or lost, together, whatever is killed. The table goes once the load has been verified.
-- A sample has rows that the generator makes again, inserted in strict mode. Before the load, a row that does not
-  fit is an error. After the load, the server compares both tables, value by value and strings byte by byte.
+- Notes say which rows are committed. Every transaction of a load moves the note of its range, so that notes
+  and rows are committed, or lost, together, whatever is killed. The table goes once the load is verified.
+- A sample has rows that the generator makes again, inserted in strict mode. Before the load, a row that does
+  not fit is an error. After it, the server compares both tables, value by value and strings byte by byte.
 """
 
 from __future__ import annotations
@@ -131,7 +131,6 @@ class Tables:
 
 
 def count(server: Server, database: str, table: str) -> int:
-    """Rows in a table."""
     ((rows,),) = server.query(f"SELECT COUNT(*) FROM {quoted(database, table)}")
     return int(rows)
 
@@ -195,13 +194,10 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def left(self) -> Range:
-        """What is still to be loaded."""
         return Range(id=self.id, first=self.next, end=self.end)
 
 
 class Notes:
-    """The notes of a database."""
-
     def __init__(self, server: Server, database: str) -> None:
         self._server = server
         self._database = database
@@ -255,7 +251,6 @@ class Notes:
         )
 
     def drop(self) -> None:
-        """The load is whole."""
         self._server.query(f"DROP TABLE IF EXISTS {self.table}")
 
 

@@ -481,8 +481,8 @@ def test_a_full_disk_is_an_error_and_with_more_room_the_load_goes_on(
 def test_methods_are_compared_from_one_row_a_statement_before_the_load(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(method_comparison, "SECONDS", PATIENCE_S)  # for all rows, however slow the machine is
-    monkeypatch.setattr(method_comparison, "_LARGE_POOL", 160 << 20)
+    monkeypatch.setattr(choice, "COMPARED_S", PATIENCE_S)  # for all rows, however slow the machine is
+    monkeypatch.setattr(choice, "_LARGE_POOL", 160 << 20)
     before = target.server.read_back(["innodb_buffer_pool_size", *RELAXED])
     inserts = [statements(target.server)]
 
