@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from flushlab.campaign.analysis import of_machine
-from flushlab.campaign.facts import ArmFacts
+from flushlab.campaign.facts import ArmResult
 from flushlab.record import Ratio, Slice
 from flushlab.report import campaign
 from tests.golden.test_reports import check, decoded, text_of
@@ -27,7 +27,7 @@ ARMS = (
         TWO,
         "",
         ratio(1.62, 1.55, 1.70),
-        settings={"innodb_flush_log_at_trx_commit": 2},
+        changes={"innodb_flush_log_at_trx_commit": 2},
         floor="second",
         guarantees={**STRICT, "os_crash": SECOND, "power_loss": SECOND},
         p99_us=2_310.0,
@@ -37,7 +37,7 @@ ARMS = (
         BOTH,
         "",
         ratio(1.01, 0.98, 1.04),
-        settings={
+        changes={
             "innodb_doublewrite": "OFF",
             "sync_binlog": 0,
             "innodb_flush_method": "O_DIRECT_NO_FSYNC",
@@ -54,14 +54,14 @@ ARMS = (
         ratio(0.81, 0.78, 0.84),
         p99_us=3_465.0,
         p99=comparison("new.cnf", ratio(0.80, 0.70, 0.91)),
-        settings={"innodb_buffer_pool_size": 64 << 20},
+        changes={"innodb_buffer_pool_size": 64 << 20},
         guarantees=STRICT,
     ),
-    ArmFacts(
+    ArmResult(
         name="innodb_flush_method=nonsense",
         outcome="refused",
         reason="[ERROR] Error while setting value 'nonsense' to 'innodb_flush_method'",
-        settings={"innodb_flush_method": "nonsense"},
+        changes={"innodb_flush_method": "nonsense"},
     ),
 )
 FACTS = changed(
@@ -84,7 +84,7 @@ FACTS = changed(
 )
 
 
-def with_arms(*arms: ArmFacts) -> str:
+def with_arms(*arms: ArmResult) -> str:
     return text_of(campaign.render(changed(FACTS, arms=arms)))
 
 
@@ -128,7 +128,7 @@ def test_a_comparison_that_was_stopped_before_its_first_window_claims_nothing() 
         ((msgspec.structs.replace(ARMS[0], comparison=None),), "Nothing is proven: 5 of 5 blocks done"),
     ],
 )
-def test_the_answer_says_what_is_proven_and_no_more(arms: tuple[ArmFacts, ...], due: str) -> None:
+def test_the_answer_says_what_is_proven_and_no_more(arms: tuple[ArmResult, ...], due: str) -> None:
     assert due in " ".join(with_arms(*arms).split())
 
 
@@ -157,7 +157,7 @@ AT_A_RATE = changed(
             TWO,
             "",
             ratio(5.15, 4.02, 6.60),
-            settings={"innodb_flush_log_at_trx_commit": 2},
+            changes={"innodb_flush_log_at_trx_commit": 2},
             floor="second",
             result=500.0,
             p99_us=3_400.0,

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Group
 
 from flushlab.campaign.analysis import of_fleet
-from flushlab.campaign.facts import ArmFacts, CampaignFacts, FleetMachine
+from flushlab.campaign.facts import ArmResult, CampaignFacts, FleetMachine
 from flushlab.record import MachineRatio, OverMachines, Ratio
 from flushlab.report import campaign
 from flushlab.report.machines import table
@@ -46,7 +46,7 @@ ON_FOUR = (
 )
 
 
-def fleet(arms: tuple[ArmFacts, ...], machines: int) -> CampaignFacts:
+def fleet(arms: tuple[ArmResult, ...], machines: int) -> CampaignFacts:
     names = [*NAMES, *(f"spot-instance-{number:02}" for number in range(28))][:machines]
     ran = tuple(
         FleetMachine(name=name, blocks=2, result=9_000.0 + 100 * number) for number, name in enumerate(names)

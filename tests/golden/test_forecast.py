@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from flushlab.campaign.facts import Forecast, PlannedArm, Resources
+from flushlab.campaign.facts import ArmResult, Forecast, Resources
 from flushlab.report import forecast
 from tests.golden.test_reports import FACTS, check, text_of
 from tests.unit.report.campaigns import series_facts
@@ -12,12 +12,12 @@ from tests.unit.report.campaigns import series_facts
 MIB = 1 << 20
 LONG = Forecast(
     arms=(
-        PlannedArm(
+        ArmResult(
             name="innodb_flush_log_at_trx_commit=2",
-            why="commits no longer wait for the disk",
-            offer="second",
+            text="commits no longer wait for the disk",
+            floor="second",
         ),
-        PlannedArm(name="innodb_log_buffer_size=64M", why="large transactions no longer wait for log writes"),
+        ArmResult(name="innodb_log_buffer_size=64M", text="large transactions no longer wait for log writes"),
     ),
     trials_least=27,
     trials_most=39,
@@ -55,7 +55,10 @@ def test_a_dry_run_says_what_raises_the_users_settings_to_the_floor() -> None:
 
 def test_a_dry_run_of_a_series_that_only_its_first_run_can_time() -> None:
     found = Forecast(
-        arms=(PlannedArm(name="A default"), PlannedArm(name="J ZFS", why="there is no ZFS here", runs=False)),
+        arms=(
+            ArmResult(name="A default"),
+            ArmResult(name="J ZFS", outcome="skipped", reason="there is no ZFS here"),
+        ),
         trials_least=15,
         trials_most=15,
         trial_s=None,

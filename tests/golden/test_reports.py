@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from rich.console import RenderableType
 
-from flushlab.campaign.facts import BASE_BROKE, ArmFacts, CampaignFacts, TuningFacts
+from flushlab.campaign.facts import BASE_BROKE, ArmResult, CampaignFacts, TuningFacts
 from flushlab.campaign.recommended import recommended
 from flushlab.cli.output import PlainConsole
 from flushlab.experiment.protocol import Objective
@@ -77,7 +77,7 @@ SECOND = FrontierPoint(
     ratio=ratio(1.62, 1.55, 1.70),
     free_ratio=ratio(1.04, 1.01, 1.07),
 )
-BASE = ArmFacts(
+BASE = ArmResult(
     name="base",
     settings={"sync_binlog": 1},
     result=12_345.6,
@@ -95,7 +95,7 @@ FACTS = CampaignFacts(
     floor="second",
     base=BASE,
     arms=(
-        ArmFacts(
+        ArmResult(
             name=STRICT.arm,
             comparison=comparison(STRICT.arm, STRICT.ratio),
             p99=comparison(STRICT.arm, ratio(1.09, 0.93, 1.27)),
@@ -103,7 +103,7 @@ FACTS = CampaignFacts(
             result=13_333.0,
             p99_us=1_750.0,
         ),
-        ArmFacts(
+        ArmResult(
             name=SECOND.arm,
             comparison=comparison(SECOND.arm, SECOND.ratio),
             p99=comparison(SECOND.arm, ratio(1.92, 1.64, 2.25)),
@@ -113,7 +113,7 @@ FACTS = CampaignFacts(
             recovery_s=1.4,
         ),
     ),
-    control=ArmFacts(
+    control=ArmResult(
         name="control",
         comparison=comparison("control", ratio(1.01, 0.97, 1.05)),
         p99=comparison("control", ratio(1.03, 0.88, 1.20)),
@@ -163,7 +163,7 @@ OFFERED = changed(
 """Nothing gains at strict."""
 COST = ratio(0.45, 0.40, 0.50)
 RAISED_POINT = FrontierPoint(floor=Floor.STRICT, arm="base", settings={}, versus_yours=COST)
-YOURS = ArmFacts(
+YOURS = ArmResult(
     name="yours",
     comparison=comparison("yours", COST.inverse()),
     floor="second",
@@ -272,7 +272,7 @@ def test_tune_that_rejects_what_is_faster_says_so() -> None:
     rejected = (
         Rejected(arm="innodb_flush_log_at_trx_commit=2", reason="p99 latency is 2.8 times the base's"),
     )
-    fast = ArmFacts(
+    fast = ArmResult(
         name="innodb_flush_log_at_trx_commit=2",
         comparison=comparison("innodb_flush_log_at_trx_commit=2", ratio(1.62, 1.55, 1.70)),
     )
@@ -281,7 +281,7 @@ def test_tune_that_rejects_what_is_faster_says_so() -> None:
 
 def test_tune_whose_rejected_arm_was_not_faster_found_no_improvement() -> None:
     rejected = (Rejected(arm="sync_binlog=0", reason="failed: the server died"),)
-    slow = ArmFacts(name="sync_binlog=0", comparison=comparison("sync_binlog=0", ratio(1.01, 0.95, 1.07)))
+    slow = ArmResult(name="sync_binlog=0", comparison=comparison("sync_binlog=0", ratio(1.01, 0.95, 1.07)))
     for arms in ((), (slow,)):
         said = answer(changed(NOTHING, rejected=rejected, arms=arms)).plain
         assert said.startswith("No improvement found"), said
@@ -327,7 +327,7 @@ def test_a_change_that_failed_is_not_called_refused() -> None:
 
 def test_tune_that_a_busy_machine_left_without_a_result_says_so_first() -> None:
     busy: dict[str, Any] = {"ending": "budget spent", "trials": 40, "disturbed": 31, "blocks": 0}
-    base = ArmFacts(name="base", settings={"sync_binlog": 1})
+    base = ArmResult(name="base", settings={"sync_binlog": 1})
     facts = changed(FACTS, **busy, base=base, arms=(), control=None, files=(), tuning=TuningFacts())
     check("tune-busy.txt", text_of(campaign.render(facts)))
 

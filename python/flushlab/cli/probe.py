@@ -85,7 +85,7 @@ def _directory(spec: ProbeSpec) -> Path:
 
     for reaped in reap():
         say(f"cleaned up after an earlier run: {reaped}")
-    from flushlab.probe.folder import existing
+    from flushlab.probe.disk import existing
 
     return existing(Path(spec.data_root)) if spec.data_root else run_folder()
 
@@ -104,12 +104,11 @@ def _disk(where: Path, disk: str | None) -> Iterator[tuple[Path, DiskEmulation |
 
 
 def _matrix(spec: ProbeSpec) -> Matrix:
-    from flushlab.probe import sync_settings
-    from flushlab.probe.ceilings import FULL, QUICK, Matrix
+    from flushlab.probe.ceilings import FULL, QUICK, Matrix, parse_binlog_strategy, parse_sync_settings
 
     usual = QUICK if spec.quick else FULL
-    pairs = map(sync_settings.parse_sync_settings, spec.trx_commit)
-    strategies = map(sync_settings.parse_binlog_strategy, spec.binlog_strategy)
+    pairs = map(parse_sync_settings, spec.trx_commit)
+    strategies = map(parse_binlog_strategy, spec.binlog_strategy)
     return Matrix(
         sync_settings=tuple(dict.fromkeys(pairs)) or usual.sync_settings,
         strategies=tuple(dict.fromkeys(strategies)) or usual.strategies,

@@ -18,9 +18,9 @@ import msgspec
 from msgspec import Meta
 
 from flushlab.errors import UsageError, nearest
-from flushlab.plan.plan import BASE, BEST, CONTROL, RESERVED, ArmPlan, Claim, Plan, Requirement, crossed
+from flushlab.plan.plan import RESERVED, ArmPlan, Claim, Plan, Requirement, crossed
 from flushlab.plan.toml import Entry, Node, Scalar, Table, positions, read_text, read_toml, suggestion
-from flushlab.record import Value
+from flushlab.record import BASE, BEST, CONTROL, Value
 from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.floor import Floor
 from flushlab.settings.option_names import setting_of

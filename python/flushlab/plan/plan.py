@@ -15,13 +15,10 @@ import msgspec
 from msgspec import Meta
 
 from flushlab.errors import UsageError, nearest
-from flushlab.record import Value
+from flushlab.record import BASE, BEST, CONTROL, Value
 from flushlab.settings.floor import Floor
 from flushlab.spec.parts import SAME_WORKLOAD, WorkloadSpec
 
-BASE = "base"
-CONTROL = "control"
-BEST = "best"
 COMPARE = "compare"
 """Name of the plan that `flushlab.compare` makes; no file has it."""
 COUNTED = ("redo syncs per commit", "binlog syncs per commit")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from flushlab.campaign.facts import EXTERNAL, STEADY_MINUTES, ArmFacts, CampaignFacts, TuningFacts
+from flushlab.campaign.facts import EXTERNAL, STEADY_MINUTES, ArmResult, CampaignFacts, TuningFacts
 from flushlab.campaign.loop import blame
 from flushlab.campaign.recommended import IF_LOST, allowed_below, by_workload, recommendable
 from flushlab.experiment.protocol import LATENCIES, Objective, gain_words
@@ -188,7 +188,7 @@ def _of_series(facts: CampaignFacts) -> Text:
     return _blaming(facts, f"{_nothing_better(facts.objective, 'the base')} ({words}).")
 
 
-def _together(facts: CampaignFacts, best: ArmFacts, ratio: Ratio) -> Text:
+def _together(facts: CampaignFacts, best: ArmResult, ratio: Ratio) -> Text:
     text = _said("", ratio, facts.objective, "the base")
     text.append(on_slowest(best), style="not bold")
     text.append(f"\nTogether: {' + '.join(best.composed_of)}.", style="not bold")
@@ -202,7 +202,7 @@ def _together(facts: CampaignFacts, best: ArmFacts, ratio: Ratio) -> Text:
     return text.append(_below(facts), style="not bold")
 
 
-def _faster(facts: CampaignFacts, faster: Sequence[ArmFacts]) -> Text:
+def _faster(facts: CampaignFacts, faster: Sequence[ArmResult]) -> Text:
     lower = _below(facts)
     at = f" at the floor {facts.floor or facts.base.floor}" if lower else ""
     names = [arm.name for arm in faster if not facts.below_floor(arm, facts.base)]
@@ -244,7 +244,7 @@ def _of_comparison(facts: CampaignFacts) -> Text:
     return Text("\n").join(lines)
 
 
-def _on_server(facts: CampaignFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> Text:
+def _on_server(facts: CampaignFacts, base: ArmResult, arms: tuple[ArmResult, ...]) -> Text:
     text, lower = Text(), list(allowed_below(facts, base, arms))
     for fastest in [*recommendable(facts, base, arms)[:1], *by_workload(facts, base, arms)[:1]]:
         _gain(text.append("\n" if text else ""), fastest, base, facts)
@@ -268,7 +268,7 @@ def _on_server(facts: CampaignFacts, base: ArmFacts, arms: tuple[ArmFacts, ...])
     return text
 
 
-def _between(facts: CampaignFacts, other: ArmFacts) -> Text:
+def _between(facts: CampaignFacts, other: ArmResult) -> Text:
     """One server against another: no change of settings, so no gain."""
     text, first = Text(), facts.base
     assert other.comparison is not None
@@ -277,7 +277,7 @@ def _between(facts: CampaignFacts, other: ArmFacts) -> Text:
     return _gain(text, other, first, facts)
 
 
-def _gain(text: Text, arm: ArmFacts, base: ArmFacts, facts: CampaignFacts, style: str = "bold") -> Text:
+def _gain(text: Text, arm: ArmResult, base: ArmResult, facts: CampaignFacts, style: str = "bold") -> Text:
     assert arm.comparison is not None
     verb = "is" if facts.objective == "throughput" else "has"
     ratio, before = arm.comparison.ratio, f"{arm.name} {verb} "

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from flushlab.campaign.facts import ArmFacts, CampaignFacts, Forecast, Kind, PlannedArm, Resources
+from flushlab.campaign.facts import ArmResult, CampaignFacts, Forecast, Kind, Resources
 from flushlab.record import Machine, ServerIdentity, Warning
 from flushlab.report.words import data_words
 from flushlab.settings.floor import aims
@@ -32,7 +32,7 @@ class ForecastDocument(
     kind: Kind
     server: ServerIdentity
     workload: str
-    base: ArmFacts
+    base: ArmResult
     forecast: Forecast
     warnings: tuple[Warning, ...]
     machine: Machine
@@ -55,7 +55,7 @@ def document(facts: CampaignFacts, writes: Mapping[str, str]) -> ForecastDocumen
 def render(facts: CampaignFacts, writes: Mapping[str, str]) -> RenderableType:
     """What a person reads; fits 80 columns."""
     forecast = _forecast(facts)
-    runs = sum(one.runs for one in forecast.arms)
+    runs = sum(arm.outcome == "measured" for arm in forecast.arms)
     lowest = facts.tuning.lowest if facts.tuning else ""
     raised = facts.tuning.raised_why if facts.tuning else ()
     what = f"{counted(runs, 'candidate')} {aims(facts.floor, lowest)}"
@@ -83,7 +83,7 @@ def render(facts: CampaignFacts, writes: Mapping[str, str]) -> RenderableType:
         *(Padding(Text(why), (0, 0, 0, 2)) for why in raised),
         *("" for _ in raised[:1]),
         Text(f"It would try {what}:"),
-        *(line for one in forecast.arms for line in _try(one)),
+        *(line for arm in forecast.arms for line in _try(arm)),
         "",
         table,
         "",
@@ -92,13 +92,13 @@ def render(facts: CampaignFacts, writes: Mapping[str, str]) -> RenderableType:
     )
 
 
-def _try(one: PlannedArm) -> Iterator[RenderableType]:
-    offer = f" (only for an offer, at floor {one.offer})" if one.offer else ""
-    yield Padding(Text(one.name).append(offer, style="dim"), (0, 0, 0, 2))
-    if not one.runs:
-        yield Padding(Text(f"will not run: {one.why}", style="yellow"), (0, 0, 0, 4))
-    elif one.why and one.why != one.name:
-        yield Padding(Text(one.why, style="dim"), (0, 0, 0, 4))
+def _try(arm: ArmResult) -> Iterator[RenderableType]:
+    offer = f" (only for an offer, at floor {arm.floor})" if arm.floor else ""
+    yield Padding(Text(arm.name).append(offer, style="dim"), (0, 0, 0, 2))
+    if arm.outcome != "measured":
+        yield Padding(Text(f"will not run: {arm.reason}", style="yellow"), (0, 0, 0, 4))
+    elif arm.text and arm.text != arm.name:
+        yield Padding(Text(arm.text, style="dim"), (0, 0, 0, 4))
 
 
 def _rows(forecast: Forecast) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from flushlab.campaign.facts import ArmFacts, CampaignFacts
+from flushlab.campaign.facts import ArmResult, CampaignFacts
 from flushlab.record import MachineRatio, OverMachines
 from flushlab.report.words import AA_CONTROL, rounded
 from flushlab.units import counted
@@ -25,7 +25,7 @@ def who_ran(facts: CampaignFacts) -> str:
     return f"{counted(sum(one.compared for one in facts.machines), 'machine')} {did}"
 
 
-def on_slowest(arm: ArmFacts) -> str:
+def on_slowest(arm: ArmResult) -> str:
     """Behind the ratio of an arm: `; on the slowest machine (db3) 1.48`; empty where one machine ran all."""
     if arm.machines is None:
         return ""

@@ -9,9 +9,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from flushlab.probe.ceilings import SyncSettings
 from flushlab.probe.reading import by_sync_settings, duration, ratio_words
 from flushlab.probe.servers import PROCESSORS, Curve, Gain, curves, gains
-from flushlab.probe.sync_settings import SyncSettings
 from flushlab.record import (
     Ceiling,
     DiskResult,

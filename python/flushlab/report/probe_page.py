@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flushlab.probe import against
 from flushlab.probe.against import arms_of, is_here
+from flushlab.probe.ceilings import SyncSettings
 from flushlab.probe.reading import (
     by_sync_settings,
     duration,
@@ -28,7 +29,6 @@ from flushlab.probe.servers import (
     curves,
     gains,
 )
-from flushlab.probe.sync_settings import SyncSettings
 from flushlab.record import BinlogStrategy, Ceiling, DiskResult, ProbeRecord, Share, Trial
 from flushlab.report import probe_plots
 from flushlab.report.page.page import Foot, page

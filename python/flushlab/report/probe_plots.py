@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from flushlab.probe.ceilings import BINLOG_STRATEGIES
 from flushlab.probe.reading import duration
 from flushlab.probe.servers import PROCESSORS, Curve
-from flushlab.probe.sync_settings import BINLOG_STRATEGIES
 from flushlab.record import BinlogStrategy, Ceiling, DiskResult
 from flushlab.report.plots import COLOURS, above, axes_in, inline_svg, round_ticks, short
 from flushlab.report.probe import size_words, way_words

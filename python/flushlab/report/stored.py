@@ -15,9 +15,8 @@ from flushlab.campaign.crash.request import CrashRequest
 from flushlab.campaign.facts import CampaignFacts, Kind
 from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.errors import StorageError, UsageError
-from flushlab.plan.plan import BASE
 from flushlab.probe.against import Connections
-from flushlab.record import CrashFacts, CrashRow, ProbeRecord, Trial, Value
+from flushlab.record import BASE, CrashFacts, CrashRow, ProbeRecord, Trial, Value
 from flushlab.redact import without_passwords
 from flushlab.spec.build import words
 from flushlab.store import CampaignRow, unreadable

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from flushlab.campaign.facts import ArmFacts, CampaignFacts, ClaimFacts, PlanFacts, TuningFacts
+from flushlab.campaign.facts import ArmResult, CampaignFacts, ClaimFacts, PlanFacts, TuningFacts
 from flushlab.experiment.protocol import (
     LATENCIES,
     Objective,
@@ -18,8 +18,8 @@ from flushlab.experiment.protocol import (
     verdict_words,
 )
 from flushlab.experiment.tune_plan import FrontierPoint
-from flushlab.plan.plan import BASE, crossed
-from flushlab.record import Comparison, FactorEffect, Ratio
+from flushlab.plan.plan import crossed
+from flushlab.record import BASE, Comparison, FactorEffect, Ratio
 from flushlab.report.machines import spread_words
 from flushlab.report.observed import observed_lines
 from flushlab.report.words import (
@@ -63,7 +63,7 @@ def _latency(p99: Comparison | None, objective: Objective) -> Iterator[Renderabl
         yield _below(latency_words(p99))
 
 
-def _throughput(arm: ArmFacts, facts: CampaignFacts) -> Iterator[RenderableType]:
+def _throughput(arm: ArmResult, facts: CampaignFacts) -> Iterator[RenderableType]:
     """What stands below a row of latency ratios of the throughput."""
     if arm.throughput is not None:
         yield _below(throughput_words(arm.throughput, facts.unit))
@@ -107,7 +107,7 @@ def arms(facts: CampaignFacts) -> Iterator[RenderableType]:
     yield from _legend(facts)
 
 
-def _figures(arm: ArmFacts, objective: Objective) -> tuple[str, str, str]:
+def _figures(arm: ArmResult, objective: Objective) -> tuple[str, str, str]:
     if arm.comparison is None:
         return "", "", OUTCOMES.get(arm.outcome, arm.outcome)
     ratio = arm.comparison.ratio
@@ -128,7 +128,7 @@ def _row(name: str, width: int, figures: tuple[str, str, str], style: str = "") 
     yield text
 
 
-def _about(arm: ArmFacts, base: ArmFacts, facts: CampaignFacts, what: str) -> Iterator[RenderableType]:
+def _about(arm: ArmResult, base: ArmResult, facts: CampaignFacts, what: str) -> Iterator[RenderableType]:
     """What stands below a row: what it is, its rates, its floor, its latency, what each failure costs
     otherwise than with the base, and why it was not measured."""
     if what:
@@ -157,13 +157,13 @@ def _about(arm: ArmFacts, base: ArmFacts, facts: CampaignFacts, what: str) -> It
         yield _below(f"{NO_BINLOG}: {', '.join(arm.no_effect)}", style="yellow")
 
 
-def _what(arm: ArmFacts, facts: CampaignFacts) -> str:
+def _what(arm: ArmResult, facts: CampaignFacts) -> str:
     """What the arm stands for: its text, or what it changes where its name does not say so."""
     if arm.composed_of:
         return f"{' + '.join(arm.composed_of)}, in blocks of its own"
-    settings = [f"{name}={spell(value)}" for name, value in arm.settings.items()]
+    settings = [f"{name}={spell(value)}" for name, value in arm.changes.items()]
     shown = [] if arm.name.endswith(" ".join(settings)) else settings
-    shown += filter(None, (changes(as_told(arm.workload)), *places(arm)))
+    shown += filter(None, (changes(as_told(arm.workload_changes)), *places(arm)))
     if arm.text and facts.kind == "series":
         return arm.text
     same = arm.outcome == "measured" and not (settings or shown or arm.text or arm.is_base)
@@ -282,7 +282,7 @@ class _Columns:
         self,
         name: str,
         ratio: Ratio | None,
-        own: ArmFacts | None,
+        own: ArmResult | None,
         *,
         of_yours: str = "",
         style: str = "",

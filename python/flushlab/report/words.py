@@ -9,10 +9,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from flushlab.campaign import recommended
-from flushlab.campaign.facts import ANSWERS, ArmFacts, CampaignFacts, ClaimFacts
+from flushlab.campaign.facts import ANSWERS, ArmResult, CampaignFacts, ClaimFacts
 from flushlab.experiment.tune_plan import FrontierPoint
-from flushlab.plan.plan import BASE
-from flushlab.record import DataFacts, DiskEmulation, Ratio, TableRows, Trial, Value
+from flushlab.record import BASE, DataFacts, DiskEmulation, Ratio, TableRows, Trial, Value
 from flushlab.settings.durability import FLOOR
 from flushlab.units import format_latency, format_size, option_size
 
@@ -38,7 +37,7 @@ def changes(settings: Mapping[str, Value]) -> str:
     )
 
 
-def places(arm: ArmFacts) -> Iterator[str]:
+def places(arm: ArmResult) -> Iterator[str]:
     """The arm's own folder and disk."""
     if arm.data_root is not None:
         yield f"data in {arm.data_root}"
@@ -93,7 +92,7 @@ def durability_words(point: FrontierPoint) -> str:
     return f"{kept.estimate:.2f}× of it without durability loss"
 
 
-def absolute(arm: ArmFacts, unit: str) -> str:
+def absolute(arm: ArmResult, unit: str) -> str:
     """`12,346 transactions/s, p99 1.9 ms`; empty where nothing is known."""
     if arm.result is None:
         return ""

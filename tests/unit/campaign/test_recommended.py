@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.campaign.facts import ArmFacts, CampaignFacts
+from flushlab.campaign.facts import ArmResult, CampaignFacts
 from flushlab.campaign.recommended import at_floor, best_arms, costs, offered
 from flushlab.campaign.recommended import recommended as of_campaign
 from flushlab.errors import UsageError
@@ -33,19 +33,19 @@ MYSQL = ServerIdentity(flavor="mysql", version=(8, 0, 15), version_text="8.0.15"
 FLUSH = {"innodb_flush_log_at_trx_commit": 2}
 
 
-def arm(name: str, estimate: float, low: float, high: float, **facts: Any) -> ArmFacts:
+def arm(name: str, estimate: float, low: float, high: float, **facts: Any) -> ArmResult:
     known = {"outcome": "measured", "floor": "strict", "guarantees": SAFE} | facts
-    return ArmFacts(name=name, comparison=comparison(name, ratio(estimate, low, high)), **known)
+    return ArmResult(name=name, comparison=comparison(name, ratio(estimate, low, high)), **known)
 
 
-def compared(*arms: ArmFacts, **changes: Any) -> CampaignFacts:
+def compared(*arms: ArmResult, **changes: Any) -> CampaignFacts:
     return changed(COMPARED, arms=arms, **changes)
 
 
 TWO_SERVERS = compared(
-    arm("mysql@8.0 two", 1.16, 0.93, 1.44, settings=FLUSH),
+    arm("mysql@8.0 two", 1.16, 0.93, 1.44, changes=FLUSH),
     arm("mariadb base", 1.5, 1.3, 1.7, server=MARIADB),
-    arm("mariadb two", 1.67, 1.5, 1.8, settings=FLUSH, server=MARIADB, against="mariadb base"),
+    arm("mariadb two", 1.67, 1.5, 1.8, changes=FLUSH, server=MARIADB, against="mariadb base"),
     base_name="mysql@8.0 base",
     server=MYSQL,
 )
@@ -76,8 +76,8 @@ def test_servers_stand_in_a_table_of_their_own() -> None:
 @pytest.mark.parametrize(("floor", "recommended"), [("", []), ("second", ["A"]), ("throwaway", ["B"])])
 def test_an_arm_below_the_floor_is_shown_and_not_recommended(floor: str, recommended: list[str]) -> None:
     facts = compared(
-        arm("A", 1.5, 1.4, 1.6, settings=FLUSH, floor="second", guarantees=LOSSY),
-        arm("B", 3.0, 2.8, 3.2, settings={**FLUSH, "sync_binlog": 1000}, floor="throwaway"),
+        arm("A", 1.5, 1.4, 1.6, changes=FLUSH, floor="second", guarantees=LOSSY),
+        arm("B", 3.0, 2.8, 3.2, changes={**FLUSH, "sync_binlog": 1000}, floor="throwaway"),
         floor=floor,
     )
     assert [one.arm for one in of_campaign(facts)] == recommended
@@ -94,7 +94,7 @@ def test_a_series_recommends_nothing_below_its_floor() -> None:
 
 
 def test_sentence_and_comments_name_server_interval_floor_and_caveats() -> None:
-    (one,) = of_campaign(compared(arm("A", 1.5, 1.4, 1.6, settings=FLUSH, floor="second"), floor="second"))
+    (one,) = of_campaign(compared(arm("A", 1.5, 1.4, 1.6, changes=FLUSH, floor="second"), floor="second"))
     assert one.sentence == (
         f"On {one.server.name}, A is 1.50× as fast as base [1.40, 1.60], 5 blocks."
         " Floor: second (base: strict)."
@@ -127,9 +127,9 @@ def test_a_caveat_on_another_server_is_not_held_against_this_one() -> None:
 
 AT_SECOND = {"floor": "second", "guarantees": LOSSY}
 MIXED = compared(
-    arm("mysql@8.0 fast", 3.0, 2.8, 3.2, settings={"sync_binlog": 1000}, **AT_SECOND),
+    arm("mysql@8.0 fast", 3.0, 2.8, 3.2, changes={"sync_binlog": 1000}, **AT_SECOND),
     arm("mariadb base", 0.8, 0.7, 0.9, server=MARIADB),
-    arm("mariadb slow", 1.2, 1.1, 1.3, settings=FLUSH, server=MARIADB, against="mariadb base"),
+    arm("mariadb slow", 1.2, 1.1, 1.3, changes=FLUSH, server=MARIADB, against="mariadb base"),
     base_name="mysql@8.0 base",
     server=MYSQL,
 )
@@ -156,17 +156,17 @@ def test_the_headline_is_about_a_recommended_arm_where_any_server_has_one() -> N
 
 
 def test_a_tie_goes_to_fewer_settings() -> None:
-    more = arm("more", 1.5, 1.4, 1.6, settings={**FLUSH, "innodb_io_capacity": 400})
-    less = arm("less", 1.5, 1.4, 1.6, settings=FLUSH)
+    more = arm("more", 1.5, 1.4, 1.6, changes={**FLUSH, "innodb_io_capacity": 400})
+    less = arm("less", 1.5, 1.4, 1.6, changes=FLUSH)
     for arms in ((more, less), (less, more)):
         assert [one.arm for one in of_campaign(compared(*arms))] == ["less"]
 
 
 def test_what_a_lower_floor_allows_is_what_it_would_recommend() -> None:
     facts = compared(
-        arm("A", 1.5, 1.4, 1.6, settings=FLUSH, **AT_SECOND),
-        arm("B", 3.0, 2.8, 3.2, settings={**FLUSH, "sync_binlog": 1000}, floor="throwaway"),
-        arm("C", 1.1, 1.05, 1.2, settings={"sync_binlog": 2}, floor="relaxed"),
+        arm("A", 1.5, 1.4, 1.6, changes=FLUSH, **AT_SECOND),
+        arm("B", 3.0, 2.8, 3.2, changes={**FLUSH, "sync_binlog": 1000}, floor="throwaway"),
+        arm("C", 1.1, 1.05, 1.2, changes={"sync_binlog": 2}, floor="relaxed"),
     )
     first, *others = answer(facts).plain.split("\n")
     assert first == "Nothing proved faster than base at the floor strict."
@@ -180,7 +180,7 @@ def test_what_a_lower_floor_allows_is_what_it_would_recommend() -> None:
 
 
 def test_at_a_fixed_rate_the_headline_is_about_latency() -> None:
-    facts = compared(arm("A", 0.8, 0.7, 0.9, settings=FLUSH), objective="p99")
+    facts = compared(arm("A", 0.8, 0.7, 0.9, changes=FLUSH), objective="p99")
     assert answer(facts).plain == "No lower p99 latency than that of base was proven."
 
 
@@ -188,7 +188,7 @@ def test_a_caveat_on_arms_of_two_servers_is_told_with_both() -> None:
     two = ("mysql@8.0 two", "mariadb two")
     caveat = Warning("noisy", "throughput was not level", arms=two)
     facts = msgspec.structs.replace(
-        TWO_SERVERS, arms=(arm("mysql@8.0 two", 1.3, 1.2, 1.4, settings=FLUSH), *TWO_SERVERS.arms[1:])
+        TWO_SERVERS, arms=(arm("mysql@8.0 two", 1.3, 1.2, 1.4, changes=FLUSH), *TWO_SERVERS.arms[1:])
     )
     found = of_campaign(msgspec.structs.replace(facts, warnings=(caveat,)))
     assert [one.not_shown for one in found] == [(f"Caveat: {caveat.text}.",)] * 2
@@ -215,7 +215,7 @@ def test_what_carries_over_is_said_of_every_server_that_was_measured() -> None:
 
 
 def test_the_page_of_two_servers_tells_each_caveat_once_and_of_which_server_the_control_is() -> None:
-    faster = arm("mysql@8.0 two", 1.3, 1.2, 1.4, settings=FLUSH, floor="second")
+    faster = arm("mysql@8.0 two", 1.3, 1.2, 1.4, changes=FLUSH, floor="second")
     caveat = Warning("noisy", "throughput was not level")
     facts = msgspec.structs.replace(
         TWO_SERVERS, arms=(faster, *TWO_SERVERS.arms[1:]), warnings=(caveat,), floor="second"
@@ -320,7 +320,7 @@ def test_raised_settings_that_hand_over_a_lower_floor_name_both() -> None:
 
 
 def test_an_offer_that_the_users_settings_are_already_says_to_keep_them() -> None:
-    own = msgspec.structs.replace(YOURS, settings=FLUSH)
+    own = msgspec.structs.replace(YOURS, changes=FLUSH)
     point = FrontierPoint(floor=Floor.SECOND, arm="two", settings=FLUSH, ratio=ratio(1.5, 1.4, 1.6))
     (offer,) = offered(changed(RAISED, yours=own, offers=(point,), lowest="second"))
     assert (offer.settings, offer.next_steps[0].commands) == ({}, ())

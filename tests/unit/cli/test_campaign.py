@@ -21,10 +21,10 @@ from tests.unit.campaign.test_recommended import FLUSH, TWO_SERVERS, arm, compar
 from tests.unit.report import campaigns as made
 
 MYSQL97 = ServerIdentity(flavor="mysql", version=(9, 7, 4), version_text="9.7.4")
-ONE = compared(arm("A", 1.5, 1.4, 1.6, settings=FLUSH))
-NONE = compared(arm("A", 1.0, 0.9, 1.1, settings=FLUSH))
+ONE = compared(arm("A", 1.5, 1.4, 1.6, changes=FLUSH))
+NONE = compared(arm("A", 1.0, 0.9, 1.1, changes=FLUSH))
 BOTH = msgspec.structs.replace(
-    TWO_SERVERS, arms=(arm("mysql@8.0 two", 1.2, 1.1, 1.3, settings=FLUSH), *TWO_SERVERS.arms[1:])
+    TWO_SERVERS, arms=(arm("mysql@8.0 two", 1.2, 1.1, 1.3, changes=FLUSH), *TWO_SERVERS.arms[1:])
 )
 
 
@@ -107,7 +107,7 @@ def test_a_file_of_the_users_is_neither_overwritten_nor_removed(home: Path) -> N
 
 
 def test_a_setting_that_the_catalog_cannot_spell_is_measured_and_said_to_have_no_files(home: Path) -> None:
-    run(compared(arm("A", 1.5, 1.4, 1.6, settings={"max_connections": 99})))
+    run(compared(arm("A", 1.5, 1.4, 1.6, changes={"max_connections": 99})))
     assert written() == {"compare.json", "report.html"}
     found = msgspec.json.decode(Path("out/compare.json").read_bytes())
     assert any("max_connections" in line for line in found["recommended"][0]["not_shown"])

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.campaign.facts import ArmFacts, CampaignFacts, TuningFacts
+from flushlab.campaign.facts import ArmResult, CampaignFacts, TuningFacts
 from flushlab.campaign.recommended import Recommended
 from flushlab.campaign.recommended import recommended as recommended_of
 from flushlab.errors import StorageError
@@ -266,12 +266,12 @@ def test_the_same_campaign_gives_the_same_bytes() -> None:
 
 def test_what_people_and_servers_wrote_is_escaped_and_changes_no_markup() -> None:
     def hostile(kind: str) -> str:
-        arm = ArmFacts(
+        arm = ArmResult(
             name=HOSTILE,
             text=HOSTILE,
             outcome="measured",
-            settings={HOSTILE: HOSTILE},
-            workload={HOSTILE: HOSTILE},
+            changes={HOSTILE: HOSTILE},
+            workload_changes={HOSTILE: HOSTILE},
             data_root=HOSTILE,
             fixed=(HOSTILE,),
             floor="strict",
@@ -285,7 +285,7 @@ def test_what_people_and_servers_wrote_is_escaped_and_changes_no_markup() -> Non
             title=HOSTILE,
             workload=HOSTILE,
             base_settings={HOSTILE: HOSTILE},
-            arms=(arm, ArmFacts(name=HOSTILE, outcome="refused", reason=HOSTILE)),
+            arms=(arm, ArmResult(name=HOSTILE, outcome="refused", reason=HOSTILE)),
             claims=(claim,),
             warnings=(Warning(HOSTILE, HOSTILE),),
         )
@@ -348,7 +348,7 @@ def test_an_interrupted_tuning_says_that_nothing_is_proven() -> None:
 
 
 def test_settings_below_the_floor_are_shown_beside_the_base_that_raises_them() -> None:
-    yours = ArmFacts(name="yours", comparison=made.comparison("yours", made.ratio(1.9, 1.8, 2.0)))
+    yours = ArmResult(name="yours", comparison=made.comparison("yours", made.ratio(1.9, 1.8, 2.0)))
     facts = made.tune_facts(raised={"sync_binlog": 1}, yours=yours)
     html = show(made.row("tune", facts), made.trials_of({"base": 9_000.0, "yours": 17_000.0}, "confirm"))
     for section in ("ratios", "time", "files"):
@@ -398,7 +398,7 @@ def test_a_kind_from_the_future_is_a_storage_error() -> None:
 
 def test_a_page_stays_small_whatever_was_measured() -> None:
     arms = [
-        ArmFacts(
+        ArmResult(
             name=f"arm {n} with a name that is rather long {'x' * 300}",
             text="why " * 400,
             outcome="measured" if n % 2 else "refused",
@@ -594,7 +594,7 @@ def test_the_key_of_the_floor_has_its_condition_and_a_raised_base_is_called_so()
     fast = msgspec.structs.replace(fast, guarantees={**made.SAFE, "floor": said})
     text = text_of(show(made.row("tune", made.tune_facts(arms=(free, fast, slow))), []))
     assert f"floor {said} base 12,346 transactions/s" in text
-    yours = ArmFacts(name="yours", guarantees=made.SAFE)
+    yours = ArmResult(name="yours", guarantees=made.SAFE)
     raised = made.tune_facts(raised={"sync_binlog": 1}, arms=(free, fast, slow), yours=yours)
     assert f"floor {said} raised 12,346 transactions/s" in text_of(show(made.row("tune", raised), []))
     honest = "strict, if the disk honors flushes"

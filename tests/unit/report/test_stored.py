@@ -6,9 +6,10 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
+from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.recommended import recommended
-from flushlab.campaign.request import BoundArm, SeriesRequest, TuneRequest
+from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.record import Arm, SourceText, Value
 from flushlab.report.page.about import plan_text
 from flushlab.report.stored import command, connections_of, facts_of, own_settings, request_of

@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from flushlab.experiment.blocks import BASE, CONTROL, YOURS, Sheet
+from flushlab.experiment.blocks import YOURS, Sheet
 from flushlab.experiment.protocol import Objective, stall_share
 from flushlab.experiment.tune.pool import Selection, Space
 from flushlab.experiment.tune_plan import UNCHANGED, FrontierPoint, Guards, Rejected
-from flushlab.record import Comparison, OverMachines, Ratio, Trial
+from flushlab.record import BASE, CONTROL, Comparison, OverMachines, Ratio, Trial
 from flushlab.settings.floor import Floor
 from flushlab.statistics import Table, held
 

@@ -12,10 +12,10 @@ from random import Random
 
 import msgspec
 
-from flushlab.experiment.blocks import BASE, CONTROL, YOURS, Round, Sheet, no_base, run_block
+from flushlab.experiment.blocks import YOURS, Round, Sheet, no_base, run_block
 from flushlab.experiment.protocol import BlockAhead, Steps
 from flushlab.experiment.tune_plan import Excluded, TunePlan
-from flushlab.record import Arm, Stage, Trial, Value
+from flushlab.record import BASE, CONTROL, Arm, Stage, Trial, Value
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.floor import Floor
 from flushlab.units import format_seconds

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
-from flushlab.experiment.blocks import BASE, is_disturbed
+from flushlab.experiment.blocks import is_disturbed
 from flushlab.experiment.protocol import Steps, score
 from flushlab.experiment.tune.budget import BESIDE_BASE, TuneBudget
 from flushlab.experiment.tune.confirmation import WORTH_LOG
 from flushlab.experiment.tune.pool import CandidatePool, Selection, TuneRounds, half_on
 from flushlab.experiment.tune_plan import TunePlan
-from flushlab.record import Arm, Trial
+from flushlab.record import BASE, Arm, Trial
 from flushlab.settings.floor import Floor
 from flushlab.statistics import Effects, estimate_effects
 from flushlab.statistics.one_thread import np

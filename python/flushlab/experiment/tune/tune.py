@@ -30,14 +30,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flushlab.errors import BelowFloor, MeasurementError
-from flushlab.experiment.blocks import BASE, CONTROL, YOURS, Sheet
+from flushlab.experiment.blocks import YOURS, Sheet
 from flushlab.experiment.protocol import BlockAhead, Conversation, Request, Standing, Steps, redo_rate
 from flushlab.experiment.tune.budget import END_TRIALS, TuneBudget
 from flushlab.experiment.tune.confirmation import WORTH_LOG, Confirmation
 from flushlab.experiment.tune.pool import CandidatePool, Selection, Space, TuneRounds
 from flushlab.experiment.tune.screening import Screening
 from flushlab.experiment.tune_plan import Dropped, TunePlan, TuneResult, best_at, offers_below
-from flushlab.record import Arm, Trial, Value
+from flushlab.record import BASE, CONTROL, Arm, Trial, Value
 from flushlab.settings.floor import Floor
 from flushlab.statistics import Contrasts, InterimAnalyses, contrasts
 
@@ -243,7 +243,7 @@ class Tune:
         return self._budget.least_trials
 
     @property
-    def progress(self) -> Standing:
+    def standing(self) -> Standing:
         due = self.ask()
         best = self.result().winner
         total = self._budget.trials if due is None else max(self._expected, self._budget.trials + 1)

@@ -10,11 +10,11 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator
 
-from flushlab.campaign.facts import ArmFacts, CampaignFacts, PlanFacts
+from flushlab.campaign.facts import ArmResult, CampaignFacts, PlanFacts
 from flushlab.campaign.recommended import best_arms
 from flushlab.campaign.request import SeriesRequest
 from flushlab.experiment.protocol import LATENCIES, gain_words
-from flushlab.plan.plan import BASE
+from flushlab.record import BASE
 from flushlab.report.answer import answer
 from flushlab.report.observed import demand_words
 from flushlab.report.page.parts import Head, Subject
@@ -54,7 +54,7 @@ def _of_series(facts: CampaignFacts, plan: PlanFacts) -> Iterator[str]:
         yield f"{facts.blocks} of {plan.blocks} blocks were completed."
 
 
-def _of_best(facts: CampaignFacts, best: ArmFacts, gain: str) -> Iterator[str]:
+def _of_best(facts: CampaignFacts, best: ArmResult, gain: str) -> Iterator[str]:
     if not best.composed_of:
         latency = LATENCIES.get(facts.objective)
         what = f"The lowest {latency} has" if latency else "The fastest is"
@@ -65,8 +65,8 @@ def _of_best(facts: CampaignFacts, best: ArmFacts, gain: str) -> Iterator[str]:
         yield f"Its floor is {best.verdict}. That of the base is {facts.base.verdict}."
     if best.fixed:
         yield f"It changes the service itself: {', '.join(best.fixed)}."
-    if best.workload:
-        yield f"It also changes the workload: {changes(as_told(best.workload))}."
+    if best.workload_changes:
+        yield f"It also changes the workload: {changes(as_told(best.workload_changes))}."
 
 
 def _without_facts(subject: Subject) -> Head:
@@ -139,7 +139,7 @@ def _keys_without_facts(subject: Subject) -> Iterator[tuple[str, str]]:
         yield "trials", f"{len(subject.trials):,}"
 
 
-def _floor(facts: CampaignFacts, base: ArmFacts, best: ArmFacts | None) -> str:
+def _floor(facts: CampaignFacts, base: ArmResult, best: ArmResult | None) -> str:
     """The floor that the answer keeps on a server."""
     if facts.plan is None:
         return (best or base).verdict or facts.floor

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.recommended import best_arms
 from flushlab.campaign.request import SeriesRequest
-from flushlab.plan.plan import BASE, CONTROL
-from flushlab.record import Comparison, ServerIdentity, Trial, Value
+from flushlab.record import BASE, CONTROL, Comparison, ServerIdentity, Trial, Value
 from flushlab.report.plots import Verdict
 from flushlab.report.stored import Request
 from flushlab.report.words import base_name, interval, times

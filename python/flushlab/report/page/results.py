@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from flushlab.campaign.facts import ArmFacts, CampaignFacts, ClaimFacts, TuningFacts
+from flushlab.campaign.facts import ArmResult, CampaignFacts, ClaimFacts, TuningFacts
 from flushlab.campaign.recommended import best_arms
 from flushlab.experiment.protocol import verdict_words
 from flushlab.experiment.tune_plan import FrontierPoint
-from flushlab.plan.plan import BASE
-from flushlab.record import Comparison, Ratio
+from flushlab.record import BASE, Comparison, Ratio
 from flushlab.report import plots
 from flushlab.report.page.parts import (
     P99_LEAD,
@@ -83,7 +82,7 @@ def ratios(subject: Subject) -> Iterator[Section]:
         yield _section(Section("servers", "Between servers", lead), servers, facts)
 
 
-def _section(blank: Section, arms: Sequence[ArmFacts], facts: CampaignFacts) -> Section:
+def _section(blank: Section, arms: Sequence[ArmResult], facts: CampaignFacts) -> Section:
     rows = [(arm, arm.comparison) for arm in arms if arm.comparison is not None]
     plotted = [*rows[: MAX_PLOTTED - 1], *rows[-1:]] if len(rows) > MAX_PLOTTED else rows
     plot = plots.forest(
@@ -120,12 +119,12 @@ def _section(blank: Section, arms: Sequence[ArmFacts], facts: CampaignFacts) -> 
     )
 
 
-def _kind(arm: ArmFacts, compared: Comparison) -> Verdict:
+def _kind(arm: ArmResult, compared: Comparison) -> Verdict:
     """The colour of a row: another server, or other work, is no gain."""
     return "mute" if arm.is_base or arm.unit else verdict_kind(compared)
 
 
-def _ratio_row(arm: ArmFacts, compared: Comparison, facts: CampaignFacts) -> tuple[Cell, ...]:
+def _ratio_row(arm: ArmResult, compared: Comparison, facts: CampaignFacts) -> tuple[Cell, ...]:
     kind = _kind(arm, compared)
     words = "" if arm.is_base else verdict_words(compared.verdict, facts.objective)
     return (
@@ -136,11 +135,11 @@ def _ratio_row(arm: ArmFacts, compared: Comparison, facts: CampaignFacts) -> tup
     )
 
 
-def _shown(arm: ArmFacts, facts: CampaignFacts) -> str:
+def _shown(arm: ArmResult, facts: CampaignFacts) -> str:
     return AA_CONTROL if arm is facts.control else arm.name
 
 
-def _about(arm: ArmFacts, facts: CampaignFacts) -> Iterator[str]:
+def _about(arm: ArmResult, facts: CampaignFacts) -> Iterator[str]:
     """What an arm is, and what one should know of it, short."""
     if arm is facts.control:
         yield "the base once more: should be about 1"
@@ -166,15 +165,15 @@ def _about(arm: ArmFacts, facts: CampaignFacts) -> Iterator[str]:
         yield f"against {arm.against}"
 
 
-def _changed(arm: ArmFacts) -> Iterator[str]:
+def _changed(arm: ArmResult) -> Iterator[str]:
     """Its text, then what it changes where its name does not say so."""
-    own = changes(arm.changes)
+    own = changes(arm.differences)
     text = arm.text or own
     yield "" if text.replace(",", "") == arm.name else text
     yield own if arm.text else ""
 
 
-def _absolute(arm: ArmFacts) -> Cell:
+def _absolute(arm: ArmResult) -> Cell:
     latency = "" if arm.p99_us is None else f"p99 {format_latency(arm.p99_us)}"
     if arm.observed is not None and arm.observed.write_us is not None:
         latency = format_latency(arm.observed.write_us)
