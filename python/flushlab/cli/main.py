@@ -95,8 +95,6 @@ def _hang_up(number: int, frame: object) -> NoReturn:
 
 
 class _Unread(io.FileIO):
-    """A file that takes what cannot be written any more and drops it."""
-
     def write(self, content: Any) -> int:
         """Writes, or drops."""
         try:
