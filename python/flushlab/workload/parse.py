@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from flushlab.errors import UsageError
-from flushlab.near import nearest
+from flushlab.errors import UsageError, nearest
 from flushlab.record import OltpSpec, SourceKind, SourceText, TxnSpec, TxnStatement, Value
 from flushlab.redact import option_file_without_passwords, without_passwords
 from flushlab.server.sql import require_not_system
