@@ -7,10 +7,10 @@ HTTP code is minimal, because importing `http.server` delays the start.
 
 `SuiteMonitor` samples free memory and the suite's schema changes meanwhile. A server in memory holds pages
 that the kernel cannot reclaim. When free memory falls below half of the reserve, or the tmpfs is nearly
-full, a server is shut down, its data directory moves to disk, and it starts again on the same port: the
-suite loses its connections once, but continues. Does the suite drop and migrate again at its start,
-although its server was prepared? Every server counts statements by kind (`Com_…`), without
-performance_schema; seconds are the sum of the sample intervals with such statements.
+full, its data directory moves to disk. It starts again on the same port: the suite loses its connections
+once, but continues. Every server counts statements by kind (`Com_…`), without performance_schema: a suite
+that drops and migrates again although its server was prepared is told so. The seconds are the sum of the
+sample intervals with such statements.
 """
 
 from __future__ import annotations
