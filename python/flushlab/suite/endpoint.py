@@ -9,8 +9,8 @@ HTTP code is minimal, because importing `http.server` delays the start.
 that the kernel cannot reclaim. When free memory falls below half of the reserve, or the tmpfs is nearly
 full, its data directory moves to disk. It starts again on the same port: the suite loses its connections
 once, but continues. Every server counts statements by kind (`Com_…`), without performance_schema: a suite
-that drops and migrates again although its server was prepared is told so. The seconds are the sum of the
-sample intervals with such statements.
+may drop and migrate again although its server was prepared. The seconds are the sum of the sample intervals
+with such statements.
 """
 
 from __future__ import annotations
