@@ -22,8 +22,7 @@ from typing import Literal
 
 import msgspec
 
-from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
-from flushlab.near import nearest
+from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange, nearest
 from flushlab.record import Value
 from flushlab.record.machine import Flavor
 from flushlab.settings.floor import Floor

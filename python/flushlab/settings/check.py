@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from flushlab.errors import BelowFloor
-from flushlab.near import nearest
+from flushlab.errors import BelowFloor, nearest
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.settings import reading
 from flushlab.settings.admission import A_PATH, UNKNOWN, is_admitted, kept_out
