@@ -61,7 +61,8 @@ class OddNode:
     def __init__(self, node: Node, folder: Path) -> None:
         self.node, self._clock = node, folder / "clock"
         (folder / "sitecustomize.py").write_text(_CLOCK)
-        self._environment = {"PYTHONPATH": str(folder), "TEST_CLOCK": str(self._clock)}
+        paths = os.pathsep.join((str(folder), os.environ.get("PYTHONPATH", "")))
+        self._environment = {"PYTHONPATH": paths, "TEST_CLOCK": str(self._clock)}
 
     def flushlab(self, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
         """Runs a command of flushlab here."""

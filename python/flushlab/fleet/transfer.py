@@ -158,7 +158,7 @@ def _tell(
     lines = dict[tuple[str, int], list[str]]()
     for machine in dict.fromkeys(one.machine for wanting in lacking.values() for one in wanting):
         keys = [key for key, wanting in lacking.items() if machine in {one.machine for one in wanting}]
-        names = dict.fromkeys(needed.manifests[number].name for number, _ in keys)
+        names = [needed.manifests[number].name for number in sorted({number for number, _ in keys})]
         lines.setdefault((", ".join(names), sum(sizes[key] for key in keys)), []).append(machine)
     for (words, size), machines in lines.items():
         say(f"sends {words}, {format_size(size)}, to {', '.join(machines)}")

@@ -130,7 +130,7 @@ def test_a_load_that_comes_from_elsewhere_has_the_password_of_the_clients() -> N
     assert (sent.transport, sent.ssl_mode) == ("tcp", "verify_identity")
     assert (sent.endpoint.user, sent.endpoint.host, sent.endpoint.port) == ("flushlab_load", "10.0.0.1", 3306)
     assert (sent.endpoint.password, sent.endpoint.socket, sent.endpoint.get_server_public_key) == (
-        "",
+        "secret",
         None,
         False,
     )
