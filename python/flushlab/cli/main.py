@@ -188,7 +188,7 @@ def _flush_stdout() -> BaseException | None:
     except BrokenPipeError as error:
         lost: BaseException = error
     except OSError as error:
-        from flushlab.cli.output import stdout_lost
+        from flushlab.cli.plain import stdout_lost
 
         lost = stdout_lost(error)
     else:
@@ -203,7 +203,7 @@ def _help_lost(error: OSError) -> BaseException | None:
 
     if not any(frame.f_code.co_name == "echo" for frame, _ in walk_tb(error.__traceback__)):
         return None
-    from flushlab.cli.output import stdout_lost
+    from flushlab.cli.plain import stdout_lost
 
     return error if isinstance(error, BrokenPipeError) else stdout_lost(error)
 
