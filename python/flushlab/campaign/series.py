@@ -460,7 +460,7 @@ class ArmRunners:
         """
         request = self._series.request
         for arm in (request.base, *request.running):
-            found = fingerprint(workload_of(request, arm), request.root)
+            found = fingerprint(workload_of(request, arm))
             if arm.workload_digest and found != arm.workload_digest:
                 raise UsageError(
                     f"the workload {without_passwords(arm.workload.name)} has changed since the series began",

@@ -509,7 +509,7 @@ def _workloads_of(spec: TuneSpec, folder: Path) -> tuple[Workload, ...]:
 
 def _runner(request: TuneRequest, pool: ServerPool, watcher: Watcher) -> ArmRunner:
     workloads = _workloads(request)
-    if request.workload_digest and fingerprint(workloads[0], request.root) != request.workload_digest:
+    if request.workload_digest and fingerprint(workloads[0]) != request.workload_digest:
         raise UsageError(
             f"the workload {request.workload} has changed since the campaign began",
             hint="restore its file, or start a new campaign: results of two workloads are not comparable",

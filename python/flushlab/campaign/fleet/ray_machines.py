@@ -43,12 +43,12 @@ from flushlab.campaign.fleet.ray_workers import (
     worker_on,
 )
 from flushlab.campaign.fleet.runner import OpenMachines
-from flushlab.campaign.fleet.supplies import Supplies, supplies_of
+from flushlab.campaign.fleet.supplies import needed_by, request_at
 from flushlab.campaign.fleet.worker import MachineFacts, Worker
 from flushlab.campaign.pool.work import CrashTask
 from flushlab.errors import FleetError, FlushlabError, HarnessError, UsageError
 from flushlab.fleet.connect import FleetNode
-from flushlab.fleet.transfer import Delivered, send
+from flushlab.fleet.transfer import Delivered, Needed, send
 from flushlab.progress import Progress, silent
 from flushlab.version import __version__
 
@@ -109,7 +109,7 @@ class RayMachines:
         self._barred = set[str]()
         self._started = dict[str, int]()
         self._opening: Opening | None = None
-        self._supplies: Supplies | None = None
+        self._content: Needed | None = None
         self._looked_s = self._pulsed_s = 0.0
 
     @property
@@ -207,15 +207,15 @@ class RayMachines:
         self._require_fit()
         delivered: dict[str, Delivered] = dict.fromkeys(self._workers, ())
         if opening.request is not None:
-            self._supplies = supplies_of(opening.request)
+            self._content = needed_by(opening.request)
             delivered = self._sent(*self._workers.values())
         self._on_each(lambda worker: self._open(worker, delivered[worker.machine]))
         self._looked_s = time.monotonic()
         return self.names
 
     def _sent(self, *workers: RayWorker) -> dict[str, Delivered]:
-        assert self._supplies is not None
-        return send(self._supplies.needed, workers, self._progress, _kept)
+        assert self._content is not None
+        return send(self._content, workers, self._progress, _kept)
 
     def _open(self, worker: RayWorker, delivered: Delivered) -> None:
         """Opens a machine's servers."""
@@ -223,8 +223,8 @@ class RayMachines:
         if isinstance(delivered, FlushlabError):
             raise delivered
         opening = self._opening
-        if self._supplies is not None:
-            opening = opening._replace(request=self._supplies.request_at(delivered))
+        if opening.request is not None and self._content is not None:
+            opening = opening._replace(request=request_at(opening.request, self._content, delivered))
         worker.call("open", opening)()
 
     def submit(self, machine: str, number: int, task: Task | CrashTask) -> None:
@@ -315,7 +315,7 @@ class RayMachines:
         """Everything before the first block of a machine that joins, beside the blocks of the others."""
         if unfit := self._unfit(worker):
             raise UsageError("; ".join(unfit))
-        self._open(worker, self._sent(worker)[worker.machine] if self._supplies is not None else ())
+        self._open(worker, self._sent(worker)[worker.machine] if self._content is not None else ())
 
     def _joined(self) -> Iterator[Joined]:
         for worker, future in [joining for joining in self._joining if joining[1].done()]:

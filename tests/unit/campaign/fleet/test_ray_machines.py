@@ -117,9 +117,9 @@ class Fleet:
                     raise one
             return found
 
-        supplies = SimpleNamespace(needed=None, request_at=lambda places: f"request at {places[0].root}")
         monkeypatch.setattr(ray_machines, "send", send)
-        monkeypatch.setattr(ray_machines, "supplies_of", lambda request: supplies)
+        monkeypatch.setattr(ray_machines, "needed_by", lambda request: Needed())
+        monkeypatch.setattr(ray_machines, "request_at", lambda *given: f"request at {given[-1][0].root}")
 
     def join(self, monkeypatch: pytest.MonkeyPatch, name: str, actor: Any) -> list[Event]:
         """What becomes of a machine that joins a campaign that is open."""
@@ -235,7 +235,7 @@ def test_a_first_machine_that_stays_silent_while_content_is_sent_ends_the_campai
     for name, actor in two.actors.items():
         actor.expect = Call()
         two.machines._workers[name] = two.worker(name)
-    monkeypatch.setattr(ray_machines, "supplies_of", lambda _: SimpleNamespace(needed=Needed()))
+    monkeypatch.setattr(ray_machines, "needed_by", lambda _: Needed())
     with pytest.raises(FleetError, match="has not answered for") as refused:
         two.machines.open(Opening(nothing, tune_request()))
     assert "resume" in (refused.value.hint or "")
