@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.campaign.fleet.health import Needs
 from flushlab.campaign.fleet.machines import Ended, Event, Failed, Joined, Lost, Opening, Stopped, Task
 from flushlab.campaign.fleet.worker import MachineFacts
 from flushlab.errors import FleetError, FlushlabError, HarnessError, NoSpace, StorageError, UsageError
@@ -95,7 +94,7 @@ class Fleet:
         monkeypatch.setattr(ray_machines, "nodes", list)
         monkeypatch.setattr(ray_machines, "worker_on", lambda id_, *_, **__: self.actors[id_])
         self.actors: dict[str, Any] = {name: self.actor(name, answer) for name, answer in opened.items()}
-        self.machines = RayMachines(self.said.append, Needs(MachineFacts.here()))
+        self.machines = RayMachines(self.said.append)
         monkeypatch.setattr(self.machines._first, "look", lambda: True)
         for name in opened:
             self.machines._workers[name] = self.worker(name)
