@@ -33,12 +33,7 @@ class CommandWord(NamedTuple):
     is_whole: bool = True
 
 
-class NamedFile(NamedTuple):
-    word: CommandWord
-    path: Path
-
-
-def files_named(command: str, folder: Path) -> Iterator[NamedFile]:
+def files_named(command: str, folder: Path) -> Iterator[tuple[CommandWord, Path]]:
     for word in dict.fromkeys(words_of(command)):
         try:
             path = Path(os.path.normpath(folder / Path(word.text).expanduser()))
@@ -46,7 +41,7 @@ def files_named(command: str, folder: Path) -> Iterator[NamedFile]:
         except (OSError, RuntimeError):  # a word that is too long for a name, or begins with ~ and no user
             continue
         if is_file:
-            yield NamedFile(word, path)
+            yield word, path
 
 
 def words_of(command: str) -> Iterator[CommandWord]:

@@ -32,7 +32,7 @@ def fields(build: Build = MARIADB, port: int = 4711) -> dict[str, str]:
 
 
 def test_own_names_and_those_that_clients_read() -> None:
-    found = variables([fields()], ())
+    found = variables([fields()], {})
     assert found["FLUSHLAB_HOST"] == found["MYSQL_HOST"] == "127.0.0.1"
     assert found["FLUSHLAB_PORT"] == found["MYSQL_PORT"] == found["MYSQL_TCP_PORT"] == "4711"
     assert found["FLUSHLAB_SOCKET"] == found["MYSQL_UNIX_PORT"] == "/run/s.sock"
@@ -49,7 +49,7 @@ def test_own_names_and_those_that_clients_read() -> None:
     [(MARIADB, "jdbc:mariadb", False), (MYSQL57, "jdbc:mysql", True), (MYSQL97, "jdbc:mysql", True)],
 )
 def test_jdbc_url_has_what_each_driver_needs(build: Build, scheme: str, public_key: bool) -> None:
-    url = variables([fields(build)], ())["FLUSHLAB_JDBC_URL"]
+    url = variables([fields(build)], {})["FLUSHLAB_JDBC_URL"]
     assert url.startswith(f"{scheme}://127.0.0.1:4711/app?user=flushlab&password=aZ9-x")
     assert ("allowPublicKeyRetrieval=true" in url) == public_key
 

@@ -61,7 +61,7 @@ def test_command_and_suite_find_the_server_by_the_clients_own_variables(
         "MYSQL_USER": "me",
     }
     names = ("host", "port", "socket", "user", "password", "database", "url")
-    suite = variables([{name: found.get(f"FLUSHLAB_{name.upper()}", "") for name in names}], [])
+    suite = variables([{name: found.get(f"FLUSHLAB_{name.upper()}", "") for name in names}], {})
     assert {name: value for name, value in suite.items() if name.startswith("MYSQL_")} == own
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.workload.command import CommandWord, NamedFile, files_named, words_of
+from flushlab.workload.command import CommandWord, files_named, words_of
 
 
 @pytest.mark.parametrize(
@@ -28,4 +28,4 @@ def test_files_that_are_there_are_named_once_whatever_the_other_words_are(tmp_pa
     file.write_text("SELECT 1;\n")
     program = "print(1);" * 40
     line = f"python3 -c '{program}' ~nobody-of-this-name/x; db <in.sql; db <in.sql {tmp_path}/none"
-    assert [*files_named(line, tmp_path)] == [NamedFile(CommandWord("in.sql", is_whole=False), file)]
+    assert [*files_named(line, tmp_path)] == [(CommandWord("in.sql", is_whole=False), file)]
