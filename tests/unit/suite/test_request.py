@@ -99,7 +99,7 @@ def test_jdbc_url_has_what_each_driver_needs(build: Build, scheme: str, public_k
 
 def test_each_worker_has_its_own_and_plain_names_mean_the_first() -> None:
     found = variables(
-        [{**fields(port=1), "reset_url": "http://a/1"}, {**fields(port=2), "reset_url": "http://a/2"}], ()
+        [{**fields(port=1), "reset_url": "http://a/1"}, {**fields(port=2), "reset_url": "http://a/2"}], {}
     )
     assert (found["FLUSHLAB_PORT"], found["FLUSHLAB_PORT_1"], found["FLUSHLAB_PORT_2"]) == ("1", "1", "2")
     assert found["FLUSHLAB_RESET_URL"] == found["FLUSHLAB_RESET_URL_1"] == "http://a/1"
