@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from flushlab.campaign.crash import crash as crashes
-from flushlab.campaign.crash.crash import as_recorded, crash, read_line, replayed_arm, under_its_load
+from flushlab.campaign.crash.crash import as_recorded, crash, kept_crash, read_line, replayed
 from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.campaign.watcher import Watcher
 from flushlab.crashed.recorded import CrashImages
@@ -20,7 +20,7 @@ from flushlab.crashed.recording import RecordedNode, RecordedRun
 from flushlab.crashed.recovered_server import AcksTable
 from flushlab.datadir.recording import ENTRY
 from flushlab.errors import StorageError, UsageError
-from flushlab.record import CrashFacts, CrashPoint, Failure, PointKind
+from flushlab.record import Crash, CrashFacts, CrashPoint, Failure, PointKind
 from flushlab.report.crash import line, moment
 from flushlab.spec.kinds import CrashSpec
 from flushlab.spec.parts import RunSpec, ServerSpec
@@ -160,24 +160,32 @@ def record(folder: Path, entries: int, **other: Any) -> None:
     msgspec.structs.replace(run, **other).write(folder)
 
 
+def spec_of(folder: Path, spec: CrashSpec | None = None) -> CrashSpec:
+    return as_recorded(spec or CrashSpec(), folder, RecordedRun.read(folder))
+
+
+def replay(plan: Any, line: str) -> CrashFacts:
+    return replayed(plan, *kept_crash(line))
+
+
 def test_a_record_knows_its_file_system_and_how_its_disk_failed(tmp_path: Path) -> None:
     record(tmp_path, 7, fs="xfs", faulty="eio")
-    found = as_recorded(CrashSpec(), f"{tmp_path}:at=1:seed=1")
+    found = spec_of(tmp_path)
     assert (found.fs, found.failure) == ("xfs", "eio")
-    assert as_recorded(CrashSpec(failure="os"), f"{tmp_path}:at=1:seed=1").failure == "os"
+    assert spec_of(tmp_path, CrashSpec(failure="os")).failure == "os"
     with pytest.raises(UsageError, match="--failure full is for a record whose disk failed under load"):
-        as_recorded(CrashSpec(failure="full"), f"{tmp_path}:at=1:seed=1")
+        spec_of(tmp_path, CrashSpec(failure="full"))
 
 
 def test_a_record_knows_how_many_nodes_crashed(tmp_path: Path) -> None:
     three = tuple(RecordedNode(disk=f"d{number}", datadir="data") for number in range(3))
     record(tmp_path, 7, nodes=three)
-    found = as_recorded(CrashSpec(), f"{tmp_path}:at=1:seed=1")
+    found = spec_of(tmp_path)
     assert (found.server.cluster, found.nodes) == (3, "all")
     with pytest.raises(UsageError, match=r"--cluster is 2, and the record .* has 3 nodes"):
-        as_recorded(CrashSpec(server=ServerSpec(cluster=2)), f"{tmp_path}:at=1:seed=1")
+        spec_of(tmp_path, CrashSpec(server=ServerSpec(cluster=2)))
     record(tmp_path, 7)
-    assert as_recorded(CrashSpec(), f"{tmp_path}:at=1:seed=1").server.cluster is None
+    assert spec_of(tmp_path).server.cluster is None
 
 
 @pytest.mark.parametrize("at", [8, 999999, 9999999991102])
@@ -188,26 +196,31 @@ def test_what_lies_beyond_the_end_of_a_record_is_refused(at: int, tmp_path: Path
         which="", target=SimpleNamespace(build=MARIADB), crash_images_in=lambda _: crashes
     )
     with pytest.raises(UsageError) as refused:
-        replayed_arm(plan, f"{tmp_path}:at={at}:seed=1")
+        replay(plan, f"{tmp_path}:at={at}:seed=1")
     assert refused.value.message == f"the record has 7 entries: at={at} is beyond its end"
 
 
 def test_a_folder_that_there_is_not_is_named_in_words(tmp_path: Path) -> None:
     plan: Any = SimpleNamespace(which="")
     with pytest.raises(StorageError) as refused:
-        replayed_arm(plan, f"{tmp_path}/nofolder:at=1:seed=1")
+        replay(plan, f"{tmp_path}/nofolder:at=1:seed=1")
     assert refused.value.message == f"there is no folder {tmp_path}/nofolder"
     with pytest.raises(StorageError) as refused:
-        replayed_arm(plan, f"{tmp_path}:at=1:seed=1")
+        replay(plan, f"{tmp_path}:at=1:seed=1")
     assert refused.value.message == f"{tmp_path} is no recorded run: run.json is missing"
     assert refused.value.hint
 
 
-def test_a_replayed_image_names_the_load_that_was_recorded(tmp_path: Path) -> None:
-    facts = CrashFacts(server="mariadb@10.11.19", workload="acked_inserts", failure="power")
-    line = f"{tmp_path}:at=1:seed=1"
+def test_a_replayed_image_names_the_load_that_was_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     record(tmp_path, 7, workload="oltp_write_only", beside="command: true")
-    assert (under_its_load(facts, line).workload, under_its_load(facts, line).background) == (
-        "oltp_write_only",
-        "command: true",
+    monkeypatch.setattr(
+        CrashImages, "judge", lambda _, point: Crash(point=point, outcome="kept", acknowledged=1)
     )
+    target = SimpleNamespace(build=MARIADB, identity=SimpleNamespace(title="mariadb@10.11.19"))
+    images = CrashImages(tmp_path, Failure(kind="power"), MARIADB, tmp_path)
+    plan: Any = SimpleNamespace(spec=CrashSpec(), target=target, crash_images_in=lambda _: images)
+    facts = replay(plan, f"{tmp_path}:at=1:seed=1")
+    assert (facts.workload, facts.background) == ("oltp_write_only", "command: true")
+    assert [arm.name for arm in facts.arms] == ["replay"]
