@@ -16,9 +16,9 @@ import msgspec
 
 from flushlab.campaign.data import warnings_of
 from flushlab.campaign.loop import check_other_load
-from flushlab.campaign.pool.protocol import Once, OnEach
-from flushlab.campaign.pool.sandboxes import co_located
-from flushlab.campaign.pool.work import Composed, RunTrial, root_for
+from flushlab.campaign.pool.protocol import Once
+from flushlab.campaign.pool.settings import co_located
+from flushlab.campaign.pool.work import Composed, RunTrial, Work, root_for
 from flushlab.campaign.request import BenchRequest
 from flushlab.campaign.target import (
     FLEET,
@@ -200,7 +200,7 @@ def bench_on_fleet(*, progress: Progress = silent, **given: Any) -> FleetBench:
     with OnFleet(spec.server, spec.storage, fleet).open(watcher.say) as pool:
         assert pool.fleet is not None, "it was opened on one"
         request = BenchRequest(spec=_settled(spec), build_id=pool.build.id, folder=str(Path.cwd()))
-        work = OnEach(request, on_machine, watcher, root_for(spec.server, spec.storage))
+        work = Work(request, on_machine, watcher, root_for(spec.server, spec.storage))
         found = compared(pool.fleet.each(work))
     if all(one.trial is None for one in found.runs):
         raise MeasurementError("; ".join(f"machine {one.machine}: {one.problem}" for one in found.runs))

@@ -326,7 +326,7 @@ def crash_on_machine(plan: bytes, composed: Composed, progress: Progress) -> Ite
     load = load_of(request)
     require_disk(request.spec)
     with open_servers(request.spec.server, request.spec.storage, progress) as target:
-        require_same_build(request, target.key)
+        require_same_build(request, target.settings.key)
         here = CrashPlan(target=target, watcher=Watcher(progress), load=load, spec=request.spec)
         with CrashedConfigurations(request, here) as configurations:
             yield configurations.crash

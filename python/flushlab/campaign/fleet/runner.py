@@ -22,8 +22,7 @@ from flushlab.campaign.fleet.crashes import FleetCrashes
 from flushlab.campaign.fleet.dispatch import Crew, Role, Wanted
 from flushlab.campaign.fleet.health import Health
 from flushlab.campaign.fleet.machines import Ended, Failed, Lost, Machines, Opening, Task
-from flushlab.campaign.pool.protocol import CrashWork, OnEach, Work
-from flushlab.campaign.pool.work import RunTrial
+from flushlab.campaign.pool.work import RunTrial, Work
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.experiment.protocol import SELECTING, BlockAhead, Request
@@ -328,6 +327,7 @@ class OpenMachines:
     @contextmanager
     def trials(self, work: Work) -> Iterator[RunTrial]:
         """Opens the machines and runs the campaign's trials on them."""
+        assert work.store is not None, "blocks arrive before their turn"
         runner = FleetRunner(
             machines=self.machines,
             names=self._opened(work),
@@ -340,15 +340,15 @@ class OpenMachines:
         runner.forget_unused()
 
     @contextmanager
-    def crashes(self, work: CrashWork) -> Iterator[Callable[[Request], CrashRow]]:
+    def crashes(self, work: Work) -> Iterator[Callable[[Request], CrashRow]]:
         """Opens the machines and runs the campaign's crashes on them."""
         yield FleetCrashes(self.machines, self._opened(work), work.ahead, work.watcher).run
 
-    def each(self, work: OnEach) -> Mapping[str, Trial | str]:
+    def each(self, work: Work) -> Mapping[str, Trial | str]:
         """Opens the machines and does a run on each."""
         return run_on_each(self.machines, self._opened(work))
 
-    def _opened(self, work: Work | CrashWork | OnEach) -> tuple[str, ...]:
+    def _opened(self, work: Work) -> tuple[str, ...]:
         plan = msgspec.json.encode(work.request)
         names = self.machines.open(Opening(work.there, plan, work.root_for, work.request))
         work.watcher.say(f"fleet: {counted(len(names), 'machine')} ({', '.join(names)})")

@@ -17,7 +17,7 @@ from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.cli.app import make_app
 from flushlab.errors import FleetError, UsageError
 from flushlab.fleet import secret
-from flushlab.record import Endpoint, Launch, LoadSpec
+from flushlab.record import Endpoint, LoadSpec
 from flushlab.server.clients import Access
 from flushlab.spec.build import build
 from flushlab.spec.kinds import BenchSpec, CompareSpec, CrashSpec, TuneSpec
@@ -118,7 +118,7 @@ def test_a_tuning_is_loaded_by_clients_and_not_spread_over_machines() -> None:
     assert (target.driven_by, target.needed_fleet, target.on_fleet) == (("load1",), "10.0.0.1", "")
     for clients, spread in (((), True), (("load1",), False)):
         request = tune_request(fleet="10.0.0.1", clients=clients)
-        assert TuneAnalysis(request, MARIADB, STORAGE, Launch()).plan().spread == spread
+        assert TuneAnalysis(request, MARIADB, STORAGE).plan().spread == spread
 
 
 def test_a_crash_campaign_says_why_no_client_can_load_it() -> None:
