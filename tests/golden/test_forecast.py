@@ -42,15 +42,15 @@ def test_a_dry_run_of_tune() -> None:
     assert FACTS.tuning is not None
     tuning = msgspec.structs.replace(FACTS.tuning, lowest="second")
     facts = msgspec.structs.replace(FACTS, floor="strict", tuning=tuning, forecast=LONG)
-    check("forecast-tune.txt", text_of(forecast.render(facts, OUT)))
+    check("forecast-tune.txt", text_of(forecast.document(facts, OUT)))
 
 
 def test_a_dry_run_says_what_raises_the_users_settings_to_the_floor() -> None:
     assert FACTS.tuning is not None
     tuning = msgspec.structs.replace(FACTS.tuning, raised_why=("sync_binlog = 1 so that …",))
     facts = msgspec.structs.replace(FACTS, floor="strict", tuning=tuning, forecast=LONG)
-    shown = text_of(forecast.render(facts, OUT))
-    assert "Your settings do not meet strict. It would raise them:\n  sync_binlog = 1 so that …\n" in shown
+    shown = text_of(forecast.document(facts, OUT))
+    assert "Your settings do not meet strict. It would raise them:\n  - sync_binlog = 1 so that …\n" in shown
 
 
 def test_a_dry_run_of_a_series_that_only_its_first_run_can_time() -> None:
@@ -68,12 +68,12 @@ def test_a_dry_run_of_a_series_that_only_its_first_run_can_time() -> None:
         resources=msgspec.structs.replace(LONG.resources, data_bytes=None, disk_bytes=None),
         writes=LONG.writes,
     )
-    check("forecast-series.txt", text_of(forecast.render(series_facts(forecast=found), {})))
+    check("forecast-series.txt", text_of(forecast.document(series_facts(forecast=found), {})))
 
 
 def test_a_dry_run_as_json() -> None:
     facts = msgspec.structs.replace(FACTS, forecast=LONG)
-    document = msgspec.json.decode(msgspec.json.encode(forecast.document(facts, OUT)))
+    document = msgspec.json.decode(msgspec.json.encode(forecast.as_json(facts, OUT)))
     assert document["schema"] == "flushlab.forecast/1"
     shown = document["forecast"]
     assert (shown["trials_least"], shown["trials_most"], shown["trial_s"]) == (27, 39, 8.0)

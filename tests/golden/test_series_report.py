@@ -234,11 +234,11 @@ UNCROSSED = changed(
 
 
 def test_series_report() -> None:
-    check("series.txt", text_of(campaign.render(FACTS)))
+    check("series.txt", text_of(campaign.document(FACTS)))
 
 
 def test_series_report_after_ctrl_c() -> None:
-    check("series-interrupted.txt", text_of(campaign.render(INTERRUPTED)))
+    check("series-interrupted.txt", text_of(campaign.document(INTERRUPTED)))
 
 
 def test_a_series_that_was_stopped_before_its_first_window_says_that_and_no_more() -> None:
@@ -248,7 +248,7 @@ def test_a_series_that_was_stopped_before_its_first_window_says_that_and_no_more
     )
     asked = FACTS.plan.claims if FACTS.plan is not None else ()
     facts = changed(INTERRUPTED, arms=never, base_result=None, blocks=0, claims=asked)
-    assert text_of(campaign.render(facts)).splitlines()[2:] == [
+    assert text_of(campaign.document(facts)).splitlines()[2:] == [
         "Nothing was measured: it was stopped before the first window.",
         "",
         "interrupted; resume with: flushlab series --resume series-20261121-120000-abcd",
@@ -256,24 +256,24 @@ def test_a_series_that_was_stopped_before_its_first_window_says_that_and_no_more
 
 
 def test_series_report_without_a_faster_arm() -> None:
-    check("series-nothing.txt", text_of(campaign.render(NOTHING_FASTER)))
+    check("series-nothing.txt", text_of(campaign.document(NOTHING_FASTER)))
 
 
 def test_series_report_where_nothing_could_be_measured() -> None:
-    check("series-not-here.txt", text_of(campaign.render(NOT_HERE)))
+    check("series-not-here.txt", text_of(campaign.document(NOT_HERE)))
 
 
 def test_factorial_report() -> None:
-    check("series-factorial.txt", text_of(campaign.render(FACTORIAL)))
+    check("series-factorial.txt", text_of(campaign.document(FACTORIAL)))
 
 
 def test_without_a_combination_the_factors_have_no_effects() -> None:
-    assert "not known: binlog was not measured" in text_of(campaign.render(UNCROSSED))
+    assert "Not known: binlog was not measured" in text_of(campaign.document(UNCROSSED))
 
 
 def test_best_that_is_not_proven_says_so() -> None:
     best = msgspec.structs.replace(ARMS[-1], comparison=comparison("best", ratio(1.02, 0.97, 1.08)))
-    text = text_of(campaign.render(changed(FACTS, arms=(*ARMS[:-1], best))))
+    text = text_of(campaign.document(changed(FACTS, arms=(*ARMS[:-1], best))))
     assert "Together, they are not proven to be faster" in text
 
 
@@ -300,7 +300,7 @@ def test_json_document() -> None:
 
 def test_ratios_of_a_cluster_on_one_machine_are_said_not_to_carry_over() -> None:
     cluster = changed(FACTS, server=msgspec.structs.replace(FACTS.server, nodes=3))
-    assert text_of(campaign.render(cluster)).startswith("3-node Galera cluster of mariadb@10.11.19 · ")
+    assert text_of(campaign.document(cluster)).startswith("3-node Galera cluster of mariadb@10.11.19 · ")
     document = decoded(cluster)
     assert document["server"]["nodes"] == 3
     assert [line["carries"] for line in document["carry_over"] if line["what"] == "ratios"] == ["no"]
@@ -308,7 +308,7 @@ def test_ratios_of_a_cluster_on_one_machine_are_said_not_to_carry_over() -> None
 
 def test_of_your_own_server_nothing_is_said_of_this_machine() -> None:
     seen = changed(FACTS, interleaved=True, warnings=(Warning("external", "not flushlab's"),))
-    text = text_of(campaign.render(seen))
-    assert "measured in alternating slices on your server, switched by SET GLOBAL" in text
-    assert "what carries over to the load that your server has" in text
+    text = text_of(campaign.document(seen))
+    assert "Measured in alternating slices on your server, switched by SET GLOBAL" in text
+    assert "What carries over to the load that your server has" in text
     assert "this machine" not in text

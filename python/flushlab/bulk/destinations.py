@@ -14,14 +14,19 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import msgspec
+
+from flushlab import atomic
 from flushlab.build import Build, find_build
-from flushlab.bulk import unfinished
 from flushlab.datadir import own_disk
 from flushlab.dataset.loaded import fast_settings
 from flushlab.dataset.survey import Survey
-from flushlab.errors import UsageError
+from flushlab.errors import NotWritable, UsageError
 from flushlab.generate.plan import FillPlan
+from flushlab.process import ProcessIdentity
+from flushlab.process.identity import myself
 from flushlab.progress import Progress
 from flushlab.record import Storage, Value
 from flushlab.server import DataDirectory, Instance, Sandbox
@@ -98,10 +103,9 @@ def destination(spec: FillSpec, plan: FillPlan, progress: Progress) -> AbstractC
         return _external(spec, plan, load_bytes, progress)
     if server.startswith(SANDBOX):
         return _kept_sandbox(server.removeprefix(SANDBOX), spec, load_bytes, progress)
-    if server.startswith(CLUSTER):
-        return _kept_cluster(server.removeprefix(CLUSTER), spec)
-    if spec.server.cluster is not None:
-        return _new_cluster(spec, spec.server.cluster, progress)
+    if server.startswith(CLUSTER) or spec.server.cluster is not None:
+        kept = server.removeprefix(CLUSTER) if server.startswith(CLUSTER) else ""
+        return _cluster(kept, spec, progress)
     return _new_sandbox(spec, load_bytes, progress)
 
 
@@ -174,14 +178,40 @@ def _new_sandbox(spec: FillSpec, load_bytes: int, progress: Progress) -> Iterato
         progress=progress,
     )
     with _kept_once_begun(server, progress):
-        unfinished.begin(server, defaults=True)
         progress(f"rows go to the new sandbox {server.name}")
+        with _made_for_load(server, spec, settings, arguments, progress) as found:
+            yield replace(found, create=True)
+
+
+@contextmanager
+def _made_for_load(
+    server: Sandbox,
+    spec: FillSpec,
+    settings: dict[str, Value],
+    arguments: Sequence[str],
+    progress: Progress,
+) -> Iterator[Destination]:
+    """A sandbox that was made for this load; with its defaults after success."""
+
+    def restart(settings: dict[str, Value], arguments: Sequence[str]) -> None:
+        server.stop()
+        server.set_before_start(settings, arguments)
+        server.start_again()
+
+    def quicken() -> None:
+        if dict(server.settings) != settings:
+            restart(settings, arguments)
         server.query(_ALLOW)
-        yield _sandbox(
-            server, spec, settings, partial(_restart_fast, server, settings, arguments), create=True
-        )
-    _restart_with_defaults(server, progress)
-    unfinished.end(server)
+
+    begin_unfinished(server, defaults=True)
+    if spec.compare_methods and server.settings:
+        progress(f"restarting {server.name} with its defaults")
+        restart({}, [])
+    server.query(_ALLOW)
+    yield _own(server, spec, fast=settings, quicken=quicken)
+    progress(f"restarting {server.name} with its defaults")
+    restart({}, [])
+    end_unfinished(server)
 
 
 @contextmanager
@@ -196,18 +226,13 @@ def _kept_sandbox(name: str, spec: FillSpec, load_bytes: int, progress: Progress
                 f"{name} is a node of the cluster {node.cluster}: its rows are the cluster's",
                 hint=f"use --server cluster:{node.cluster}",
             )
-        left = unfinished.left(server)
+        left = unfinished(server)
         if left is not None and left.defaults:
             settings, arguments = dict(server.settings), list(server.arguments)
             if spec.floor is not None or spec.compare_methods:
                 settings, arguments = settings_for(server.build, load_bytes, spec.floor or Floor.THROWAWAY)
-            unfinished.begin(server, defaults=True)
-            if spec.compare_methods:
-                _restart_with_defaults(server, progress)
-            server.query(_ALLOW)
-            yield _sandbox(server, spec, settings, partial(_restart_fast, server, settings, arguments))
-            _restart_with_defaults(server, progress)
-            unfinished.end(server)
+            with _made_for_load(server, spec, settings, arguments, progress) as found:
+                yield found
             return
         wanted = relaxed_commits(server, spec.floor or Floor.SECOND, server.storage)
         if left is not None:
@@ -217,74 +242,31 @@ def _kept_sandbox(name: str, spec: FillSpec, load_bytes: int, progress: Progress
             before = {**server.read_back([*wanted, "innodb_buffer_pool_size"]), _INFILE: int(infile)}
         with Undo() as undo:
             undo.callback(_give_back, server, before)
-            unfinished.begin(server, values=before)
+            begin_unfinished(server, values=before)
             server.query(_ALLOW)
-            yield _sandbox(server, spec, wanted, partial(_set, server, wanted))
+            yield _own(server, spec, fast=wanted, quicken=partial(_set, server, wanted))
 
 
-def _sandbox(
-    server: Sandbox,
-    spec: FillSpec,
-    fast: Mapping[str, Value],
-    quicken: Callable[[], object],
-    *,
-    create: bool = False,
-) -> Destination:
-    return Destination(
-        server=server,
-        address=Address(endpoint=server.endpoint),
-        database=spec.database or _DATABASE,
-        create=create,
-        fast=fast,
-        quicken=quicken,
-    )
-
-
-def _restart_fast(server: Sandbox, settings: dict[str, Value], arguments: Sequence[str]) -> None:
-    if dict(server.settings) != settings:
-        server.stop()
-        server.set_before_start(settings, arguments)
-        server.start_again()
-    server.query(_ALLOW)
-
-
-def _restart_with_defaults(server: Sandbox, progress: Progress) -> None:
-    progress(f"restarting {server.name} with its defaults")
-    server.stop()
-    server.set_before_start({}, [])
-    server.start_again()
+def _own(server: Sandbox | Cluster, spec: FillSpec, **more: Any) -> Destination:
+    address = Address(endpoint=server.endpoint)
+    return Destination(server=server, address=address, database=spec.database or _DATABASE, **more)
 
 
 @contextmanager
-def _new_cluster(spec: FillSpec, size: int, progress: Progress) -> Iterator[Destination]:
-    """A new cluster that is kept."""
-    build, data = _build_and_data(spec, progress)
-    cluster = Cluster.start(build, size=size, data=data, instance=Instance(kept=True), progress=progress)
-    with (
-        _kept_once_begun(cluster, progress),
-        _relaxed(cluster, spec, Floor.THROWAWAY, create=True) as found,
-    ):
-        yield found
-
-
-@contextmanager
-def _kept_cluster(name: str, spec: FillSpec) -> Iterator[Destination]:
-    with Cluster.attach(name) as cluster, _relaxed(cluster, spec, Floor.SECOND) as found:
-        yield found
-
-
-@contextmanager
-def _relaxed(
-    cluster: Cluster, spec: FillSpec, floor: Floor, *, create: bool = False
-) -> Iterator[Destination]:
-    with relaxed_cluster(cluster, spec.floor or floor) as quicken:
-        yield Destination(
-            server=cluster,
-            address=Address(endpoint=cluster.endpoint),
-            database=spec.database or _DATABASE,
-            create=create,
-            quicken=quicken,
-        )
+def _cluster(kept: str, spec: FillSpec, progress: Progress) -> Iterator[Destination]:
+    """A kept cluster, or a new one that is kept."""
+    with ExitStack() as stack:
+        if kept:
+            cluster = stack.enter_context(Cluster.attach(kept))
+        else:
+            build, data = _build_and_data(spec, progress)
+            assert spec.server.cluster is not None
+            size, instance = spec.server.cluster, Instance(kept=True)
+            cluster = Cluster.start(build, size=size, data=data, instance=instance, progress=progress)
+            stack.enter_context(_kept_once_begun(cluster, progress))
+        floor = spec.floor or (Floor.SECOND if kept else Floor.THROWAWAY)
+        quicken = stack.enter_context(relaxed_cluster(cluster, floor))
+        yield _own(cluster, spec, create=not kept, quicken=quicken)
         cluster.settled()
 
 
@@ -300,10 +282,10 @@ def relaxed_cluster(cluster: Cluster, floor: Floor) -> Iterator[Callable[[], Non
 
     with Undo() as undo:
         for node in cluster.nodes:
-            left = unfinished.left(node)
+            left = unfinished(node)
             before = left.values if left is not None else node.read_back(wanted)
             undo.callback(_give_back, node, before)
-            unfinished.begin(node, values=before)
+            begin_unfinished(node, values=before)
         yield quicken
 
 
@@ -334,7 +316,7 @@ def _give_back(server: Sandbox, before: Mapping[str, Value]) -> None:
     """Gives back each setting, whatever is refused; the next load gives back the rest."""
     if server.alive():
         undo_all(partial(_set, server, {name: value}) for name, value in before.items())
-        unfinished.end(server)
+        end_unfinished(server)
 
 
 def _set(server: Server, settings: Mapping[str, Value]) -> None:
@@ -393,3 +375,63 @@ def settings_for(build: Build, data_bytes: int, floor: Floor) -> tuple[dict[str,
     for name in ("innodb_doublewrite", "innodb_flush_method", "innodb_flush_log_at_trx_commit"):
         settings.pop(name, None)
     return settings, []
+
+
+_UNFINISHED = "fill.json"
+
+
+class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
+    """A load that has not given back all yet.
+
+    Attributes:
+        owner: its process.
+        defaults: the sandbox was made for the load: it is restarted with its defaults.
+        values: global variables to give back, by name.
+    """
+
+    owner: ProcessIdentity
+    defaults: bool = False
+    values: Mapping[str, Value] = {}
+
+    @property
+    def runs_elsewhere(self) -> bool:
+        return self.owner != myself() and self.owner.alive()
+
+
+def unfinished(server: Sandbox) -> Unfinished | None:
+    """A load that was cut short; None where there was none, or it still runs."""
+    note = _read_unfinished(server)
+    return None if note is None or note.runs_elsewhere else note
+
+
+def begin_unfinished(
+    server: Sandbox, *, defaults: bool = False, values: Mapping[str, Value] | None = None
+) -> None:
+    """Notes what is to be given back, unless another load that still runs has done so.
+
+    Raises:
+        NotWritable: it cannot be written down.
+    """
+    if (note := _read_unfinished(server)) is not None and note.runs_elsewhere:
+        return
+    path = server.folder / _UNFINISHED
+    note = Unfinished(owner=myself(), defaults=defaults, values=values or {})
+    try:
+        atomic.write(path, msgspec.json.encode(note), mode=0o600)
+    except OSError as error:
+        raise NotWritable(
+            f"{path} cannot be written: {error.strerror}", hint="nothing was changed or loaded"
+        ) from error
+
+
+def end_unfinished(server: Sandbox) -> None:
+    """All is as it was; a note of another load stays."""
+    if (note := _read_unfinished(server)) is not None and note.owner == myself():
+        (server.folder / _UNFINISHED).unlink(missing_ok=True)
+
+
+def _read_unfinished(server: Sandbox) -> Unfinished | None:
+    try:
+        return msgspec.json.decode((server.folder / _UNFINISHED).read_bytes(), type=Unfinished)
+    except (FileNotFoundError, msgspec.DecodeError):  # written by rename: another flushlab's form at worst
+        return None

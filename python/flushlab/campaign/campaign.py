@@ -48,9 +48,8 @@ from flushlab.redact import without_passwords
 from flushlab.settings.floor import aims
 from flushlab.spec.build import stored
 from flushlab.store import new_id, open_store
-from flushlab.trial.runner import AlternatingRunner, ArmRunner
+from flushlab.trial.runner import AlternatingRunner, ArmRunner, restart_settings
 from flushlab.trial.sliced import SlicedRunner
-from flushlab.trial.switching import restart_settings
 from flushlab.units import counted, format_seconds
 from flushlab.workload.options import EngineOptions
 from flushlab.workload.parse import fingerprint

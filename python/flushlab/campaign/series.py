@@ -48,9 +48,15 @@ from flushlab.spec.kinds import CompareSpec, SeriesSpec
 from flushlab.spec.parts import ServersSpec
 from flushlab.units import counted, format_seconds
 from flushlab.workload import protocol
-from flushlab.workload.describe import source_text, sources_of
 from flushlab.workload.engine import require_cluster
-from flushlab.workload.parse import build_workload, parse_timing, settled, workload_options
+from flushlab.workload.parse import (
+    build_workload,
+    parse_timing,
+    settled,
+    source_text,
+    sources_of,
+    workload_options,
+)
 from flushlab.workload.protocol import Workload
 
 

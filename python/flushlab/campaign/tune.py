@@ -42,10 +42,16 @@ from flushlab.settings.fit import names_fixed
 from flushlab.spec.build import build, taking
 from flushlab.spec.kinds import CrashSpec, TuneSpec
 from flushlab.spec.parts import CrashWorkloadSpec, ServerSpec
-from flushlab.workload.describe import sources_of
 from flushlab.workload.engine import require_cluster
 from flushlab.workload.options import EngineOptions
-from flushlab.workload.parse import all_options, fingerprint, parse_timing, settled, workload_options
+from flushlab.workload.parse import (
+    all_options,
+    fingerprint,
+    parse_timing,
+    settled,
+    sources_of,
+    workload_options,
+)
 from flushlab.workload.protocol import Timing
 
 DEFAULT_MINUTES, DEFAULT_MINUTES_FRESH = 5.0, 10.0

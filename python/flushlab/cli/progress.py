@@ -18,7 +18,8 @@ from rich.text import Text
 
 from flushlab.campaign.analysis import disturbed_words
 from flushlab.campaign.watcher import Spent, Watcher
-from flushlab.cli.output import console, print_warning, say
+from flushlab.cli.consoles import console
+from flushlab.cli.output import print_warning, say
 from flushlab.experiment.protocol import Objective, Request, Standing, result_of, result_words
 from flushlab.record import Comparison, CrashRow, Trial
 

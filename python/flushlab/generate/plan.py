@@ -19,9 +19,8 @@ import msgspec
 from msgspec import Meta
 
 from flushlab import _core
-from flushlab.errors import UsageError
+from flushlab.errors import UsageError, nearest
 from flushlab.generate.types import Extent, misfit, parse_type
-from flushlab.near import nearest
 from flushlab.plan import draws
 from flushlab.plan.draws import Draw, Drawn, Json, Moment, moment, ordered
 from flushlab.plan.toml import Node, Table, read_text, read_toml, suggestion
@@ -238,8 +237,6 @@ class _Column(_Field, frozen=True, kw_only=True):
 
 
 class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The keys of a table."""
-
     rows: Annotated[int, Meta(ge=0, le=MOST_ROWS)] = 1000
     at_most: Annotated[int, Meta(ge=1, le=MOST_ROWS)] = MOST_ROWS
     primary_key: Annotated[
@@ -260,8 +257,6 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The keys of a plan."""
-
     title: str = ""
     text: str = ""
     seed: Seed = 1
@@ -298,17 +293,14 @@ class FillPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """Equal for equal rows."""
         return hashlib.sha256(self.json).hexdigest()
 
     @property
     def rows(self) -> int:
-        """Rows of all tables."""
         return sum(table.rows for table in self.tables)
 
 
 def builtin_names() -> tuple[str, ...]:
-    """Names of the plans that come with flushlab."""
     return tuple(sorted(file.stem for file in _BUILTIN.glob(f"*{_SUFFIX}")))
 
 
@@ -447,7 +439,6 @@ def _named(at: Table, key: str, node: Node, columns: Mapping[str, _ReadColumn]) 
 
 
 def _make_unique(at: Table, columns: Mapping[str, _ReadColumn], keys: Sequence[tuple[str, ...]]) -> None:
-    """Has columns give values that make their keys unique."""
     made = {name: column.json for name, column in columns.items()}
     keys = sorted(keys, key=len)
     for key in keys:
@@ -496,7 +487,6 @@ def _parents_first(tables: Sequence[_ReadTable]) -> list[_ReadTable]:
 
 
 def _check(path: str, json: bytes, tables: Sequence[_ReadTable]) -> None:
-    """Holds the columns' types against their values."""
     described = msgspec.json.decode(_core.describe_rows(json))
     if problem := described.get("problem"):
         raise _problem(path, problem, {table.name: table for table in tables})

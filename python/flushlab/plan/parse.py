@@ -17,8 +17,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from flushlab.errors import UsageError
-from flushlab.near import nearest
+from flushlab.errors import UsageError, nearest
 from flushlab.plan.plan import RESERVED, ArmPlan, Claim, Plan, Requirement, crossed
 from flushlab.plan.toml import Entry, Node, Scalar, Table, positions, read_text, read_toml, suggestion
 from flushlab.record import BASE, BEST, CONTROL, Value
@@ -125,8 +124,6 @@ def parse_plan(text: str, *, path: str) -> Plan:
 
 
 class _Reader:
-    """What keys mean beside each other."""
-
     def __init__(self, root: Table, file: _File) -> None:
         self._root, self._file = root, file
         self._arms = root.tables("arm", _Arm)
@@ -400,7 +397,6 @@ PIPED = "piped"
 
 
 def shipped_names() -> tuple[str, ...]:
-    """Names of the plans that come with flushlab."""
     return tuple(sorted(file.stem for file in _SHIPPED.glob(f"*{_SUFFIX}")))
 
 
@@ -444,5 +440,4 @@ def read_plan(path: Path) -> Plan:
 
 
 def example() -> str:
-    """A commented plan to start from."""
     return (_HERE / _EXAMPLE).read_text(encoding="utf-8")

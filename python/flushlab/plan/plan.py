@@ -14,8 +14,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from flushlab.errors import UsageError
-from flushlab.near import nearest
+from flushlab.errors import UsageError, nearest
 from flushlab.record import BASE, BEST, CONTROL, Value
 from flushlab.settings.floor import Floor
 from flushlab.spec.parts import SAME_WORKLOAD, WorkloadSpec

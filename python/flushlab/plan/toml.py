@@ -17,8 +17,7 @@ import msgspec
 from msgspec import Meta, inspect
 
 from flushlab import _core
-from flushlab.errors import StorageError, UsageError
-from flushlab.near import nearest
+from flushlab.errors import StorageError, UsageError, nearest
 from flushlab.spec.option import out_of_range
 from flushlab.units import format_size
 
@@ -125,7 +124,6 @@ class Table:
         return self.error(self.entries[key].node if key in self else self.node, what, hint)
 
     def wrong_type(self, node: Node, key: str, wanted: str, hint: str | None = None) -> UsageError:
-        """An error at a value of another type than the key takes."""
         article = "an" if node.kind in ("array", "integer") else "a"
         return self.error(
             node, f"{key} is {article} {node.kind}; it takes {wanted}", hint or f"write {wanted}"
@@ -144,7 +142,6 @@ class Table:
                 raise self.error(self.node, f"{self.what} needs {key}", f"write {key} = … there")
 
     def items(self, key: str) -> Sequence[Node]:
-        """The items of a list."""
         return self.entries[key].node.items if key in self else ()
 
     def table(self, key: str) -> Table:

@@ -49,7 +49,7 @@ def lines(rows: Sequence[CampaignRow]) -> list[Line]:
     return [_line(row) for row in rows]
 
 
-def document(rows: Sequence[CampaignRow]) -> dict[str, Any]:
+def as_json(rows: Sequence[CampaignRow]) -> dict[str, Any]:
     """The JSON document."""
     return {"schema": SCHEMA, "campaigns": lines(rows)}
 

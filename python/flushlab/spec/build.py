@@ -16,8 +16,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from msgspec import structs
 
-from flushlab.errors import UsageError
-from flushlab.near import nearest
+from flushlab.errors import UsageError, nearest
 from flushlab.record import Value
 from flushlab.spec.option import Field, Spec, fields, flag, left_out, part_type, spelled
 from flushlab.spec.parts import LOGIN, RemoteAccess, WorkloadSpec
@@ -80,7 +79,6 @@ def require_workload(spec: Spec, *, is_named: bool) -> None:
 
 
 def has_data(spec: Spec) -> bool:
-    """Whether it is about the user's data set."""
     return getattr(getattr(spec, "data", None), "dataset", None) is not None
 
 
@@ -162,7 +160,6 @@ def names_given(spec: Spec) -> set[str]:
 
 
 def value_of(spec: Spec, field: Field) -> Any:
-    """The value of a field."""
     holder = getattr(spec, field.part) if field.part else spec
     return getattr(holder, field.name)
 

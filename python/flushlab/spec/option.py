@@ -91,8 +91,6 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _Own(Spec, frozen=True):
-    """Owner of a command's own parameters."""
-
     panel: ClassVar[Panel] = OUTPUT
 
 
@@ -118,7 +116,6 @@ class Field(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The parameter of the Python function."""
         return self.option.key or self.name
 
     @property
@@ -342,7 +339,6 @@ def absolute(path: Path | str) -> str:
 
 
 def spelled(value: object) -> str:
-    """A value as the command line spells it."""
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, float):

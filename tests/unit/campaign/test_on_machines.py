@@ -13,7 +13,7 @@ from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.experiment.simulated import Noise, SimulatedTrials
 from flushlab.record import Launch, Trial
-from flushlab.report.carry_over import carry_over
+from flushlab.report.results import carry_over
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
 from tests.unit.campaign.test_series_analysis import (

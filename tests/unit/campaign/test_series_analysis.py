@@ -340,7 +340,7 @@ def test_what_acts_on_a_binary_log_alone_is_not_recommended_without_one(tmp_path
     assert advised.settings == {"innodb_flush_log_at_trx_commit": 2}
     assert "Left out, as it has no effect without a binary log: sync_binlog." in advised.not_shown
     lines = Console(record=True, width=80, file=StringIO())
-    lines.print(campaign.render(facts))
+    lines.print(campaign.document(facts))
     assert "no effect without a binary log: sync_binlog" in lines.export_text()
 
 
@@ -366,7 +366,7 @@ def test_a_lucky_arm_that_changes_nothing_is_neither_an_answer_nor_a_part_of_bes
     assert alone.arms[0].comparison is not None
     assert alone.arms[0].comparison.verdict == "faster"
     assert recommended(alone) == ()
-    assert answer(alone).plain.startswith("Nothing proved faster than")
+    assert "\n".join(answer(alone)).startswith("Nothing proved faster than")
     facts = run(series(tmp_path, BOTH, SYNC, settings=NO_BINLOG, floor=Floor.THROWAWAY), change=lucky)
     assert facts.arms[-1].composed_of == ("both",)
     assert facts.arms[-1].changes == {"innodb_flush_log_at_trx_commit": 0}
@@ -388,7 +388,7 @@ def test_of_arms_that_read_back_alike_the_one_with_fewer_changes_is_recommended(
         "same reads back the same as flush: their difference is only noise"
     ]
     assert [one.arm for one in recommended(facts)] == ["flush"]
-    assert answer(facts).plain.startswith("flush is 1.5")
+    assert "\n".join(answer(facts)).startswith("flush is 1.5")
 
 
 def test_caveats_of_trials_are_told_once_with_the_arm_they_are_about(tmp_path: Path) -> None:
@@ -453,7 +453,7 @@ def test_writes_after_an_arms_slices_are_told_with_whom_they_favour(
     assert len(debts) == (told is not None)
     assert all(part in text for text in debts for part in (told or "").split("…"))
     assert (facts.interleaved, plan_of(facts).rounds, plan_of(facts).slice_s) == (True, 5, (0.5, 0.8))
-    assert "5 rounds of 0.5 s to 0.8 s each" in " ".join(text_of(campaign.render(facts)).split())
+    assert "5 rounds of 0.5 s to 0.8 s each" in " ".join(text_of(campaign.document(facts)).split())
 
 
 def test_a_control_that_fails_is_a_warning(tmp_path: Path) -> None:

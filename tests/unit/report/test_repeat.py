@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from flushlab.campaign import campaign, target
 from flushlab.campaign.crash import crash
-from flushlab.campaign.crash import request as crash_request
+from flushlab.campaign.crash import experiment as crash_request
 from flushlab.campaign.facts import resuming
 from flushlab.campaign.pool import room, sandboxes, settings
 from flushlab.campaign.pool.remote import RemotePool, RemoteTarget

@@ -56,9 +56,8 @@ from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.fit import memory_use, number_of
 from flushlab.spec.parts import ServersSpec
-from flushlab.trial.runner import ArmRunner, Preparation, TrialRunner
+from flushlab.trial.runner import ArmRunner, Preparation, TrialRunner, restart_settings
 from flushlab.trial.sliced import CLUSTER_SLICE_S, SLICE_S, SlicedRunner
-from flushlab.trial.switching import restart_settings
 from flushlab.workload.options import EngineOptions, seeded
 from flushlab.workload.parse import on_data
 from flushlab.workload.protocol import Workload

@@ -41,9 +41,9 @@ from flushlab.settings.fit import Fit, Scaled, Shrunk, as_warnings, lines
 from flushlab.settings.floor import Floor
 from flushlab.settings.option_names import read_help
 from flushlab.spec.parts import FileSpec
-from flushlab.trial.switching import restart_settings
+from flushlab.trial.runner import restart_settings
 from flushlab.units import format_latency, parse_size
-from flushlab.workload.describe import source_text
+from flushlab.workload.parse import source_text
 
 HOW_TO_SCALE = "--memory changes it, --no-scale refuses it"
 UNSEEN = Storage(visible=False)

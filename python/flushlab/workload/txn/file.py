@@ -99,8 +99,6 @@ PARAMETERS: Mapping[str, type[Draw]] = {
 
 
 class _Thinking(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Time in which nothing is sent."""
-
     think_ms: Annotated[float, Meta(ge=0, le=3_600_000)] = 0.0
     think: Literal["constant", "exponential"] = "constant"
 
@@ -186,8 +184,6 @@ Offsets = Callable[[int], int]
 
 
 class _Reader:
-    """Both forms of a file."""
-
     form: type[_SqlFile]
     way: str
     """How statements are written."""
@@ -311,7 +307,6 @@ class _Reader:
         )
 
     def at(self, offset: int) -> Node:
-        """The place of a character of the source."""
         before = self.source[:offset]
         return Node(kind="string", line=before.count("\n") + 1, column=offset - before.rfind("\n"))
 
