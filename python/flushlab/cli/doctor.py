@@ -90,7 +90,6 @@ def doctor(
 
 
 def _write_page(diagnosis: Diagnosis, path: str) -> None:
-    """Writes the page."""
     from flushlab.report import doctor_page
 
     write_file(Path(path), doctor_page.render(diagnosis).encode())
@@ -98,7 +97,6 @@ def _write_page(diagnosis: Diagnosis, path: str) -> None:
 
 
 def _write_markdown(diagnosis: Diagnosis, path: str) -> None:
-    """Writes the text for a ticket, to a file or to stdout."""
     from flushlab.report import doctor_markdown
 
     text = doctor_markdown.render(diagnosis).encode()
@@ -110,7 +108,6 @@ def _write_markdown(diagnosis: Diagnosis, path: str) -> None:
 
 
 def _write_plan(diagnosis: Diagnosis, path: Path) -> None:
-    """Writes the plan; reports if there is nothing to try."""
     from flushlab.advice.series_plan import series_plan
 
     text = series_plan(diagnosis)

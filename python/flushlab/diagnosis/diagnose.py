@@ -58,7 +58,6 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def diagnose(evidence: Evidence) -> Diagnosis:
-    """All findings on what was seen."""
     findings = in_order(weighed([found for find in FINDINGS if (found := find(evidence)) is not None]))
     return Diagnosis(
         answer=_answer(evidence, findings),
@@ -73,7 +72,6 @@ def diagnose(evidence: Evidence) -> Diagnosis:
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """The most binding first; one that others explain comes behind these."""
     every = list(findings)
     is_held_up = any(one.strength == "unmeasured" for one in every)
 
@@ -276,7 +274,6 @@ def service_of(variables: Mapping[str, str], version: str) -> str:
 
 
 def circumstances(evidence: Evidence) -> Iterator[str]:
-    """Facts of a server that limit what its diagnosis means, or what its user can do: one sentence each."""
     service = service_of(evidence.after.variables, evidence.identity.version_text)
     if service:
         yield (

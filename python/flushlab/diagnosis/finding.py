@@ -46,7 +46,6 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 def counter(text: str, pattern: str) -> Seen:
-    """Evidence of the server's status variables."""
     return Seen(text, f"SHOW GLOBAL STATUS LIKE '{pattern}'")
 
 
@@ -98,7 +97,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def strength(self) -> Strength:
-        """How much of the writers' time it is."""
         mid = self.share.mid if self.share is not None else 0.0
         if mid >= BINDS:
             return "binds" if self.is_weighed else "unmeasured"
@@ -134,7 +132,6 @@ _FAILURES: tuple[tuple[Failure, str], ...] = (
 
 
 def verdict_now(evidence: Evidence) -> Verdict:
-    """The floor that the server meets, as far as its variables tell, and its host if that is in sight."""
     return verdict(evidence.settings, evidence.identity, *_running(evidence))
 
 
@@ -151,7 +148,6 @@ def _running(evidence: Evidence) -> tuple[Storage, Launch]:
 
 
 def changes(evidence: Evidence, *wanted: Mapping[str, Value]) -> tuple[Change, ...]:
-    """Those of the changes that this server can take and has not made yet."""
     catalog, server = load_catalog(), evidence.identity
     if not evidence.settings or not server.version:
         return ()  # what they would change is not known
@@ -177,7 +173,6 @@ def changes(evidence: Evidence, *wanted: Mapping[str, Value]) -> tuple[Change, .
 
 
 def _worse(before: Guarantees, after: Guarantees) -> tuple[str, ...]:
-    """Guarantees that the second lacks, in words."""
     pairs = [(words, before.under(failure), after.under(failure)) for failure, words in _FAILURES]
     pairs.append(("binary log", before.binlog, after.binlog))
     worse = [f"{words}: {now.text}" for words, was, now in pairs if now.badness > was.badness]

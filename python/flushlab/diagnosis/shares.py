@@ -71,12 +71,10 @@ class Share(msgspec.Struct, frozen=True):
 
     @property
     def is_anything(self) -> bool:
-        """Whether it lies between about nothing and about all."""
         return self.high - self.low >= _ANYTHING
 
     @property
     def unbounded(self) -> str:
-        """Why there is no bound, where there is none."""
         why = (
             "It may be all of the time" if self.proportional else "Mending may bring more than in proportion"
         )
@@ -126,12 +124,10 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     stretches: Mapping[str, tuple[float, ...]]
 
     def split(self, waits: tuple[str, ...]) -> tuple[float, float]:
-        """Time in these waits, and in others."""
         inside = sum(self.connections.get(one, 0.0) for one in waits)
         return inside, sum(self.connections.values()) - inside
 
     def stretch(self, number: int) -> dict[str, float]:
-        """One stretch, as `connections`."""
         return {wait: mean for wait, means in self.stretches.items() if (mean := means[number])}
 
 
@@ -167,7 +163,6 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_sample(self) -> bool:
-        """Whether there are enough moments for a share."""
         return self.samples >= LEAST_SAMPLES
 
     def told(self, does: str, *waits: str) -> str:
@@ -261,7 +256,6 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
     def _interval(
         self, whole: float, stretches: Sequence[Mapping[str, float]], waits: tuple[str, ...]
     ) -> tuple[float, float]:
-        """Both ends of the 95 % interval of a share, by a jackknife."""
         parts = []
         for left_out in stretches:
             rest = _sum((stretch, 1.0) for stretch in stretches if stretch is not left_out)
@@ -304,7 +298,6 @@ class Tally:
         """The step that is counted now."""
 
     def add(self, at_s: float, states: Iterable[ThreadState]) -> None:
-        """One moment, so many seconds after the window's begin."""
         step = int(at_s / self._step_s)
         self._moments[step] += 1
         if step != self._open[0]:
@@ -335,7 +328,6 @@ class Tally:
         return zip(*self._cells.get(step, ((), ())), strict=True)
 
     def forget(self, until_s: float) -> None:
-        """Counts the steps that ended by then no more."""
         for step in [one for one in self._moments if (one + 1) * self._step_s <= until_s]:
             for counted in (self._moments, self._cells, self._writers):
                 counted.pop(step, None)
@@ -399,7 +391,6 @@ class Tally:
         spans: Mapping[int, float],
         parts: Mapping[str, float],
     ) -> Iterator[Writer]:
-        """The writers one by one."""
         seen: dict[int, dict[str, list[float]]] = {}
         samples = Counter[int]()
         for number, steps in enumerate(stretches):
@@ -440,7 +431,6 @@ def step_of(seconds: float) -> float:
 
 
 def _stretches(steps: list[int]) -> list[list[int]]:
-    """Steps in stretches of about equal length."""
     if not steps:
         return []
     span, found = steps[-1] + 1 - steps[0], dict[int, list[int]]()
@@ -467,7 +457,6 @@ def _sum(weighted: Iterable[tuple[Mapping[str, float], float]]) -> dict[str, flo
 
 
 def _weighed(means: Mapping[int, Mapping[str, float]], spans: Mapping[int, float]) -> dict[str, float]:
-    """Mean of some steps, each as long as it stands for."""
     length, total = sum(spans.values()), _sum((means[step], span) for step, span in spans.items())
     return {wait: time / length for wait, time in total.items()}
 

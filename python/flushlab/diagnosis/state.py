@@ -86,7 +86,6 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def state_of(evidence: Evidence) -> State:
-    """The state of the server at the window's end."""
     start = evidence.start
     return State(
         settings=tuple(_settings(evidence)),

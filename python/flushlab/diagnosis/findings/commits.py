@@ -158,7 +158,6 @@ def _commits(evidence: Evidence) -> float:
 
 
 def _transactions(evidence: Evidence) -> list[Seen]:
-    """Transactions in a group, their size, and how many are single statements."""
     seen = []
     logged, groups = evidence.delta("binlog_commits"), evidence.delta("binlog_group_commits")
     if logged and groups:
@@ -265,7 +264,6 @@ def find_commits_in_flight(evidence: Evidence) -> Finding | None:
 
 
 def find_semi_sync(evidence: Evidence) -> Finding | None:
-    """Commits wait for a replica's acknowledgement, or sessions do so now."""
     time, kinds = evidence.time, ("source", "master")
     waiting = max(int(evidence.after.number(f"rpl_semi_sync_{kind}_wait_sessions") or 0) for kind in kinds)
     is_seen = bool(time.connections.get("semi-sync"))
@@ -295,7 +293,6 @@ def find_semi_sync(evidence: Evidence) -> Finding | None:
 
 
 def find_galera(evidence: Evidence) -> Finding | None:
-    """Commits wait for certification or for flow control."""
     time, waits = evidence.time, ("certification", "flow control")
     waiting = sum(time.connections.get(name, 0.0) for name in waits)
     paused_ns = evidence.grew("wsrep_flow_control_paused_ns")
@@ -326,7 +323,6 @@ def find_galera(evidence: Evidence) -> Finding | None:
 
 
 def find_binlog_cache(evidence: Evidence) -> Finding | None:
-    """Transactions are larger than the binary log's cache, so they go through a temporary file."""
     spilt, every = evidence.grew("binlog_cache_disk_use"), evidence.grew("binlog_cache_use")
     if not spilt or not every:
         return None

@@ -62,7 +62,6 @@ def _waiting_part(evidence: Evidence) -> float:
 
 
 def find_page_flushing(evidence: Evidence) -> Finding | None:
-    """Dirty pages are near their limit at both ends of the window, and writers wait for free ones."""
     try:
         limit = float(evidence.variable("innodb_max_dirty_pages_pct")) / 100
     except ValueError:
@@ -162,7 +161,6 @@ _CHUNK = 128 << 20
 
 
 def find_buffer_pool(evidence: Evidence) -> Finding | None:
-    """Statements wait for a free page, or for pages that are read from disk."""
     if evidence.seconds <= 0:
         return None
     free, reads = evidence.grew("innodb_buffer_pool_wait_free"), evidence.grew("innodb_buffer_pool_reads")

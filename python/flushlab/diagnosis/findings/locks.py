@@ -19,7 +19,6 @@ _OPEN = "SELECT * FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 
 
 
 def find_row_locks(evidence: Evidence) -> Finding | None:
-    """Writers wait for rows that other transactions hold."""
     time = evidence.time
     waits, waited_ms = evidence.grew("innodb_row_lock_waits"), evidence.grew("innodb_row_lock_time")
     waiting = [one for one in evidence.transactions.values() if one.waits]
@@ -273,20 +272,17 @@ def stops_all_writes(evidence: Evidence) -> bool:
 
 
 def holders(evidence: Evidence) -> list[Holder]:
-    """Those that hold the lock, or probably do, the likeliest first."""
     waiting = {one.id for one in waiters(evidence)}
     waiting |= {one.thread for one in evidence.locks if not one.granted}
     return [*_told(evidence, waiting)] or [*_probable(evidence, waiting)]
 
 
 def known(candidates: Sequence[Holder]) -> Holder | None:
-    """The holder, if one is likelier than all others."""
     first = candidates[0] if candidates else None
     return first if first and all(one.doubt > first.doubt for one in candidates[1:]) else None
 
 
 def others(candidates: Sequence[Holder]) -> str:
-    """Those who might as well be it, in words; empty for none."""
     rest = len(candidates) - 1
     was = "was" if rest == 1 else "were"
     return f"; {counted(rest, 'other connection')} {was} there before the wait, too" if rest > 0 else ""

@@ -17,7 +17,6 @@ of some."""
 
 
 def find_disk(evidence: Evidence) -> Finding | None:
-    """Requests wait for a limit of the server's control group, or in the disk's queue."""
     host = evidence.host
     if host is None:
         return None
@@ -111,7 +110,6 @@ def find_other_io(evidence: Evidence) -> Finding | None:
 
 
 def find_cpu(evidence: Evidence) -> Finding | None:
-    """The machine is short of processor time, so statements wait for their turn."""
     pressure = evidence.pressure.cpu_pressure_share if evidence.pressure else None
     if pressure is None or pressure < 0.5:
         return None
@@ -174,7 +172,6 @@ def find_cpu_quota(evidence: Evidence) -> Finding | None:
 
 
 def find_steal(evidence: Evidence) -> Finding | None:
-    """The hypervisor gives the machine's processors to others."""
     stolen = evidence.pressure.steal_share if evidence.pressure else 0.0
     if stolen < 0.05:
         return None

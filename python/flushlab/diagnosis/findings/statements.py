@@ -15,7 +15,6 @@ from flushlab.units import format_size
 
 
 def find_client(evidence: Evidence) -> Finding | None:
-    """Writers wait for their client's next statement."""
     time = evidence.time
     waiting = time.connections.get("client", 0.0)
     if not waiting:
@@ -43,7 +42,6 @@ def find_client(evidence: Evidence) -> Finding | None:
 
 
 def find_connections(evidence: Evidence) -> Finding | None:
-    """Connections are made anew for each piece of work, or nearly all are in use."""
     rate, questions = evidence.per_s("connections") or 0.0, evidence.per_s("questions")
     churns = bool(rate > 10 and questions and questions / rate < 20)
     most, now = evidence.after.variable("max_connections"), evidence.after.number("threads_connected")
@@ -267,7 +265,6 @@ def _lost(evidence: Evidence, rolled_back: float) -> float:
 
 
 def _errors(evidence: Evidence) -> list[tuple[str, float]]:
-    """Errors per second by name, the most first."""
     before, after = evidence.before.errors, evidence.after.errors
     rates = {name: (count - before.get(name, 0)) / evidence.seconds for name, count in after.items()}
     return sorted(((name, rate) for name, rate in rates.items() if rate > 0), key=lambda one: -one[1])
