@@ -1,4 +1,4 @@
-"""Diagnosis: the findings in order, the answer in one sentence, and doubts. Pure."""
+"""Diagnosis: the findings in order, the answer in one sentence, and what limits it. Pure."""
 
 from __future__ import annotations
 

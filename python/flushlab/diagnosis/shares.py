@@ -236,10 +236,11 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
         return Share(low, whole, high, min(1.0, most), self.writers - len(spared) if spared else None)
 
     def _spared(self, waits: tuple[str, ...]) -> list[Writer]:
-        """The writers that these waits do not affect. Each of the others may gain at least half as much as
-        they
-        do together: the gain that a share s allows is s/(1-s), the time in the waits by that outside of
-            them."""
+        """The writers that these waits do not affect.
+
+        Each of the others may gain at least half as much as all of them together. The gain that a share s
+        allows is s/(1-s): the time in the waits by that outside of them.
+        """
         inside = sum(self.connections.get(wait, 0.0) for wait in waits)
         outside = self.total - inside
         known = [(*one.split(waits), one) for one in self.each if one.samples >= _KNOWN]

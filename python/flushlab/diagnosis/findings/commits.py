@@ -107,8 +107,14 @@ def _sync_us(evidence: Evidence) -> float:
 
 
 def _advice(syncs: bool, delays: Sequence[str], turn: float | None) -> str:
-    """Advice, by whether commits sync or may do so, settings of a delay, and the commit's part of the time
-    that a writer holds rows; None if they do not wait for each other."""
+    """Advice.
+
+    Args:
+        syncs: commits sync, or may do so.
+        delays: settings of a delay.
+        turn: the commit's part of the time that a writer holds rows; None if writers do not wait for each
+            other.
+    """
     if delays:
         return (
             f"{delays[-1]} makes commit groups larger, but each commit slower. If few connections"
