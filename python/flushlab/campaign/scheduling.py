@@ -10,10 +10,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest
+from flushlab.campaign.arms import BoundArm
+from flushlab.campaign.request import ArmGroup, SeriesRequest
 from flushlab.record import ServerIdentity
+from flushlab.trial.runner import restart_settings
 from flushlab.trial.sliced import SLICE_S
-from flushlab.trial.switching import restart_settings
 from flushlab.workload import protocol
 from flushlab.workload.protocol import Timing, Workload
 

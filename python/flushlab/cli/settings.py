@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from flushlab.cli import options
-from flushlab.cli.output import emit_json, print_text, require_writable, say
+from flushlab.cli.output import emit_json, require_writable, say
+from flushlab.cli.plain import print_text
 from flushlab.errors import NEGATIVE, UsageError
 from flushlab.settings.catalog import (
     Catalog,

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import msgspec
 
 from flushlab.campaign.target import open_servers
-from flushlab.cli.output import say, stdout
+from flushlab.cli.consoles import stdout
+from flushlab.cli.output import say
 from flushlab.machine import available_memory_bytes
 from flushlab.record import ServerIdentity, Value
 from flushlab.report.words import FAILURES

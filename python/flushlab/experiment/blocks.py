@@ -14,16 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from flushlab.errors import MeasurementError
 from flushlab.experiment.protocol import SECOND, BlockAhead, Objective, Request, Steps, is_stalled, scores
-from flushlab.record import Arm, Stage, Trial
+from flushlab.record import BASE, CONTROL, Arm, Stage, Trial
 
 if TYPE_CHECKING:
     from flushlab.statistics import Table
 
-BASE = "base"
-"""Name of the arm that `tune` compares the others with."""
-
-CONTROL = "control"
-"""Name of the arm that runs the base's settings once more."""
 
 YOURS = "yours"
 """Name of the arm that runs the user's own settings, where the base had to be raised to the floor."""

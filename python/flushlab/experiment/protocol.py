@@ -284,7 +284,7 @@ class Experiment(Protocol[Row]):
         ...
 
     @property
-    def progress(self) -> Standing:
+    def standing(self) -> Standing:
         """Where it stands."""
         ...
 

@@ -34,13 +34,21 @@ from typing import NamedTuple
 
 import msgspec
 
-from flushlab.experiment.blocks import BASE, CONTROL, Blocks, no_base
+from flushlab.experiment.blocks import Blocks, no_base
 from flushlab.experiment.protocol import SECOND, BlockAhead, Conversation, Objective, Request, Standing, Steps
-from flushlab.record import Arm, Comparison, FactorEffect, OverMachines, Ratio, Stage, Trial
+from flushlab.record import (
+    BASE,
+    BEST,
+    CONTROL,
+    Arm,
+    Comparison,
+    FactorEffect,
+    OverMachines,
+    Ratio,
+    Stage,
+    Trial,
+)
 from flushlab.statistics import InterimAnalyses, Table, held
-
-BEST = "best"
-"""Name of the arm that is composed of all that proved faster."""
 
 Compose = Callable[[tuple[str, ...]], Arm | None]
 """From the arms that proved faster to the arm `best`; None if they cannot be composed.
@@ -197,8 +205,8 @@ class Series:
             self._told_before_block = self._conversation.trials
 
     @property
-    def progress(self) -> Standing:
-        """Progress, with the proven claims of interim analyses only: no other result may lead to a stop."""
+    def standing(self) -> Standing:
+        """Standing, with the proven claims of interim analyses only: no other result may lead to a stop."""
         due = self.ask()
         told = self._conversation.trials
         by = self._plan.objective

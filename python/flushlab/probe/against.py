@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from flushlab.errors import UsageError
-from flushlab.probe.ceilings import CommitCell
-from flushlab.probe.sync_settings import BINLOG_STRATEGIES, MAX_THREADS, SyncSettings
+from flushlab.probe.ceilings import BINLOG_STRATEGIES, MAX_THREADS, CommitCell, SyncSettings
 from flushlab.record import Ceiling, Medium, ProbeRecord, Share, Storage, Trial, Warning
 
 MOST_SERVERS = 12

@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeVar
 
+from flushlab.probe.ceilings import SyncSettings
 from flushlab.probe.servers import OWN_FACTORS, STORY_GAIN, STORY_PROCESSORS, Gain, gains
-from flushlab.probe.sync_settings import SyncSettings
 from flushlab.record import BinlogStrategy, Ceiling, DiskResult, ProbeRecord, ServerRate
 from flushlab.units import format_size
 

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from flushlab.errors import UnknownSetting, UsageError
-from flushlab.near import nearest
+from flushlab.errors import UnknownSetting, UsageError, nearest
 from flushlab.record import Value
 from flushlab.record.machine import Flavor
 from flushlab.settings.catalog import Catalog, canonical, load_catalog, packaged

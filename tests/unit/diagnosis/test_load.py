@@ -14,7 +14,7 @@ from flushlab.diagnosis.load import LoadObserver, _Looks, between
 from flushlab.errors import CountersReset, ServerDied, ServerError
 from flushlab.record import Endpoint, WrittenStatements
 from flushlab.record.running import WatchedServer
-from flushlab.report.observed import source_words
+from flushlab.report.words import source_words
 from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.questions import (
     HISTOGRAM,

@@ -19,6 +19,7 @@ from flushlab.build import find_build
 from flushlab.build.build import Build
 from flushlab.build.choice import Sign, caveats
 from flushlab.build.inspect import verbose_help
+from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.data import bytes_of
 from flushlab.campaign.facts import Resources
 from flushlab.campaign.loop import check_other_load
@@ -49,7 +50,7 @@ from flushlab.campaign.pool.user_settings import (
     persisted_settings,
 )
 from flushlab.campaign.pool.work import RunTrial
-from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest, TuneRequest
+from flushlab.campaign.request import ArmGroup, SeriesRequest, TuneRequest
 from flushlab.campaign.scheduling import (
     BESIDE_MOST,
     LEAST_SERVERS,
@@ -79,9 +80,8 @@ from flushlab.settings.configuration import Configuration
 from flushlab.settings.fit import as_warnings, lines, memory_use, number_of
 from flushlab.settings.option_names import read_help
 from flushlab.spec.parts import ServersSpec
-from flushlab.trial.runner import ArmRunner, Preparation, TrialRunner
+from flushlab.trial.runner import ArmRunner, Preparation, TrialRunner, restart_settings
 from flushlab.trial.sliced import CLUSTER_SLICE_S
-from flushlab.trial.switching import restart_settings
 from flushlab.units import counted, format_latency, parse_size
 from flushlab.workload.options import EngineOptions, seeded
 from flushlab.workload.protocol import Workload

@@ -8,7 +8,7 @@ from flushlab.diagnosis.diagnose import Diagnosis, diagnose
 from flushlab.diagnosis.files.folder import Found, tell
 from flushlab.diagnosis.files.machine import device_of
 from flushlab.diagnosis.files.samples import evidence_of
-from flushlab.report.doctor_host import host_lines
+from flushlab.report.doctor import host_lines
 from tests.unit.diagnosis.files import outputs
 from tests.unit.diagnosis.files.outputs import VARIABLES, box, connection, processlists, tabs
 

@@ -1,0 +1,566 @@
+"""A series: from the bound request to the facts of its report.
+
+    SeriesAnalysis(request, …) -> run(experiment, runners) -> conclude: what became of every arm, claims
+    answered, warnings gathered -> CampaignFacts
+
+Sits in `campaign`. `best` is composed here, because only here is known which arms are settings and which are
+places; the experiment decides when it runs and what its results count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from flushlab.campaign.analysis import (
+    Analysis,
+    Sizes,
+    gathered,
+    mean_p99_us,
+    mean_result,
+    of_base,
+    of_controls,
+    of_fleet,
+    of_interim,
+    of_machine,
+    tables_words,
+)
+from flushlab.campaign.arms import ArmOutcome, BoundArm, judged
+from flushlab.campaign.claims import answered, counted_answer
+from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun, PlanFacts
+from flushlab.campaign.observed import demand_of, observed_of, of_observed
+from flushlab.campaign.request import ArmGroup, SeriesRequest
+from flushlab.campaign.scheduling import ends_by_itself, trial_s
+from flushlab.campaign.several_servers import differing, on_server
+from flushlab.experiment.series import RoundGroup, Series, SeriesPlan, SeriesResult
+from flushlab.plan.plan import Claim
+from flushlab.record import (
+    BASE,
+    BEST,
+    CONTROL,
+    Arm,
+    Launch,
+    Ratio,
+    ServerIdentity,
+    Storage,
+    Trial,
+    Value,
+    Warning,
+)
+from flushlab.redact import without_passwords
+from flushlab.settings.catalog import load_catalog
+from flushlab.settings.configuration import NO_BINLOG, Configuration
+from flushlab.spec.parts import as_change
+from flushlab.units import counted, format_size
+from flushlab.workload.parse import changed, command_of, workload_options
+
+_SIZES = ("threads", "tables", "table_size")
+
+DEBT_BYTES, DEBT_FACTOR = 4096, 1.5
+"""A warning reports an arm's debts from these bytes per event and this factor between arm and base on."""
+BEST_TEXT = "all that proved faster, together"
+
+
+@dataclass(frozen=True)
+class SeriesAnalysis(Analysis[Series]):
+    """A request with the server and the storage that it is about."""
+
+    request: SeriesRequest
+    identity: ServerIdentity
+    storage: Storage
+
+    def experiment(self) -> Series:
+        """The planner, fresh."""
+        request = self.request
+        return Series(
+            SeriesPlan(
+                base=Arm(name=BASE, settings=request.base.settings),
+                arms=tuple(Arm(name=arm.name, settings=arm.settings) for arm in request.running),
+                blocks=request.blocks,
+                groups=tuple(
+                    RoundGroup(arms=one.arms, blocks=one.blocks, trial_s=self._trial_s(one))
+                    for one in request.groups
+                ),
+                compose=self._compose if request.best else None,
+                objective=request.objective,
+                interim=request.interim,
+                precision=request.spec.precision,
+                against={arm.name: arm.against for arm in request.running if arm.against},
+                pairs=tuple(
+                    (claim.arm, claim.against)
+                    for claim in request.claims
+                    if BASE not in (claim.arm, claim.against) and not claim.quantity
+                ),
+                crossed=request.crossed,
+                seed=request.seed,
+            )
+        )
+
+    def arm(self, name: str, best_of: Sequence[str] = ()) -> BoundArm:
+        """An arm by its name; the control is the base, `best` is composed of the arms named."""
+        if name in (BASE, CONTROL):
+            return self.request.base
+        if name == BEST:
+            return self.best(best_of)
+        return next(arm for arm in self.request.arms if arm.name == name)
+
+    def best(self, names: Iterable[str]) -> BoundArm:
+        """The composition of arms, the last of which has the last word on a setting; places are left out."""
+        base = self.request.base
+        settings, workload = dict(base.settings), base.workload
+        for arm in self._composable(names):
+            for name, value in arm.effective.items():
+                if value is None:
+                    settings.pop(name, None)
+                else:
+                    settings[name] = value
+            workload = changed(workload, as_change(arm.workload_changes))
+        best = BoundArm(name=BEST, text=BEST_TEXT, settings=settings, workload=workload)
+        return judged(
+            best,
+            base,
+            self.identity,
+            self.storage,
+            Launch(arguments=self.request.arguments),
+            self.request.has,
+        )
+
+    def conclude(
+        self,
+        experiment: Series,
+        trials: Iterable[Trial],
+        run: CampaignRun,
+    ) -> CampaignFacts:
+        """Gathers the facts."""
+        request, trials, result = self.request, list(trials), experiment.result()
+        base = [t for t in trials if t.arm.name == BASE and t.stage == "arms" and t.result is not None]
+        configuration = self._configured(request.base, base)
+        sizes = Sizes.of(base, configuration)
+        lengths = [round(one.seconds, 2) for trial in base for one in trial.slices if not one.dropped]
+        arms = [self._facts(arm, result, trials, run.ending) for arm in request.arms]
+        if request.best:
+            arms.append(self._best_facts(result, trials, run.ending))
+        warnings = [
+            *request.notes,
+            *self._warnings(result, trials, run.ending),
+            *self._of_bases(trials),
+            *of_machine(trials, disk=request.spec.storage.disk),
+            *of_fleet(arms),
+        ]
+        control = None
+        if result.control is not None:
+            own = [t for t in trials if t.arm.name == CONTROL and t.stage == "arms" and t.result is not None]
+            control = ArmResult.of(
+                request.base,
+                name=CONTROL,
+                text="",
+                comparison=result.control,
+                machines=result.machines.get(CONTROL),
+                p99=result.p99.get(CONTROL),
+                throughput=result.throughput.get(CONTROL),
+                observed=observed_of(own),
+                result=mean_result(own),
+                p99_us=mean_p99_us(own),
+            )
+        return gathered(
+            request,
+            self.identity,
+            trials,
+            base,
+            run,
+            title=request.title,
+            workload=workload_words(request),
+            load_command=without_passwords(command_of(request.workload)),
+            floor=request.floor or "",
+            base=ArmResult.of(
+                request.base,
+                name=request.base_name,
+                settings=configuration.as_reported(),
+                result=mean_result(base),
+                p99_us=mean_p99_us(base),
+                observed=observed_of(base),
+            ),
+            arms=tuple(arms),
+            control=control,
+            blocks=result.blocks,
+            interleaved=request.kept_running,
+            why_fresh="" if request.kept_running else next(iter(self._why_fresh.values()), ""),
+            **sizes._asdict(),
+            warnings=tuple(dict.fromkeys(warnings)),
+            demand=demand_of(arms) if request.objective == "latency" else "",
+            plan=PlanFacts(
+                name=request.plan,
+                blocks=sum(group.blocks for group in request.groups),
+                window_s=request.groups[0].seconds,
+                rounds=len(lengths) or None,
+                slice_s=(min(lengths), max(lengths)) if lengths else None,
+                scale=request.scale,
+                alternate=request.alternate,
+                precision=request.spec.precision,
+                claims=tuple(
+                    counted_answer(claim, trials)
+                    if claim.quantity
+                    else answered(claim, _ratio(claim, result))
+                    for claim in request.claims
+                ),
+                factors=request.factors,
+                effects=result.effects,
+            ),
+        )
+
+    @property
+    def _bases(self) -> dict[str, BoundArm]:
+        """The base of every server, by its name in trials; the first server's first."""
+        further = {arm.name: arm for arm in self.request.running if arm.build and not arm.against}
+        return {BASE: self.request.base, **further}
+
+    def _called(self, base: str) -> str:
+        """What people call a base, as an object of a sentence."""
+        if base not in ("", BASE):
+            return base
+        return "the base" if self.request.base_name == BASE else self.request.base_name
+
+    def _on_server(self, warning: Warning, base: str = BASE) -> Warning:
+        if len(self.request.servers) < 2:
+            return warning
+        servers = dict(zip(self._bases, self.request.servers, strict=False))
+        return on_server(warning, servers[base], self.request.base_name if base == BASE else base)
+
+    def _of_bases(self, trials: list[Trial]) -> Iterator[Warning]:
+        """Caveats on the base of each server; those on the control are among the comparisons."""
+        for name, arm in self._bases.items():
+            own = [t for t in trials if t.arm.name == name and t.stage == "arms" and t.result is not None]
+            for caveat in of_base(own, Sizes.of(own, self._configured(arm, own))):
+                yield self._on_server(caveat, name)
+
+    def _configured(self, arm: BoundArm, trials: list[Trial]) -> Configuration:
+        return Configuration(arm.settings, arm.server or self.identity, trials[-1].settings if trials else {})
+
+    def _trial_s(self, group: ArmGroup) -> float | None:
+        workload = self.request.workload
+        if ends_by_itself(workload):
+            return None
+        timing = group.timing(self.request.timing)
+        return trial_s(
+            workload, timing, kept_running=group.kept_running, cluster=self.request.spec.server.cluster
+        )
+
+    @property
+    def _why_fresh(self) -> dict[str, str]:
+        return {name: why for group in self.request.groups for name, why in group.why.items()}
+
+    def _compose(self, names: tuple[str, ...]) -> Arm | None:
+        if not self._composable(names):
+            return None
+        return Arm(name=BEST, settings=self.best(names).settings)
+
+    def _composable(self, names: Iterable[str]) -> list[BoundArm]:
+        floor = self.request.floor or self.request.base.floor
+        return [
+            arm
+            for arm in map(self.arm, names)
+            if arm.composable and not arm.changes_nothing and not arm.is_below(floor)
+        ]
+
+    def _facts(self, arm: BoundArm, result: SeriesResult, trials: list[Trial], ending: str) -> ArmResult:
+        outcome, reason = arm.outcome, arm.reason
+        own = [trial for trial in trials if trial.arm.name == arm.name]
+        if outcome == "measured":
+            outcome, reason = _outcome(arm.name, result, own, ending)
+            if outcome == "measured" and arm.against in result.out:
+                became, why = result.out[arm.against]
+                reason = f"{arm.against}, its base, {became}: {why}"
+        figures = [trial for trial in own if trial.result is not None]
+        read_back = figures[-1].settings if figures else {}
+        asked = {name: value for name, value in arm.changes.items() if value is not None}
+        reported = Configuration(asked, self.identity, read_back).as_reported()
+        defaults = Configuration({}, self.identity, read_back)
+        return ArmResult.of(
+            arm,
+            text=self._text(arm, trials),
+            outcome=outcome,
+            reason=reason,
+            why_fresh=self._why_fresh.get(arm.name, "") if self.request.kept_running else "",
+            changes={
+                name: reported.get(name, "default" if (now := defaults.value(name)) is None else now)
+                for name in arm.changes
+                if not self._is_the_bases(name, arm, read_back, trials)
+            },
+            unit=figures[-1].unit if figures and arm.other_event else "",
+            comparison=result.comparisons.get(arm.name),
+            machines=result.machines.get(arm.name),
+            p99=result.p99.get(arm.name),
+            throughput=result.throughput.get(arm.name),
+            observed=observed_of(figures),
+            result=mean_result(figures) if outcome == "measured" else None,
+            p99_us=mean_p99_us(figures) if outcome == "measured" else None,
+            server=next((trial.server for trial in own if trial.server), arm.server) if arm.build else None,
+            same_as=self._same_as(arm, trials),
+        )
+
+    def _is_the_bases(
+        self, name: str, arm: BoundArm, read_back: Mapping[str, Value], trials: list[Trial]
+    ) -> bool:
+        """Whether the base reported the same value without having been asked, so that nothing was changed."""
+        base = next((t.settings for t in trials if t.arm.name == (arm.against or BASE) and t.settings), {})
+        return name in base and name in read_back and base[name] == read_back[name]
+
+    def _text(self, arm: BoundArm, trials: list[Trial]) -> str:
+        """What an arm stands for, unless its name says that; of the base of a further server what differs."""
+        differs = self._otherwise_by_itself(arm, trials)
+        own = "" if differs and arm.name.endswith(arm.text) else arm.text
+        return "; ".join(filter(None, (own, differs)))
+
+    def _otherwise_by_itself(self, arm: BoundArm, trials: list[Trial]) -> str:
+        """What another server has otherwise than the base's without having been asked."""
+        if not arm.build or arm.against:
+            return ""
+        known = {trial.arm.name: trial for trial in trials if trial.settings}
+        if BASE not in known or arm.name not in known:
+            return ""
+        asked = {*self.request.base.settings, *arm.settings}
+        words = differing(known[BASE], known[arm.name], asked)
+        return f"by default {words}" if words else ""
+
+    def _best_facts(self, result: SeriesResult, trials: list[Trial], ending: str) -> ArmResult:
+        if result.best is None:
+            reason = self._no_best(result, ending)
+            return ArmResult(name=BEST, text=BEST_TEXT, outcome="skipped", reason=reason)
+        composed_of = tuple(arm.name for arm in self._composable(result.best_of))
+        facts = self._facts(self.best(result.best_of), result, trials, ending)
+        return msgspec.structs.replace(facts, composed_of=composed_of)
+
+    def _no_best(self, result: SeriesResult, ending: str) -> str:
+        if not self.request.running:
+            return "no arm could be measured"
+        if not result.finished:
+            return "stopped before its turn" if ending == "interrupted" else ending
+        if BASE in result.out:
+            return "the base could no longer be measured"
+        faster = [self.arm(name) for name, one in result.comparisons.items() if one.verdict == "faster"]
+        below = [arm.name for arm in faster if arm.composable]
+        if below:
+            floor = self.request.floor or self.request.base.floor
+            return f"only arms below the floor {floor} proved faster: {', '.join(below)}"
+        if faster:
+            names = ", ".join(arm.name for arm in faster)
+            what = "a place" if all(arm.is_place for arm in faster) else "a place or other work"
+            return f"what proved faster is {what}, not a setting: {names}"
+        return "no arm proved faster"
+
+    def _warnings(self, result: SeriesResult, trials: list[Trial], ending: str) -> list[Warning]:
+        request = self.request
+        found = []
+        if ending == "interrupted" and result.comparisons:
+            planned = counted(sum(group.blocks for group in request.groups), "block")
+            found.append(
+                Warning(
+                    "interrupted",
+                    f"stopped after {result.blocks} of {planned}. Valid only if you "
+                    "did not stop because you liked the results.",
+                )
+            )
+        if BASE in result.out:
+            outcome, reason = result.out[BASE]
+            text = f"the base {outcome} in block {result.blocks}: {reason}"
+            found.append(self._on_server(Warning("base-failed", text)))
+        if CONTROL in result.out:
+            outcome, reason = result.out[CONTROL]
+            text = f"the control {outcome}, so nothing checks the blocks: {reason}"
+            found.append(self._on_server(Warning("control-failed", text)))
+        found += map(self._on_server, of_controls(result.control, result.best_control))
+        found += map(self._on_server, of_observed(observed_of(trials)))
+        looked_at = [one for one in (result.control, *result.comparisons.values()) if one]
+        against = {arm.name: arm.against or request.base_name for arm in request.running}
+        for caveat in of_interim(looked_at):
+            found.append(msgspec.structs.replace(caveat, against=against.get(caveat.arms[0], "")))
+        found += self._conflicts(result)
+        found += self._same_as_base(trials)
+        found += self._short_windows(result, trials)
+        found += self._debts(trials)
+        found += self._of_trials(trials)
+        return found
+
+    def _conflicts(self, result: SeriesResult) -> Iterator[Warning]:
+        """Settings on which arms of `best` disagree."""
+        if result.best is None:
+            return
+        asked: dict[str, list[tuple[str, Value | None]]] = {}
+        for arm in self._composable(result.best_of):
+            for name, value in {**arm.changes, **arm.workload_changes}.items():
+                asked.setdefault(name, []).append((arm.name, value))
+        for name, values in asked.items():
+            if len({value for _, value in values}) > 1:
+                arms = ", ".join(arm for arm, _ in values)
+                text = f"{arms} change {name} differently; best takes it from the fastest, {values[-1][0]}"
+                yield Warning("best-conflict", text, arms=(BEST,))
+
+    def _same_as_base(self, trials: list[Trial]) -> Iterator[Warning]:
+        counted = [trial for trial in trials if trial.result is not None]
+        for arm in self.request.running:
+            own = [trial for trial in counted if trial.arm.name == arm.name]
+            base = [trial for trial in counted if trial.arm.name == (arm.against or BASE)]
+            is_base = bool(arm.build) and not arm.against
+            if not own or not base or arm.workload_changes or is_base or not arm.composable:
+                continue
+            got, reference = own[-1].settings, base[-1].settings
+            same, but = f"{arm.name} reads back the same as", ""
+            if arm.no_effect:
+                but = f", but for what has {NO_BINLOG} ({', '.join(arm.no_effect)})"
+            if all(reference.get(name) == value for name, value in got.items() if name not in arm.no_effect):
+                text = f"{same} {self._called(arm.against)}{but}: its ratio is only noise"
+                yield Warning("same-as-base", text, arms=(arm.name,))
+            elif twin := self._same_as(arm, trials):
+                text = f"{same} {twin}{but}: their difference is only noise"
+                yield Warning("same-as-another", text, arms=(arm.name, twin))
+
+    def _same_as(self, arm: BoundArm, trials: Iterable[Trial]) -> str:
+        """The arm with the fewest changes that reported the same settings on the same server, but for those
+        without effect; empty if that is the arm itself."""
+
+        def same(other: BoundArm) -> bool:
+            out = {*arm.no_effect, *other.no_effect}
+            one, another = (
+                {name: value for name, value in last[of.name].items() if name not in out}
+                for of in (arm, other)
+            )
+            return one == another
+
+        last = {trial.arm.name: trial.settings for trial in trials if trial.result is not None}
+        alike = [
+            other
+            for other in self.request.running
+            if (other.build, other.against) == (arm.build, arm.against)
+            and not other.workload_changes
+            and other.composable
+            and {other.name, arm.name} <= last.keys()
+            and same(other)
+        ]
+        least = min(alike, key=lambda other: len(other.changes), default=arm)
+        return least.name if arm in alike and least is not arm else ""
+
+    def _debts(self, trials: list[Trial]) -> Iterator[Warning]:
+        """Arms that write much more, or much less, than the base after their slices: whoever writes more is
+        favoured."""
+        again = _left_bytes([trial for trial in trials if trial.arm.name == CONTROL])
+        for arm in self.request.running:
+            reference = _left_bytes([t for t in trials if t.arm.name == (arm.against or BASE)])
+            same = reference if arm.against else again
+            least, most = min(reference, same), max(reference, same)
+            own = [trial for trial in trials if trial.arm.name == arm.name and trial.slices]
+            left = _left_bytes(own)
+            if own and max(left, least) > DEBT_BYTES and not least / DEBT_FACTOR < left < most * DEBT_FACTOR:
+                base = self._called(arm.against)
+                text = (
+                    f"after its slices, {arm.name} still wrote {format_size(round(left))} per transaction,"
+                    f" {base} {format_size(round(reference))}. The ratio leaves these writes out, which"
+                    f" favours {arm.name if left > reference else base}; --fresh includes them"
+                )
+                against = arm.against or self.request.base_name
+                yield Warning("debts", text, arms=(arm.name,), against=against)
+
+    def _of_trials(self, trials: list[Trial]) -> Iterator[Warning]:
+        """One warning for each kind of caveat and server, from the caveats of the trials. Its arms are those
+        with the caveat, first the arm whose numbers are quoted; no arms if all have the same caveat."""
+        found: dict[tuple[str, str], dict[str, list[Warning]]] = {}
+        measured = set[str]()
+        for trial in trials:
+            name = self.request.base_name if trial.arm.name == BASE else trial.arm.name
+            measured.add(name)
+            for warning in trial.warnings:
+                if warning.slug != "window-too-short":
+                    found.setdefault(_kind(warning), {}).setdefault(name, []).append(warning)
+        for of in found.values():
+            warning, same = next(iter(of.values()))[0], len({one for own in of.values() for one in own}) == 1
+            if warning.slug == "disturbed" or (same and measured == of.keys()):
+                yield warning
+                continue
+            for first, *further in self._by_server(of):
+                warning = of[first][0]
+                text = f"{', '.join((first, *further)) if same else first}: {warning.text}"
+                if further and not same:
+                    text = f"{text.removesuffix('.')}; likewise {', '.join(further)}"
+                yield msgspec.structs.replace(warning, text=text, arms=(first, *further))
+
+    def _by_server(self, arms: Iterable[str]) -> Iterable[list[str]]:
+        build_of = {arm.name: arm.build for arm in self.request.arms}
+        found: dict[str, list[str]] = {}
+        for name in arms:
+            found.setdefault(build_of.get(name, ""), []).append(name)
+        return found.values()
+
+    def _short_windows(self, result: SeriesResult, trials: list[Trial]) -> Iterator[Warning]:
+        """Arms that changed what needs a steady state, and were measured in windows that had none."""
+        short = {t.arm.name for t in trials if any(w.slug == "window-too-short" for w in t.warnings)}
+        needy: dict[str, list[str]] = {}
+        catalog = load_catalog()
+        best = [self.best(result.best_of)] if result.best is not None else []
+        for arm in (*self.request.running, *best):
+            names = [n for n in arm.changes if n in catalog and catalog.setting(n).needs_steady_state]
+            if arm.name in short and names:
+                needy[arm.name] = names
+        for arms in self._by_server(needy):
+            text = "; ".join(f"{arm} ({', '.join(needy[arm])})" for arm in arms)
+            by_window = all(trial.higher_is_better for trial in trials)  # what is timed ends by itself
+            yield Warning(
+                "window-too-short",
+                "windows did not outlast the redo log, so these ratios may show work that was postponed, "
+                f"not saved: {text}" + ("; measure longer, with --window or --duration" if by_window else ""),
+                arms=tuple(arms),
+            )
+
+
+def _left_bytes(trials: list[Trial]) -> float:
+    """What an arm's server wrote in the slices of others, per event of its own."""
+    events = sum(one.events for trial in trials for one in trial.slices)
+    return sum(trial.later_bytes or 0 for trial in trials) / events if events else 0.0
+
+
+def workload_words(request: SeriesRequest) -> str:
+    """The workload with its options, in words; its size always."""
+    options = dict(request.base.workload.options)
+    sizes = {
+        name: options.pop(name, known.default)
+        for name, known in workload_options(request.workload).items()
+        if name in _SIZES
+    }
+    words = [without_passwords(request.workload)]
+    if "threads" in sizes:
+        words.append(counted(int(sizes["threads"]), "thread"))
+    if "tables" in sizes:
+        words.append(tables_words(sizes["tables"], sizes.get("table_size")))
+    words += [
+        f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
+        for name, value in options.items()
+    ]
+    return ", ".join(words)
+
+
+def _outcome(name: str, result: SeriesResult, trials: list[Trial], ending: str) -> tuple[ArmOutcome, str]:
+    if name in result.out:
+        outcome, reason = result.out[name]
+        if outcome == "failed":
+            return "failed", reason
+        return "refused", reason if outcome == "refused" else f"{outcome}: {reason}"
+    if not trials:
+        stopped = "stopped" if ending == "interrupted" else "the base failed"
+        return "skipped", f"{stopped} before its turn"
+    return "measured", ""
+
+
+def _ratio(claim: Claim, result: SeriesResult) -> Ratio | None:
+    if claim.against == BASE:
+        found = result.control if claim.arm == CONTROL else result.comparisons.get(claim.arm)
+        return found.ratio if found is not None else None
+    if claim.arm == BASE:
+        found = result.comparisons.get(claim.against)
+        return found.ratio.inverse() if found is not None else None
+    return result.pairs.get((claim.arm, claim.against))
+
+
+def _kind(warning: Warning) -> tuple[str, str]:
+    """Identity of a warning: its words without its numbers."""
+    return warning.slug, re.sub(r"[0-9.,]+", "", warning.text)

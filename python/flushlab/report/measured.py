@@ -1,0 +1,336 @@
+"""Sections: what trials showed: throughput, files, nodes of a cluster, caveats and output. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import mean
+from typing import NamedTuple
+
+from flushlab.record import FILE_CLASSES, Trial
+from flushlab.report import plots
+from flushlab.report.arms import Activity, Rounds, Throughput, activity, rounds, throughput
+from flushlab.report.document import Cell, Code, Row, Section, Table, numbers
+from flushlab.report.subject import MAX_PANELS, Subject
+from flushlab.report.words import rounded, small
+from flushlab.units import counted, format_size, format_spread
+
+
+def over_time(subject: Subject) -> Iterator[Section]:
+    """Throughput of every second, or the result of every trial where a workload has no seconds."""
+    candidates = subject.shown_arms
+    found = [rounds(subject.named(arm), subject.arms[arm]) for arm in candidates]
+    panels = [panel for panel in found if panel is not None]
+    if panels:
+        fresh = [
+            subject.named(arm) for arm in candidates if not any(trial.slices for trial in subject.arms[arm])
+        ]
+        notes = _left(len(panels))
+        if fresh:
+            notes += (f"{', '.join(fresh)}: a fresh server for each window, so no slices.",)
+        yield _every_slice(subject, panels[:MAX_PANELS], notes)
+        return
+    shown, notes = candidates[:MAX_PANELS], _left(len(candidates))
+    lines = [line for arm in shown if (line := throughput(subject.named(arm), subject.arms[arm])) is not None]
+    if not lines:
+        yield from _every_trial(subject, shown, notes)
+        return
+    windows = max(line.windows for line in lines)
+    title = "Throughput of each second of the measured windows, per arm"
+    stand = f"{windows} measured windows" if windows != 1 else "one measured window"
+    lead = (
+        f"Throughput of every second in {subject.units or 'events/s'}; {stand} end to end, separated"
+        " by thin lines. A triangle marks a stalled second: less than a tenth of its window's median."
+    )
+    head = (Cell("arm"), *numbers("median", "slowest", "stalled", "p99"))
+    table = Table(head, tuple(map(_line_row, lines)))
+    drawn = (plots.seconds(lines, unit=subject.units, name="time", title=title),)
+    yield Section("time", "Throughput over time", lead, plots=drawn, tables=(table,), notes=notes, short=())
+
+
+def _left(count: int) -> tuple[str, ...]:
+    """What is said of arms beyond those that are drawn."""
+    left = count - MAX_PANELS
+    return (f"{left} more {'arms are' if left > 1 else 'arm is'} not shown.",) if left > 0 else ()
+
+
+def _every_slice(subject: Subject, panels: Sequence[Rounds], notes: tuple[str, ...]) -> Section:
+    unit = subject.units
+    dropped = any(panel.dropped for panel in panels)
+    cross = " A cross is a slice whose round does not count, because the clock had a gap." if dropped else ""
+    how = "All servers kept running, and the load ran on one at a time, in alternating slices."
+    if any(panel.switched for panel in panels):
+        how = "Arms alternated on one server, which SET GLOBAL switched to their settings."
+    lead = f"{how} A dot is one slice, in {unit}, when it was measured.{cross}"
+    head = (Cell("arm"), *numbers("least", "median", "most", "slices", "each", "dropped", "others' CPU"))
+    table = Table(head, tuple(map(_rounds_row, panels)))
+    drawn = (plots.rounds(panels, unit=unit, name="time", title=f"Every slice in {unit}, per arm"),)
+    return Section("time", "Every slice over time", lead, plots=drawn, tables=(table,), notes=notes, short=())
+
+
+def _rounds_row(panel: Rounds) -> Row:
+    rates = sorted(rate for _, rate in panel.kept)
+    foreign = "" if panel.foreign_share is None else f"{panel.foreign_share:.0%}"
+    dropped = Cell(f"{len(panel.dropped):,}", "num bad" if panel.dropped else "num")
+    shown = numbers(*_spread(rates), f"{len(rates):,}", format_spread(*panel.slice_s))
+    return (Cell(panel.arm, "name"), *shown, dropped, Cell(foreign, "num"))
+
+
+def _spread(ordered: Sequence[float]) -> tuple[str, str, str]:
+    return rounded(ordered[0]), rounded(ordered[len(ordered) // 2]), rounded(ordered[-1])
+
+
+def _line_row(line: Throughput) -> Row:
+    return (
+        Cell(line.arm, "name"),
+        *numbers(rounded(line.median), rounded(line.slowest)),
+        Cell(f"{len(line.stalled)} of {len(line.seconds):,} s", "num bad" if line.stalled else "num"),
+        Cell(f"{line.p99_ms:,.1f} ms" if line.p99_ms is not None else "", "num"),
+    )
+
+
+def _every_trial(subject: Subject, shown: Sequence[str], notes: tuple[str, ...]) -> Iterator[Section]:
+    unit = subject.units
+    rows = {
+        subject.named(arm): own
+        for arm in shown
+        if (own := [trial.result for trial in subject.arms[arm] if trial.result is not None])
+    }
+    if not rows:
+        return
+    table = Table(
+        (Cell("arm"), *numbers("least", "median", "most", "trials")),
+        tuple(
+            (Cell(arm, "name"), *numbers(*_spread(sorted(own)), f"{len(own):,}")) for arm, own in rows.items()
+        ),
+    )
+    better = "more" if all(trial.higher_is_better for trial in subject.trials) else "less"
+    lead = f"Each trial yields one result in {unit}; {better} is better. A dot is a trial."
+    drawn = (plots.figures(rows, unit=unit, name="time", title=f"Result of every trial in {unit}, per arm"),)
+    yield Section("time", "Every trial", lead, plots=drawn, tables=(table,), notes=notes, short=())
+
+
+_CLASSES = {
+    "redo": "redo log",
+    "binlog": "binlog",
+    "doublewrite": "doublewrite",
+    "data": "data",
+    "undo": "undo",
+    "other": "other",
+}
+
+
+class _Quantity(NamedTuple):
+    """What is counted per class of files."""
+
+    name: str
+    read: Callable[[Activity], Mapping[str, float]]
+    spell: Callable[[float], str]
+    unit: str = ""
+
+    def spelled(self, value: float) -> str:
+        """The value with its unit."""
+        return self.spell(value) + self.unit
+
+
+_QUANTITIES = (
+    _Quantity("fsyncs", lambda row: row.fsyncs, small, " fsyncs"),
+    _Quantity("bytes", lambda row: row.bytes, format_size),
+)
+
+
+def files(subject: Subject) -> Iterator[Section]:
+    """Where fsyncs and bytes went."""
+    shown = subject.shown_arms[:MAX_PANELS]
+    rows = [one for arm in shown if (one := activity(subject.named(arm), subject.arms[arm])) is not None]
+    told = [quantity for quantity in _QUANTITIES if any(quantity.read(row) for row in rows)]
+    if not told:
+        return
+    per = " or ".join(dict.fromkeys(row.per for row in rows))
+    drawn = tuple(
+        plots.stacked(
+            rows,
+            quantity.read,
+            quantity.spelled,
+            name=quantity.name,
+            title=f"{quantity.name.capitalize()} per {per} and class of files, per arm",
+        )
+        for quantity in told
+    )
+    lead = (
+        f"Where writes went, per {per}. In the tables, 0 means that nothing was written, and – that the "
+        "server does not show it; bars have no part for either."
+    )
+    yield Section(
+        "files",
+        "Fsyncs and bytes",
+        lead,
+        plots=drawn,
+        legend=tuple(
+            (kind, f"class-{kind}")
+            for kind in FILE_CLASSES
+            if any(one.read(row).get(kind) for one in _QUANTITIES for row in rows)
+        ),
+        tables=tuple(_classes(quantity, rows, per) for quantity in told),
+        notes=(*(note for quantity in told for note in _unseen(quantity, rows)), *_flags(rows)),
+        short=(),
+    )
+
+
+def _classes(quantity: _Quantity, rows: Sequence[Activity], per: str) -> Table:
+    kinds = _columns(quantity, rows)
+    return Table(
+        head=(Cell("arm"), *numbers(*(_CLASSES[kind] for kind in kinds))),
+        rows=tuple(
+            (
+                Cell(row.arm, "name"),
+                *numbers(*(quantity.spell(known[kind]) if kind in known else "–" for kind in kinds)),
+            )
+            for row in rows
+            for known in [quantity.read(row)]
+        ),
+        caption=f"{quantity.name.capitalize()} per {per}",
+    )
+
+
+def _columns(quantity: _Quantity, rows: Sequence[Activity]) -> list[str]:
+    """Classes that were reported, and the classes that every reader looks for."""
+    return [
+        kind for kind in FILE_CLASSES if any(kind in (*row.looked_for, *quantity.read(row)) for row in rows)
+    ]
+
+
+def _unseen(quantity: _Quantity, rows: Sequence[Activity]) -> Iterator[str]:
+    """What is not visible, in which arms, and why."""
+    for kind in _columns(quantity, rows):
+        hidden = [row for row in rows if kind in row.classes and kind not in quantity.read(row)]
+        if not hidden:
+            continue
+        arms = "" if len(hidden) == len(rows) else f" in {', '.join(row.arm for row in hidden)}"
+        why = next((row.why for row in hidden if row.why), "") if kind == "binlog" else ""
+        text = f"{quantity.name.capitalize()} of the {_CLASSES[kind]} are not visible on this server{arms}"
+        yield f"{text}: {why}." if why else f"{text}."
+
+
+def _flags(rows: Sequence[Activity]) -> Iterator[str]:
+    """With which flags files were open, where arms differ in it."""
+    opened: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for row in rows:
+        for kind, flags in row.flags.items():
+            opened.setdefault((_CLASSES[kind], flags), []).append(row.arm)
+    together: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for (kind, flags), arms in opened.items():
+        if len(arms) < len(rows):
+            together.setdefault((flags, tuple(arms)), []).append(kind)
+    for (flags, some), kinds in together.items():
+        yield f"{', '.join(kinds)}: opened with {' and '.join(flags)} in {', '.join(some)} only."
+
+
+def nodes(subject: Subject) -> Iterator[Section]:
+    """Replication, conflicts and flow control of each node."""
+    rows = tuple(
+        row
+        for arm in subject.shown_arms[:MAX_PANELS]
+        for row in _rows(subject.named(arm), [trial for trial in subject.arms[arm] if trial.nodes])
+    )
+    if not rows:
+        return
+    figures = ("commits", "received", "paused", "pauses asked", "queue", "conflicts lost", "side by side")
+    head = (Cell("arm"), Cell("node"), *numbers(*figures))
+    lead = (
+        "Each node's own report on the windows. Commits: transactions of its own clients. Received: write "
+        "sets of the other nodes. Paused: share of the time in which flow control paused writers. Pauses "
+        "asked: how often this node asked for a pause. Queue: write sets that waited to be applied. Conflicts"
+        " lost: transactions lost to certification or to applied ones. Side by side: how many write sets"
+        " could have been applied at once; appliers beyond that number are idle."
+    )
+    yield Section("nodes", "Nodes of the cluster", lead, tables=(Table(head, rows),), short=())
+
+
+def _rows(arm: str, trials: Sequence[Trial]) -> Iterator[Row]:
+    count = min((len(trial.nodes) for trial in trials), default=0)
+    for number in range(count):
+        own = [trial.nodes[number] for trial in trials]
+        queues = [node.recv_queue_avg for node in own if node.recv_queue_avg is not None]
+        apart = [node.deps_distance for node in own if node.deps_distance is not None]
+        yield (
+            Cell(arm if number == 0 else "", "name"),
+            Cell(str(own[0].node)),
+            *numbers(
+                f"{sum(node.commits for node in own):,}",
+                f"{sum(node.received for node in own):,}",
+                f"{mean(node.paused_share for node in own):.1%}",
+                f"{sum(node.pauses_asked for node in own):,}",
+                small(mean(queues)) if queues else "–",
+                f"{sum(node.cert_failures + node.bf_aborts for node in own):,}",
+                small(apart[-1]) if apart else "–",
+            ),
+        )
+
+
+_OUTCOMES = {
+    "discarded": "did not count",
+    "refused": "refused by the server",
+    "failed": "failed",
+    "invalid": "invalid: a setting read back differently",
+}
+
+
+_GENERAL = {"window-too-short": "short-measurement"}
+"""Warnings of trials and the warning of the campaign with the same content, where their slugs differ."""
+
+
+def warnings(subject: Subject) -> Iterator[Section]:
+    """Warnings of the whole and of trials, and trials that did not count."""
+    whole = len(subject.trials)
+    found = subject.facts.warnings if subject.facts is not None else ()
+    told = {warning.text for warning in found}
+    seen: dict[str, list[tuple[str, str]]] = {}
+    having: Counter[str] = Counter()
+    for trial in subject.trials:
+        having.update({warning.slug for warning in trial.warnings})
+        for warning in trial.warnings:
+            seen.setdefault(warning.slug, []).append((subject.named(trial.arm.name), warning.text))
+    counts = {warning.slug: "" for warning in found}
+    for slug in [*seen]:
+        general = _GENERAL.get(slug, slug)
+        if general in counts:  # one caveat with a count, not one for each trial too
+            counts[general] = f"{having[slug]:,} of {counted(whole, 'trial')}"
+            del seen[slug]
+    rows = [(Cell(warning.text), Cell(counts[warning.slug] or "the whole", "num mute")) for warning in found]
+    for slug, own in seen.items():
+        if not any(text in words for _, text in own for words in told):
+            first = f", first of {len(own):,}" if len(own) > 1 else ""
+            rows.append((Cell(": ".join(own[0]), "", f"{slug}{first}"), _share(having[slug], whole)))
+    outcomes = Counter(trial.outcome for trial in subject.trials if trial.outcome != "measured")
+    rows += [(Cell(f"Trials {_OUTCOMES[name]}"), _share(count, whole)) for name, count in outcomes.items()]
+    if rows:
+        lead = "Reasons not to take the results at face value."
+        table = Table((Cell("warning"), Cell("about", "num")), tuple(rows))
+        short = tuple(f"warning: {warning.text}" for warning in found)
+        yield Section("warnings", "Warnings", lead, tables=(table,), short=short)
+    elif subject.facts is not None:
+        yield Section("warnings", "Warnings", texts=("None.",), short=())
+
+
+def _share(count: int, whole: int) -> Cell:
+    return Cell(f"{count:,} of {counted(whole, 'trial')}", "num")
+
+
+MAX_RUNS = 12
+"""Most runs whose output is on the page; the store has all of them."""
+
+
+def output(subject: Subject) -> Iterator[Section]:
+    """The runs that failed, then the last one of each arm shown."""
+    failed = [trial for trial in subject.trials if trial.outcome == "failed" and trial.output]
+    last = [subject.arms[arm][-1] for arm in subject.shown_arms if subject.arms[arm][-1].output]
+    runs = [*failed, *last][:MAX_RUNS]
+    lead = "Of each run, the first 4 KiB and the last 12 KiB of what it printed are kept: here those of "
+    lead += "runs that failed, and of the last run of each arm."
+    code = []
+    for run in runs:
+        how = "failed" if run.result is None else f"{run.result:,.2f} {run.unit}"
+        code.append(Code(run.output, f"{run.arm.name}, {run.stage} {run.block}: {how}"))
+    if code:
+        yield Section("output", "Output of the command", lead, code=tuple(code), short=())
