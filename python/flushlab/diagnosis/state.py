@@ -215,8 +215,8 @@ _BY_VERSION = ("gtid_mode",)
 def by_itself(evidence: Evidence) -> Iterator[str]:
     """Decisions of a server's version that nobody asked for, one sentence each.
 
-    These are defaults that differ from those of the series before, and values derived from the machine or from
-    other settings.
+    These are defaults that differ from those of the series before, and values derived from the machine or
+    from other settings.
     """
     catalog, server, settings = load_catalog(), evidence.identity, evidence.settings
     known = {
