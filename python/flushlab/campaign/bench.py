@@ -253,15 +253,8 @@ def _not_spread(spec: BenchSpec) -> Iterator[UsageError]:
 
 
 @contextmanager
-def on_machine(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
-    """What runs the one trial on a machine of a fleet.
-
-    Args:
-        plan: JSON of `BenchRequest`.
-        composed: not used.
-        progress: takes a line at a time.
-    """
-    asked = msgspec.json.decode(plan, type=BenchRequest)
+def on_machine(asked: BenchRequest, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
+    """What runs the one trial on a machine of a fleet."""
     target = NewServers(asked.spec.server, asked.spec.storage)
     yield lambda _: run_once(asked.spec, target, Watcher(progress), Path(asked.folder))
 

@@ -229,15 +229,8 @@ def _trials(
 
 
 @contextmanager
-def on_machine(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
-    """Everything that trials need on a machine of a fleet, which has the builds and the data.
-
-    Args:
-        plan: JSON of the request.
-        composed: knows what `best` is composed of.
-        progress: takes a line at a time.
-    """
-    request: AnyRequest = msgspec.json.decode(plan, type=AnyRequest)
+def on_machine(request: AnyRequest, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
+    """Everything that trials need on a machine of a fleet, which has the builds and the data."""
     with (
         NewServers(request.spec.server, request.spec.storage).open(progress) as pool,
         pool.volumes(progress) as volumes,

@@ -333,8 +333,7 @@ def _strike_until(threads: Collection[int], judged: Sequence[Future[None]]) -> N
 
 
 @contextmanager
-def crash_on_machine(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunCrashes]:
-    request = msgspec.json.decode(plan, type=CrashRequest)
+def crash_on_machine(request: CrashRequest, composed: Composed, progress: Progress) -> Iterator[RunCrashes]:
     load = load_of(request)
     require_disk(request.spec)
     with open_servers(request.spec.server, request.spec.storage, progress) as target:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -39,9 +39,9 @@ class Composed(Protocol):
     best_of: tuple[str, ...]
 
 
-Enter = Callable[[bytes, Composed, Progress], AbstractContextManager[RunTrial | RunCrashes]]
-"""From JSON of a request, on a machine of the fleet: what runs its trials or crashes. A function of a module,
-so that its name can travel."""
+Enter = Callable[[Any, Composed, Progress], AbstractContextManager[RunTrial | RunCrashes]]
+"""From a request, on a machine of the fleet: what runs its trials or crashes. A function of a module, so that
+its name can travel."""
 
 
 class Placed(Protocol):
