@@ -173,8 +173,7 @@ def node_data(
             "plain": plain.key.digest,
         }
     )
-    found = kept.find(key)
-    if found is not None:
+    if (found := kept.find(key)) is not None:
         return found
     progress(f"preparing the data directory of a cluster's nodes on {build.name}")
     layout = layout_of(settings, load_catalog())

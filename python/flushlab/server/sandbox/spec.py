@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from flushlab.build import Build
 from flushlab.datadir import DataRoot, SlowDisk
@@ -22,14 +22,6 @@ if TYPE_CHECKING:
 READY_LIMIT_S = 900.0
 """Longest wait for a living server to become ready: recovery from a large redo log on a slow disk. A server
 that dies is noticed at once."""
-
-
-class AttachesProcess(Protocol):
-    """Takes a process in before the server is executed."""
-
-    def attach(self, pid: int) -> None:
-        """Takes in the process and everything that it starts."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -120,7 +112,7 @@ class Node:
 
     membership: Membership
     view: View | None = None
-    link: AttachesProcess | None = None
+    link: Callable[[int], None] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

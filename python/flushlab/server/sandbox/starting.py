@@ -199,7 +199,7 @@ class Start:
             accounts = f"SET SESSION wsrep_on = OFF;\n{accounts}"  # every node makes them for itself
         connects = membership is not None or self.spec.instance.connects
         network: Network = "own" if self._has_own_network else "host" if connects else "none"
-        link = self.spec.node.link if self.spec.node else None
+
         sql = self.spec.startup.sql
         write_secret(paths.init_file, accounts + "".join(f"{one};\n" for one in sql), user)
         return guard.spawn(
@@ -218,7 +218,7 @@ class Start:
                 "TMPDIR": str(paths.temporary),
             },
             reach=Reach(paths.of_server, network),
-            before_exec=link.attach if link else None,
+            before_exec=self.spec.node.link if self.spec.node else None,
             outlives_guard=self.spec.instance.kept,
         )
 
