@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 import flushlab
-from flushlab.campaign.facts import ArmFacts, CampaignFacts, ClaimFacts
+from flushlab.campaign.facts import ArmResult, CampaignFacts, ClaimFacts
 from flushlab.record import Comparison, Ratio
 
 PLAN = "insert-on-duplicate"
@@ -48,7 +48,7 @@ def _rows(facts: CampaignFacts) -> Iterator[tuple[str, str]]:
         yield claim.text, f"{claim.answer}{found}{'' if _decided(claim.answer, claim.ratio) else '   MISSED'}"
 
 
-def _words(arm: ArmFacts) -> str:
+def _words(arm: ArmResult) -> str:
     return f"{_ratio(arm.comparison)}{', fresh' if arm.why_fresh else ''}" if arm.comparison else arm.outcome
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import flushlab
 from flushlab.errors import FlushlabError
 from flushlab.record import Value
-from flushlab.report.crash import document
+from flushlab.report.crash import as_json
 from flushlab.statistics.limits import upper_bound
 
 CRASHES = {
@@ -97,7 +97,7 @@ def main() -> None:
             continue
         if facts.ending == "interrupted":
             break
-        found = {"cell": cell.name, "found": document(facts)}
+        found = {"cell": cell.name, "found": as_json(facts)}
         with asked.file.open("a") as file:
             file.write(json.dumps(found, default=_plain) + "\n")
         done[cell.name] = json.loads(json.dumps(found, default=_plain))

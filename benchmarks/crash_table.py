@@ -25,7 +25,7 @@ import msgspec
 import flushlab
 from flushlab.datadir import remove_record
 from flushlab.record import Value
-from flushlab.report.crash import document
+from flushlab.report.crash import as_json
 
 SERVERS = ("mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@11.8")
 BINLOG: Mapping[str, Value] = {"log_bin": "ON"}
@@ -100,7 +100,7 @@ def main() -> None:
             save_recording=record,
             progress=say,
         )
-        arm = document(facts).arms[0]
+        arm = as_json(facts).arms[0]
         outcomes = {crash.outcome for crash in arm.crashes}
         cut_short = facts.ending == "interrupted"
         if arm.folder and (cut_short or (outcomes and outcomes <= {"kept", "lost"})):

@@ -30,12 +30,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from flushlab.experiment.blocks import CONTROL
 from flushlab.experiment.protocol import Request
-from flushlab.experiment.series import BEST, Series, SeriesPlan
+from flushlab.experiment.series import Series, SeriesPlan
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
 from flushlab.experiment.tune import Tune, TunePlan
-from flushlab.record import Arm, Trial, Value
+from flushlab.record import BEST, CONTROL, Arm, Trial, Value
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.floor import Floor
 
@@ -252,7 +251,7 @@ def judge_slices(scenario: Scenario, seed: int) -> Verdict:
     while (request := series.ask()) is not None:
         series.tell(slices.run(request))
         trials += 1
-        for name, one in series.progress.found.items():
+        for name, one in series.standing.found.items():
             missed |= not one.ratio.low <= math.exp(truth[name]) <= one.ratio.high
             false |= truth[name] <= 0 and one.verdict == "faster"
     found = series.result().comparisons

@@ -43,11 +43,10 @@ from flushlab.campaign.fleet.runner import Arrivals, ArrivedBlock, FleetRunner
 from flushlab.campaign.fleet.worker import trials_of
 from flushlab.campaign.pool.work import CrashTask
 from flushlab.campaign.watcher import Watcher
-from flushlab.experiment.blocks import CONTROL
 from flushlab.experiment.protocol import SELECTING, Request
 from flushlab.experiment.simulated import Noise, SimulatedTrials
 from flushlab.experiment.tune import Tune, TunePlan
-from flushlab.record import Ratio, Stage, Trial, Value
+from flushlab.record import CONTROL, Ratio, Stage, Trial, Value
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.floor import Floor
 from flushlab.statistics.machines import LEAST

@@ -35,8 +35,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, binomtest, t
 
 import flushlab
-from flushlab.experiment.blocks import BASE, CONTROL
-from flushlab.record import Comparison, Ratio, Trial
+from flushlab.record import BASE, CONTROL, Comparison, Ratio, Trial
 from flushlab.statistics import compare
 from flushlab.store import open_store
 

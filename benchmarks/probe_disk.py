@@ -17,8 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from flushlab.probe.disk import DiskCell, measure
-from flushlab.probe.folder import medium_of
+from flushlab.probe.disk import DiskCell, measure, medium_of
 
 BAR = 0.10
 FILE_BYTES = 64 << 20

@@ -23,9 +23,9 @@ from pathlib import Path
 import msgspec
 
 from flushlab import _core
-from flushlab.probe.folder import MAX_BYTES, medium_of
-from flushlab.probe.servers import OWN_US, ServerCell, cost_of, measure_servers
-from flushlab.probe.sync_settings import SECOND, parse_binlog_strategy
+from flushlab.probe.ceilings import SECOND, Place, StrategyGroup, parse_binlog_strategy
+from flushlab.probe.disk import MAX_BYTES, medium_of
+from flushlab.probe.servers import OWN_US, cost_of, measure_servers
 from flushlab.record import ServerRate
 
 BAR = 1.4
@@ -42,16 +42,10 @@ def run(strategy: str, processors: int, threads: int, seconds: float, folder: Pa
 def _bound(strategy: str, processors: int, threads: int, seconds: float, folder: str) -> bytes:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:processors])
     strategies = dict.fromkeys(("serial", parse_binlog_strategy(strategy)))
-    cell = ServerCell(sync_settings=SECOND, strategies=tuple(strategies), threads=threads)
+    group = StrategyGroup(SECOND, tuple(strategies), threads)
     with tempfile.TemporaryDirectory(dir=folder) as own:
-        reached = measure_servers(
-            Path(own),
-            cell,
-            seconds=seconds,
-            most_bytes=MAX_BYTES,
-            medium=medium_of(Path(own)),
-            make=_core.CommitPath,
-        )
+        place = Place(Path(own), medium_of(Path(own)), MAX_BYTES, _core.CommitPath)
+        reached = measure_servers(place, group, seconds=seconds)
     if reached is None:
         raise SystemExit("error: not one commit ended")
     return msgspec.json.encode(reached[-1])

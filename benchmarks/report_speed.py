@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.unit.records import MARIADB
 from tests.unit.report import campaigns as made
 
-from flushlab.campaign.facts import ArmFacts
+from flushlab.campaign.facts import ArmResult
 from flushlab.record import Trial
 from flushlab.settings.catalog import load_catalog
 from flushlab.store import Store
@@ -58,10 +58,10 @@ def fill(path: Path, *, blocks: int, tunings: int) -> int:
         **{name: 9_000.0 + 100 * n for n, name in enumerate(names)},
     }
     arms = tuple(
-        ArmFacts(
+        ArmResult(
             name=name,
             outcome="measured",
-            settings={"sync_binlog": n},
+            changes={"sync_binlog": n},
             comparison=made.comparison(name, made.ratio(1 + n / 20, 0.97 + n / 20, 1.03 + n / 20)),
         )
         for n, name in enumerate(names)

@@ -14,8 +14,7 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from flushlab.bulk.filled import Filled
-from flushlab.report.bench import BenchDocument
-from flushlab.report.bench_on_fleet import FleetBenchDocument
+from flushlab.report.bench import BenchDocument, FleetBenchDocument
 from flushlab.report.campaign import CampaignDocument
 from flushlab.report.crash import CrashDocument
 from flushlab.report.doctor import DoctorDocument

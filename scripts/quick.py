@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 SOURCES = {"flushlab": PurePosixPath("python"), "tests": PurePosixPath()}
 """Packages whose imports are followed, with the folder that each is in."""
 UNIT = ("tests/unit/", "tests/golden/")
-LOADED_BY_NAME = {"flushlab.cli.app": "flushlab.cli.", "flushlab.cli.output": "flushlab.cli.consoles"}
+LOADED_BY_NAME = {"flushlab.cli.app": "flushlab.cli."}
 """Modules that import others by a computed name, with the beginning of those names."""
 OF_PAGES = ("tests/unit/test_documentation.py", "tests/unit/test_prose.py")
 

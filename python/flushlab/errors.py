@@ -11,7 +11,9 @@ docs/reference/exit-codes.md has the table for users.
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from typing import ClassVar
 
 NEGATIVE = 1
@@ -202,3 +204,31 @@ class ProtocolError(FlushlabError):
     """A peer that does not speak the protocol as it must."""
 
     exit_code = 7
+
+
+# -- hints: the names that somebody may have meant -----------------------------------------------------------
+
+_AS_NEAR = 0.1
+"""Names that are suggested together are alike to this (difflib's ratio): what is less near was not meant."""
+_A_BEGINNING = 0.9
+"""How alike a name must be to the beginning of the one that was meant."""
+
+
+def nearest(name: str, known: Iterable[str], *, most: int = 3, cutoff: float = 0.6) -> list[str]:
+    """The known name that is nearest, and others that are about as near; none if none is near.
+
+    A name of several words may be the misspelled beginning of longer ones: these keep the order of `known`.
+    `cutoff` is how alike a name must be, as difflib's ratio.
+    """
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=most, cutoff=cutoff)
+    if "_" in name:
+        begun = {one: max(_alike(name, one[: len(name) + more]) for more in (-1, 0, 1)) for one in names}
+        best = max(begun.values(), default=0.0)
+        if best >= max(_A_BEGINNING, cutoff) and not (near and _alike(name, near[0]) >= best):
+            return [one for one in names if begun[one] == best][:most]
+    return [one for one in near if _alike(name, one) > _alike(name, near[0]) - _AS_NEAR]
+
+
+def _alike(name: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, other, name).ratio()

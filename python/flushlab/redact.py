@@ -57,7 +57,6 @@ def option_file_without_passwords(text: str) -> str:
 
 
 def values_without_passwords(value: Any) -> Any:
-    """The same of every text in a value of JSON."""
     if isinstance(value, str):
         return without_passwords(value)
     if isinstance(value, list):

@@ -9,10 +9,20 @@ import msgspec
 import pytest
 
 from flushlab import _core
-from flushlab.probe.ceilings import CommitCell, Maker, SwitchCell, measure, refusal
-from flushlab.probe.ceilings import measure_switching as switch
-from flushlab.probe.folder import MAX_BYTES
-from flushlab.probe.sync_settings import BINLOG_STRATEGIES, SECOND, STRICT, SyncSettings
+from flushlab.probe.ceilings import (
+    BINLOG_STRATEGIES,
+    SECOND,
+    STRICT,
+    CommitCell,
+    Maker,
+    Place,
+    StrategyGroup,
+    SyncSettings,
+    measure,
+    measure_switching,
+    refusal,
+)
+from flushlab.probe.disk import MAX_BYTES
 from tests.fakes.commit_path import FakeCommitPath
 from tests.unit.probes import MEDIUM
 
@@ -28,7 +38,10 @@ def make(request: pytest.FixtureRequest) -> Maker:
 def test_the_fake_refuses_what_the_core_refuses(tmp_path: Path, trx_commit: int, sync_binlog: int) -> None:
     for strategy in BINLOG_STRATEGIES:
         settings = SyncSettings(trx_commit, sync_binlog)
-        core, fake = (refusal(settings, strategy, tmp_path, maker) for maker in MAKERS.values())
+        core, fake = (
+            refusal(settings, strategy, Place(tmp_path, MEDIUM, MAX_BYTES, maker))
+            for maker in MAKERS.values()
+        )
         assert (core is None) == (fake is None), strategy
         assert core is None or (core[0] and core[1]), "the rule and the way out"
 
@@ -41,7 +54,7 @@ def test_a_cell_has_every_result(tmp_path: Path, make: Maker) -> None:
         30,
         100,
     ):  # until a commit of the few that are timed is among them, on a slow machine
-        reached = measure(tmp_path, cell, seconds=seconds, most_bytes=MAX_BYTES, medium=MEDIUM, make=make)
+        reached = measure(Place(tmp_path, MEDIUM, MAX_BYTES, make), cell, seconds=seconds)
         if reached is not None and reached.ordered_ns_per_commit and reached.encode_ns_per_commit:
             break
     assert reached is not None
@@ -53,7 +66,7 @@ def test_a_cell_has_every_result(tmp_path: Path, make: Maker) -> None:
 
 def test_a_run_that_is_stopped_has_the_result_so_far(tmp_path: Path, make: Maker) -> None:
     cell = CommitCell(sync_settings=SECOND, binlog_strategy="parallel", threads=2)
-    reached = measure(tmp_path, cell, seconds=30, most_bytes=200 << 20, medium=MEDIUM, make=make)
+    reached = measure(Place(tmp_path, MEDIUM, 200 << 20, make), cell, seconds=30)
     assert reached is not None and reached.commits_per_s > 0
     assert list(tmp_path.iterdir()) == []
 
@@ -65,18 +78,17 @@ def test_what_is_no_spec_is_a_usage_error() -> None:
 
 
 def test_modes_are_switched_while_commits_go_on_and_the_binlog_stays_whole(tmp_path: Path) -> None:
-    cell = SwitchCell(sync_settings=SECOND, strategies=("serial", "parallel", "serial"), threads=8)
+    group = StrategyGroup(SECOND, ("serial", "parallel", "serial"), 8)
     for seconds in (1, 10, 60):  # until something is committed, on a machine with little time
         folder = tmp_path / str(seconds)
         folder.mkdir()
-        found = switch(
-            folder, cell, seconds=seconds, most_bytes=200 << 20, medium=MEDIUM, make=_core.CommitPath
-        )
+        place = Place(folder, MEDIUM, 200 << 20, _core.CommitPath)
+        found = measure_switching(place, group, seconds=seconds)
         if found is not None:
             break
     assert found is not None and found.binlog_is_whole
     strategies = [phase.binlog_strategy for phase in found.phases]
-    assert strategies == list(cell.strategies[: len(strategies)])
+    assert strategies == list(group.strategies[: len(strategies)])
     assert [phase.switch_us > 0 for phase in found.phases] == [
         number > 0 for number in range(len(strategies))
     ]

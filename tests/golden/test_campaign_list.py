@@ -50,7 +50,7 @@ def test_an_empty_store_says_so() -> None:
 
 
 def test_the_document_keeps_its_keys() -> None:
-    decoded = msgspec.json.decode(msgspec.json.encode(campaigns.document(rows())))
+    decoded = msgspec.json.decode(msgspec.json.encode(campaigns.as_json(rows())))
     assert decoded["schema"] == "flushlab.campaigns/1"
     assert decoded["campaigns"][1] == {
         "id": "series-20261129-080100-0001",

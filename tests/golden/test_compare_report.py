@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from flushlab.campaign.analysis import of_machine
-from flushlab.campaign.facts import ArmFacts
+from flushlab.campaign.facts import ArmResult
 from flushlab.record import Ratio, Slice
 from flushlab.report import campaign
 from tests.golden.test_reports import check, decoded, text_of
@@ -27,7 +27,7 @@ ARMS = (
         TWO,
         "",
         ratio(1.62, 1.55, 1.70),
-        settings={"innodb_flush_log_at_trx_commit": 2},
+        changes={"innodb_flush_log_at_trx_commit": 2},
         floor="second",
         guarantees={**STRICT, "os_crash": SECOND, "power_loss": SECOND},
         p99_us=2_310.0,
@@ -37,7 +37,7 @@ ARMS = (
         BOTH,
         "",
         ratio(1.01, 0.98, 1.04),
-        settings={
+        changes={
             "innodb_doublewrite": "OFF",
             "sync_binlog": 0,
             "innodb_flush_method": "O_DIRECT_NO_FSYNC",
@@ -54,14 +54,14 @@ ARMS = (
         ratio(0.81, 0.78, 0.84),
         p99_us=3_465.0,
         p99=comparison("new.cnf", ratio(0.80, 0.70, 0.91)),
-        settings={"innodb_buffer_pool_size": 64 << 20},
+        changes={"innodb_buffer_pool_size": 64 << 20},
         guarantees=STRICT,
     ),
-    ArmFacts(
+    ArmResult(
         name="innodb_flush_method=nonsense",
         outcome="refused",
         reason="[ERROR] Error while setting value 'nonsense' to 'innodb_flush_method'",
-        settings={"innodb_flush_method": "nonsense"},
+        changes={"innodb_flush_method": "nonsense"},
     ),
 )
 FACTS = changed(
@@ -84,17 +84,17 @@ FACTS = changed(
 )
 
 
-def with_arms(*arms: ArmFacts) -> str:
-    return text_of(campaign.render(changed(FACTS, arms=arms)))
+def with_arms(*arms: ArmResult) -> str:
+    return text_of(campaign.document(changed(FACTS, arms=arms)))
 
 
 def test_comparison() -> None:
-    check("compare.txt", text_of(campaign.render(FACTS)))
+    check("compare.txt", text_of(campaign.document(FACTS)))
 
 
 def test_comparison_after_ctrl_c() -> None:
     stopped = changed(FACTS, ending="interrupted", resume="flushlab compare --resume x-1", blocks=3)
-    text = text_of(campaign.render(stopped))
+    text = text_of(campaign.document(stopped))
     assert "interrupted; resume with: flushlab compare --resume x-1" in text
     assert "1.55 – 1.70" in text
 
@@ -112,7 +112,7 @@ def test_a_comparison_that_was_stopped_before_its_first_window_claims_nothing() 
         arms=(*never,),
         interleaved=True,
     )
-    assert text_of(campaign.render(stopped)).splitlines()[1:] == [
+    assert text_of(campaign.document(stopped)).splitlines()[1:] == [
         "Nothing was measured: it was stopped before the first window.",
         "",
         "interrupted; resume with: flushlab compare --resume x-1",
@@ -128,7 +128,7 @@ def test_a_comparison_that_was_stopped_before_its_first_window_claims_nothing() 
         ((msgspec.structs.replace(ARMS[0], comparison=None),), "Nothing is proven: 5 of 5 blocks done"),
     ],
 )
-def test_the_answer_says_what_is_proven_and_no_more(arms: tuple[ArmFacts, ...], due: str) -> None:
+def test_the_answer_says_what_is_proven_and_no_more(arms: tuple[ArmResult, ...], due: str) -> None:
     assert due in " ".join(with_arms(*arms).split())
 
 
@@ -138,7 +138,7 @@ def test_a_comparison_in_slices_without_a_result_blames_the_machine_that_was_bus
     alike = tuple(msgspec.structs.replace(arm, comparison=None) for arm in ARMS)
     facts = changed(FACTS, arms=alike, warnings=(caveat,))
     for kind in ("compare", "series"):
-        said = text_of(campaign.render(changed(facts, kind=kind)))
+        said = text_of(campaign.document(changed(facts, kind=kind)))
         assert (
             "Other programs used 62% of the CPU time meanwhile, which makes intervals wider.\nNothing is"
             in said
@@ -157,7 +157,7 @@ AT_A_RATE = changed(
             TWO,
             "",
             ratio(5.15, 4.02, 6.60),
-            settings={"innodb_flush_log_at_trx_commit": 2},
+            changes={"innodb_flush_log_at_trx_commit": 2},
             floor="second",
             result=500.0,
             p99_us=3_400.0,
@@ -169,7 +169,7 @@ AT_A_RATE = changed(
 
 
 def test_at_a_fixed_rate_the_report_is_about_latency() -> None:
-    text = text_of(campaign.render(AT_A_RATE))
+    text = text_of(campaign.document(AT_A_RATE))
     check("compare-p99.txt", text)
     assert not {"faster", "slower"} & set(text.split())
     assert "as fast as base" not in text
@@ -180,10 +180,10 @@ def test_a_floor_that_depends_on_the_disk_says_so_in_headline_and_rows() -> None
     base = {**STRICT, "floor": f"throwaway, {held}; strict without one"}
     arm = msgspec.structs.replace(ARMS[0], guarantees={**ARMS[0].guarantees, "floor": f"second, {held}"})
     facts = changed(FACTS, base_floor="throwaway", base_guarantees=base, arms=(arm,))
-    text = " ".join(text_of(campaign.render(facts)).split())
+    text = " ".join(text_of(campaign.document(facts)).split())
     assert f"Its floor is second, {held}. That of base is throwaway, {held}; strict without one." in text
-    assert f"; floor throwaway, {held}; strict without one" in text
-    assert f"; floor second, {held}" in text
+    assert f"floor throwaway, {held}; strict without one" in text
+    assert f"floor second, {held}" in text
 
 
 def test_json_document() -> None:

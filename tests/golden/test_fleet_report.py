@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from rich.console import Group
 
 from flushlab.campaign.analysis import of_fleet
-from flushlab.campaign.facts import ArmFacts, CampaignFacts, FleetMachine
+from flushlab.campaign.facts import ArmResult, CampaignFacts, FleetMachine
 from flushlab.record import MachineRatio, OverMachines, Ratio
 from flushlab.report import campaign
-from flushlab.report.machines import table
 from tests.golden.test_compare_report import ARMS, FACTS
 from tests.golden.test_reports import check, decoded, text_of
 from tests.unit.changed import changed
@@ -46,7 +44,7 @@ ON_FOUR = (
 )
 
 
-def fleet(arms: tuple[ArmFacts, ...], machines: int) -> CampaignFacts:
+def fleet(arms: tuple[ArmResult, ...], machines: int) -> CampaignFacts:
     names = [*NAMES, *(f"spot-instance-{number:02}" for number in range(28))][:machines]
     ran = tuple(
         FleetMachine(name=name, blocks=2, result=9_000.0 + 100 * number) for number, name in enumerate(names)
@@ -56,7 +54,7 @@ def fleet(arms: tuple[ArmFacts, ...], machines: int) -> CampaignFacts:
 
 def test_a_comparison_on_four_machines_tells_the_slowest_and_whose_ratio_depends_on_them() -> None:
     facts = fleet(ON_FOUR, 4)
-    check("compare-fleet.txt", text_of(Group(campaign.render(facts), "", *table(facts))))
+    check("compare-fleet.txt", text_of(campaign.document(facts, per_machine=True)))
 
 
 def test_of_two_machines_it_is_said_that_the_intervals_are_about_them() -> None:
@@ -67,7 +65,7 @@ def test_of_two_machines_it_is_said_that_the_intervals_are_about_them() -> None:
         for arm in ON_FOUR
         if arm.machines is not None
     )
-    text = " ".join(text_of(campaign.render(fleet(arms, 2))).split())
+    text = " ".join(text_of(campaign.document(fleet(arms, 2))).split())
     assert f"the intervals hold for {NAMES[0]} and {NAMES[1]}, not for others like them" in text
     assert "all machines like them" not in text
 
@@ -78,23 +76,21 @@ def test_a_tuning_is_about_all_machines_only_if_three_confirmed(confirming: int,
         FleetMachine(name=name, blocks=2, result=9_000.0, compared=number < confirming)
         for number, name in enumerate(NAMES)
     )
-    text = " ".join(text_of(campaign.render(tune_facts(machines=ran))).split())
+    text = " ".join(text_of(campaign.document(tune_facts(machines=ran))).split())
     assert "machines ran the blocks" not in text
     assert (f"{words}; intervals are about all machines like them" in text) == bool(words)
     assert ("all machines like them" in text) == bool(words)
 
 
 def test_the_table_of_many_machines_fits_the_terminal() -> None:
-    lines = text_of(Group(*table(fleet(ON_FOUR, 32)))).splitlines()
+    lines = text_of(campaign.document(fleet(ON_FOUR, 32), per_machine=True)).splitlines()
     assert max(map(len, lines)) <= 80
-    assert sum(line.startswith("ratio on") for line in lines) > 3
     assert all(any(f"spot-instance-{number:02}" in line for line in lines) for number in range(28))
 
 
 def test_without_a_fleet_the_table_says_what_it_takes() -> None:
-    assert text_of(Group(*table(FACTS))) == (
-        "ratio on each machine: two machines or more have to run two blocks of an arm\n"
-    )
+    text = text_of(campaign.document(FACTS, per_machine=True))
+    assert "Two machines or more have to run two blocks of an arm." in text
 
 
 @pytest.mark.parametrize("field", ["machines", "arms"])

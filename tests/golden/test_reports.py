@@ -11,9 +11,9 @@ import msgspec
 import pytest
 from rich.console import RenderableType
 
-from flushlab.campaign.facts import BASE_BROKE, ArmFacts, CampaignFacts, TuningFacts
+from flushlab.campaign.facts import BASE_BROKE, ArmResult, CampaignFacts, TuningFacts
 from flushlab.campaign.recommended import recommended
-from flushlab.cli.output import PlainConsole
+from flushlab.cli.consoles import PlainConsole
 from flushlab.experiment.protocol import Objective
 from flushlab.experiment.tune_plan import Excluded, FrontierPoint, Rejected
 from flushlab.record import (
@@ -29,8 +29,9 @@ from flushlab.record import (
     TransactionLatency,
     Warning,
 )
-from flushlab.report import bench, campaign
+from flushlab.report import bench, campaign, terminal
 from flushlab.report.answer import answer
+from flushlab.report.document import Document
 from flushlab.settings.floor import Floor
 from tests.unit.changed import changed
 from tests.unit.crashes import LOSING as CRASHED
@@ -42,7 +43,9 @@ HERE = Path(__file__).parent
 WIDTH = 80
 
 
-def text_of(thing: RenderableType) -> str:
+def text_of(thing: Document | RenderableType, *, full: bool = False) -> str:
+    if isinstance(thing, Document):
+        thing = terminal.render(thing, full=full)
     console = PlainConsole(file=io.StringIO(), width=WIDTH)
     console.print(thing, crop=False)  # as `stdout` does
     assert isinstance(console.file, io.StringIO)
@@ -51,7 +54,7 @@ def text_of(thing: RenderableType) -> str:
 
 def decoded(facts: CampaignFacts) -> dict[str, Any]:
     """The document as whoever reads it has it."""
-    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(campaign.document(facts)))
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(campaign.as_json(facts)))
     return found
 
 
@@ -77,7 +80,7 @@ SECOND = FrontierPoint(
     ratio=ratio(1.62, 1.55, 1.70),
     free_ratio=ratio(1.04, 1.01, 1.07),
 )
-BASE = ArmFacts(
+BASE = ArmResult(
     name="base",
     settings={"sync_binlog": 1},
     result=12_345.6,
@@ -95,7 +98,7 @@ FACTS = CampaignFacts(
     floor="second",
     base=BASE,
     arms=(
-        ArmFacts(
+        ArmResult(
             name=STRICT.arm,
             comparison=comparison(STRICT.arm, STRICT.ratio),
             p99=comparison(STRICT.arm, ratio(1.09, 0.93, 1.27)),
@@ -103,7 +106,7 @@ FACTS = CampaignFacts(
             result=13_333.0,
             p99_us=1_750.0,
         ),
-        ArmFacts(
+        ArmResult(
             name=SECOND.arm,
             comparison=comparison(SECOND.arm, SECOND.ratio),
             p99=comparison(SECOND.arm, ratio(1.92, 1.64, 2.25)),
@@ -113,7 +116,7 @@ FACTS = CampaignFacts(
             recovery_s=1.4,
         ),
     ),
-    control=ArmFacts(
+    control=ArmResult(
         name="control",
         comparison=comparison("control", ratio(1.01, 0.97, 1.05)),
         p99=comparison("control", ratio(1.03, 0.88, 1.20)),
@@ -163,7 +166,7 @@ OFFERED = changed(
 """Nothing gains at strict."""
 COST = ratio(0.45, 0.40, 0.50)
 RAISED_POINT = FrontierPoint(floor=Floor.STRICT, arm="base", settings={}, versus_yours=COST)
-YOURS = ArmFacts(
+YOURS = ArmResult(
     name="yours",
     comparison=comparison("yours", COST.inverse()),
     floor="second",
@@ -202,11 +205,11 @@ KINDS = (
 
 
 def test_tune_gives_the_answer_first() -> None:
-    check("tune.txt", text_of(campaign.render(FACTS)))
+    check("tune.txt", text_of(campaign.document(FACTS)))
 
 
 def test_nothing_at_the_floor_keeps_the_settings_and_offers_the_next_floor() -> None:
-    check("tune-offer.txt", text_of(campaign.render(OFFERED)))
+    check("tune-offer.txt", text_of(campaign.document(OFFERED)))
     document = decoded(OFFERED)
     (offer,) = document["offered"]
     assert (document["recommended"], offer["floor"], offer["offer"]) == ([], "second", True)
@@ -214,7 +217,7 @@ def test_nothing_at_the_floor_keeps_the_settings_and_offers_the_next_floor() -> 
 
 
 def test_a_winner_at_the_floor_is_the_headline_above_an_offer() -> None:
-    said = answer(changed(OFFERED, winner=STRICT, frontier=(STRICT, OFFER))).plain.splitlines()
+    said = "\n".join(answer(changed(OFFERED, winner=STRICT, frontier=(STRICT, OFFER)))).splitlines()
     assert said == [
         "1.08× as fast as the base at floor strict [1.03, 1.13]",
         "No durability loss: no guarantee is weakened.",
@@ -224,11 +227,11 @@ def test_a_winner_at_the_floor_is_the_headline_above_an_offer() -> None:
 
 
 def test_tune_without_improvement_says_what_it_would_have_seen() -> None:
-    check("tune-nothing.txt", text_of(campaign.render(NOTHING)))
+    check("tune-nothing.txt", text_of(campaign.document(NOTHING)))
 
 
 def test_settings_below_the_floor_are_told_what_meeting_it_costs() -> None:
-    check("tune-raised.txt", text_of(campaign.render(RAISED)))
+    check("tune-raised.txt", text_of(campaign.document(RAISED)))
     document = decoded(RAISED)
     (strict,) = document["tuning"]["frontier"]
     assert strict["versus_yours"] == {"estimate": 0.45, "low": 0.40, "high": 0.50}
@@ -241,7 +244,7 @@ def test_settings_below_the_floor_are_told_what_meeting_it_costs() -> None:
 
 def test_a_gain_on_raised_settings_says_against_which_settings() -> None:
     free = msgspec.structs.replace(STRICT, versus_yours=ratio(0.49, 0.44, 0.54))
-    lines = answer(changed(RAISED, winner=free, frontier=(free,))).plain.splitlines()
+    lines = "\n".join(answer(changed(RAISED, winner=free, frontier=(free,)))).splitlines()
     assert lines[:3] == [
         "Your settings do not meet strict; meeting it costs: 0.45× as fast [0.40, 0.50]",
         "1.08× as fast as your settings raised to strict at floor strict [1.03, 1.13]",
@@ -252,7 +255,7 @@ def test_a_gain_on_raised_settings_says_against_which_settings() -> None:
 def test_a_cost_that_was_not_seen_or_not_measured_is_not_claimed() -> None:
     def said(yours: Comparison | None, objective: Objective = "throughput") -> str:
         own = msgspec.structs.replace(YOURS, comparison=yours)
-        return answer(changed(RAISED, yours=own, objective=objective)).plain.splitlines()[0]
+        return "\n".join(answer(changed(RAISED, yours=own, objective=objective))).splitlines()[0]
 
     no_cost = comparison("yours", ratio(1.02, 0.97, 1.07))
     assert "no cost of meeting it was found: 0.98× as fast [0.93, 1.03]" in said(no_cost)
@@ -265,39 +268,39 @@ def test_raised_settings_that_break_the_floor_in_crashes_are_not_handed_over() -
     facts = changed(RAISED, warnings=broke)
     assert facts.handed_over is None
     assert recommended(facts) == ()
-    assert "Nothing is handed over" in answer(facts).plain
+    assert "Nothing is handed over" in "\n".join(answer(facts))
 
 
 def test_tune_that_rejects_what_is_faster_says_so() -> None:
     rejected = (
         Rejected(arm="innodb_flush_log_at_trx_commit=2", reason="p99 latency is 2.8 times the base's"),
     )
-    fast = ArmFacts(
+    fast = ArmResult(
         name="innodb_flush_log_at_trx_commit=2",
         comparison=comparison("innodb_flush_log_at_trx_commit=2", ratio(1.62, 1.55, 1.70)),
     )
-    check("tune-rejected.txt", text_of(campaign.render(changed(NOTHING, rejected=rejected, arms=(fast,)))))
+    check("tune-rejected.txt", text_of(campaign.document(changed(NOTHING, rejected=rejected, arms=(fast,)))))
 
 
 def test_tune_whose_rejected_arm_was_not_faster_found_no_improvement() -> None:
     rejected = (Rejected(arm="sync_binlog=0", reason="failed: the server died"),)
-    slow = ArmFacts(name="sync_binlog=0", comparison=comparison("sync_binlog=0", ratio(1.01, 0.95, 1.07)))
+    slow = ArmResult(name="sync_binlog=0", comparison=comparison("sync_binlog=0", ratio(1.01, 0.95, 1.07)))
     for arms in ((), (slow,)):
-        said = answer(changed(NOTHING, rejected=rejected, arms=arms)).plain
+        said = "\n".join(answer(changed(NOTHING, rejected=rejected, arms=arms)))
         assert said.startswith("No improvement found"), said
 
 
 def test_tune_that_had_nothing_to_try_says_so_and_why() -> None:
     facts = changed(NOTHING, tried=0, detectable=None)
-    short = answer(facts).plain
+    short = "\n".join(answer(facts))
     assert short == (
         "Nothing is left to try at floor second in a short window. Keep your settings.\n"
         "--minutes 60 or more also tries redo size, buffer pool, flushing and doublewrite."
     )
-    assert "detected" not in text_of(campaign.render(facts))
+    assert "detected" not in text_of(campaign.document(facts))
     longer = changed(facts, warnings=())
-    assert answer(longer).plain == "Nothing is left to try at floor second. Keep your settings."
-    last = answer(changed(RAISED, tried=0)).plain.splitlines()[1]
+    assert "\n".join(answer(longer)) == "Nothing is left to try at floor second. Keep your settings."
+    last = "\n".join(answer(changed(RAISED, tried=0))).splitlines()[1]
     assert last.endswith("Raise your settings to strict, and change nothing else.")
 
 
@@ -306,7 +309,7 @@ def test_tune_whose_changes_were_all_left_out_gives_the_reason_of_each() -> None
         Excluded(settings={"sync_binlog": 9}, reason="refused: unknown value", refused=True),
         Excluded(settings={"sync_binlog": 7}, reason="its windows would have to last an hour", refused=False),
     )
-    said = text_of(campaign.render(changed(NOTHING, tried=0, detectable=None, excluded=excluded)))
+    said = text_of(campaign.document(changed(NOTHING, tried=0, detectable=None, excluded=excluded)))
     assert "Nothing is left to try: all 2 changes dropped out, for the reasons below." in said
     assert "refused sync_binlog=9: unknown value" in said
     assert "excluded sync_binlog=7: its windows would have to last an hour" in said
@@ -319,7 +322,7 @@ def test_a_change_that_failed_is_not_called_refused() -> None:
         Excluded(settings={"sync_binlog": 9}, reason="refused: unknown value", refused=True),
         Excluded(settings={"sync_binlog": 7}, reason="the base has this value", refused=False),
     )
-    said = text_of(campaign.render(changed(NOTHING, excluded=excluded)))
+    said = text_of(campaign.document(changed(NOTHING, excluded=excluded)))
     assert "failed sync_binlog=0: no memory" in said
     assert "refused sync_binlog=9: unknown value" in said
     assert "sync_binlog=7" not in said
@@ -327,18 +330,18 @@ def test_a_change_that_failed_is_not_called_refused() -> None:
 
 def test_tune_that_a_busy_machine_left_without_a_result_says_so_first() -> None:
     busy: dict[str, Any] = {"ending": "budget spent", "trials": 40, "disturbed": 31, "blocks": 0}
-    base = ArmFacts(name="base", settings={"sync_binlog": 1})
+    base = ArmResult(name="base", settings={"sync_binlog": 1})
     facts = changed(FACTS, **busy, base=base, arms=(), control=None, files=(), tuning=TuningFacts())
-    check("tune-busy.txt", text_of(campaign.render(facts)))
+    check("tune-busy.txt", text_of(campaign.document(facts)))
 
 
 def test_tune_on_a_busy_machine_that_proved_a_gain_does_not_blame_it() -> None:
-    assert answer(changed(FACTS, trials=40, disturbed=31)).plain == answer(FACTS).plain
+    assert "\n".join(answer(changed(FACTS, trials=40, disturbed=31))) == "\n".join(answer(FACTS))
 
 
 def test_bench_that_was_disturbed_starts_with_discarded() -> None:
     record = trial(outcome="discarded", reason="other programs used 38% of the CPU time")
-    check("bench-discarded.txt", text_of(bench.render(record)))
+    check("bench-discarded.txt", text_of(bench.document(record)))
 
 
 def test_tune_of_a_command_says_how_to_time_it_there() -> None:
@@ -355,42 +358,42 @@ def test_a_server_that_persists_is_asked_first_for_what_its_user_had_persisted()
 
 def test_bench_shows_figure_latency_and_caveats() -> None:
     record = trial(warnings=(Warning("rounded", "innodb_buffer_pool_size was rounded"),))
-    check("bench.txt", text_of(bench.render(record)))
+    check("bench.txt", text_of(bench.document(record)))
 
 
 def test_bench_shows_the_floor_that_its_settings_meet_and_the_condition() -> None:
     unseen = trial(storage=Storage(visible=False), launch=Launch())
-    assert "floor    strict, if the disk honors flushes" in text_of(bench.render(unseen))
-    document = bench.document(unseen)
+    assert "floor    strict, if the disk honors flushes" in text_of(bench.document(unseen))
+    document = bench.as_json(unseen)
     assert document.floor == "strict"
     assert document.guarantees["floor"] == "strict, if the disk honors flushes"
     preloaded = trial(storage=Storage(), launch=Launch(preload="libeatmydata.so"))
-    assert "floor    throwaway" in text_of(bench.render(preloaded))
-    assert "libeatmydata.so" in bench.document(preloaded).guarantees["os_crash"]
+    assert "floor    throwaway" in text_of(bench.document(preloaded))
+    assert "libeatmydata.so" in bench.as_json(preloaded).guarantees["os_crash"]
 
 
 def test_bench_of_a_command_shows_seconds() -> None:
     output = "connected\nloaded 2,000 orders\n"
     record = trial(result=1.2345, unit="s", higher_is_better=False, load=None, output=output)
-    assert bench.document(record).output == output
-    check("bench-command.txt", text_of(bench.render(record)))
+    assert bench.as_json(record).output == output
+    check("bench-command.txt", text_of(bench.document(record)))
 
 
 def test_bench_says_how_far_its_figure_can_be_trusted() -> None:
     load = msgspec.structs.replace(load_result(), per_second=(900, 12_000, 11_000, 10_000))
     record = trial(load=load, foreign_cpu_share=0.55, steal_share=0.08)
-    text = text_of(bench.render(record))
+    text = text_of(bench.document(record))
     assert "900 to 12,000 a second, median 10,000" in text
     assert "other programs took 55% of the CPU, the hypervisor 8%" in text
-    document = bench.document(record)
+    document = bench.as_json(record)
     assert document.range_per_s == bench.SecondRange(slowest=900, median=10_000, fastest=12_000)
     assert (document.foreign_cpu_share, document.steal_share) == (0.55, 0.08)
-    assert bench.document(trial(load=None)).range_per_s is None
+    assert bench.as_json(trial(load=None)).range_per_s is None
 
 
 def test_bench_of_an_upsert_shows_rows_and_commits() -> None:
     load = msgspec.structs.replace(load_result(), rows=ROWS)
-    check("bench-upsert.txt", text_of(bench.render(trial(unit="rows/s", load=load))))
+    check("bench-upsert.txt", text_of(bench.document(trial(unit="rows/s", load=load))))
 
 
 def test_bench_shows_the_time_of_failed_attempts_that_no_other_latency_includes() -> None:
@@ -398,7 +401,7 @@ def test_bench_shows_the_time_of_failed_attempts_that_no_other_latency_includes(
         mean=2_500_000.0, p50=2_000_000, p95=5_000_000, p99=5_000_000, p999=5_000_000, max=5_000_000
     )
     load = msgspec.structs.replace(load_result(), failed=FailedAttempts(count=12, latency_us=waited))
-    (line,) = (line for line in text_of(bench.render(trial(load=load))).splitlines() if "failed" in line)
+    (line,) = (line for line in text_of(bench.document(trial(load=load))).splitlines() if "failed" in line)
     assert line == "failed   12 attempts, 30 s in all: p50 2,000 ms · p99 5,000 ms · max 5,000 ms"
 
 
@@ -416,28 +419,28 @@ def test_bench_of_transactions_shows_each_kind_with_its_rate_and_latency() -> No
         TransactionLatency(transaction="never", count=0, throughput=0.0, latency_us=None),
     )
     record = trial(load=msgspec.structs.replace(load_result(), transactions=kinds))
-    check("bench-txn.txt", text_of(bench.render(record)))
-    assert msgspec.to_builtins(bench.document(record))["load"]["transactions"][1]["count"] == 12_500
+    check("bench-txn.txt", text_of(bench.document(record)))
+    assert msgspec.to_builtins(bench.as_json(record))["load"]["transactions"][1]["count"] == 12_500
 
 
 def test_bench_of_one_kind_of_transaction_does_not_repeat_it() -> None:
     latency = load_result().latency_us
     kind = TransactionLatency(transaction="pay", count=50_000, throughput=10_000.0, latency_us=latency)
     record = trial(load=msgspec.structs.replace(load_result(), transactions=(kind,)))
-    assert "pay" not in text_of(bench.render(record))
+    assert "pay" not in text_of(bench.document(record))
 
 
 def test_bench_of_a_script_shows_time_per_kind() -> None:
     load = msgspec.structs.replace(load_result(), latency_us=None, per_second=(), kinds=KINDS)
     record = trial(result=12.5, unit="s", higher_is_better=False, load=load)
-    check("bench-sql.txt", text_of(bench.render(record)))
+    check("bench-sql.txt", text_of(bench.document(record)))
 
 
 @pytest.mark.parametrize(
     ("document", "schema", "keys"),
     [
         (
-            bench.document(trial()),
+            bench.as_json(trial()),
             "flushlab.bench/1",
             {
                 *("result", "unit", "load", "warnings", "server", "settings"),
@@ -445,7 +448,7 @@ def test_bench_of_a_script_shows_time_per_kind() -> None:
             },
         ),
         (
-            campaign.document(FACTS),
+            campaign.as_json(FACTS),
             "flushlab.campaign/1",
             {"base", "arms", "control", "tuning", "recommended", "carry_over", "warnings", "files"},
         ),
@@ -470,4 +473,4 @@ def test_a_point_of_the_frontier_names_the_arm_that_has_its_results() -> None:
 
 def test_a_tuning_whose_winner_was_crashed() -> None:
     crashed = msgspec.structs.replace(CRASHED, name=SECOND.arm)
-    check("tune-crashed.txt", text_of(campaign.render(changed(FACTS, crash=facts(crashed)))))
+    check("tune-crashed.txt", text_of(campaign.document(changed(FACTS, crash=facts(crashed)))))

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from flushlab.campaign.facts import ArmFacts, CampaignFacts, ClaimFacts, PlanFacts
+from flushlab.campaign.facts import ArmResult, CampaignFacts, ClaimFacts, PlanFacts
 from flushlab.record import FactorEffect, Machine, Ratio, Value, Warning
 from flushlab.report import campaign
 from tests.golden.test_reports import check, decoded, text_of
@@ -17,9 +17,9 @@ from tests.unit.report.campaigns import comparison, ratio
 SAFE = {"process_crash": "nothing is lost", "os_crash": "nothing is lost", "power_loss": "nothing is lost"}
 
 
-def measured(name: str, text: str, of: Ratio, **facts: Any) -> ArmFacts:
+def measured(name: str, text: str, of: Ratio, **facts: Any) -> ArmResult:
     given: dict[str, Any] = {"floor": "strict", "result": 9_000.0 * of.estimate, **facts}
-    return ArmFacts(name=name, text=text, outcome="measured", comparison=comparison(name, of), **given)
+    return ArmResult(name=name, text=text, outcome="measured", comparison=comparison(name, of), **given)
 
 
 ARMS = (
@@ -27,59 +27,59 @@ ARMS = (
         "A",
         "the server's defaults",
         ratio(0.81, 0.78, 0.84),
-        settings={"sync_binlog": 0},
+        changes={"sync_binlog": 0},
         p99=comparison("A", ratio(0.75, 0.60, 0.94)),
     ),
-    measured("B", "the key is primary", ratio(1.22, 1.18, 1.26), workload={"key": "primary"}),
-    measured("C", "", ratio(1.01, 0.97, 1.05), settings={"innodb_log_file_size": 48 << 20}),
+    measured("B", "the key is primary", ratio(1.22, 1.18, 1.26), workload_changes={"key": "primary"}),
+    measured("C", "", ratio(1.01, 0.97, 1.05), changes={"innodb_log_file_size": 48 << 20}),
     measured(
         "G flush at trx commit is 0",
         "the log is written once a second",
         ratio(3.31, 3.20, 3.42),
-        settings={"innodb_flush_log_at_trx_commit": 0},
+        changes={"innodb_flush_log_at_trx_commit": 0},
         floor="relaxed",
     ),
     measured(
         "no binlog",
         "",
         ratio(1.11, 1.02, 1.21),
-        settings={"log_bin": "OFF"},
+        changes={"log_bin": "OFF"},
         fixed=("log_bin",),
     ),
-    ArmFacts(
+    ArmResult(
         name="F",
         text="flush by O_DSYNC",
         outcome="not_in_version",
         reason="mariadb@12.0.1 has no innodb_flush_method (it exists in mysql; mariadb before 12.0)",
-        settings={"innodb_flush_method": "O_DSYNC"},
+        changes={"innodb_flush_method": "O_DSYNC"},
     ),
-    ArmFacts(
+    ArmResult(
         name="K",
         text="checksums off",
         outcome="refused",
         reason="[ERROR] unknown variable 'innodb_checksums=OFF'\n[ERROR] Aborting",
-        settings={"innodb_checksums": "OFF"},
+        changes={"innodb_checksums": "OFF"},
         floor="throwaway",
     ),
-    ArmFacts(
+    ArmResult(
         name="J",
         text="ZFS with records of 16 KiB, without doublewrite",
         outcome="skipped",
         reason="the environment variable FLUSHLAB_ZFS, which names its data root, is not set",
         data_root="${FLUSHLAB_ZFS}",
-        settings={"innodb_doublewrite": "OFF"},
+        changes={"innodb_doublewrite": "OFF"},
     ),
     measured(
         "best",
         "all that proved faster, together",
         ratio(4.12, 3.90, 4.35),
-        settings={"innodb_flush_log_at_trx_commit": 0, "log_bin": "OFF"},
-        workload={"key": "primary"},
+        changes={"innodb_flush_log_at_trx_commit": 0, "log_bin": "OFF"},
+        workload_changes={"key": "primary"},
         floor="relaxed",
         composed_of=("no binlog", "B", "G flush at trx commit is 0"),
     ),
 )
-CONTROL = ArmFacts(name="control", comparison=comparison("control", ratio(1.01, 0.98, 1.04)))
+CONTROL = ArmResult(name="control", comparison=comparison("control", ratio(1.01, 0.98, 1.04)))
 FACTS = CampaignFacts(
     campaign_id="series-20261121-120000-abcd",
     kind="series",
@@ -89,7 +89,7 @@ FACTS = CampaignFacts(
     workload="upsert, threads 8, table_size 100,000",
     unit="rows/s",
     floor="throwaway",
-    base=ArmFacts(
+    base=ArmResult(
         name="base",
         text="the story's settings where the version has them",
         settings={"sync_binlog": 1},
@@ -139,7 +139,7 @@ FACTS = CampaignFacts(
 )
 
 
-def without_comparison(arm: ArmFacts) -> ArmFacts:
+def without_comparison(arm: ArmResult) -> ArmResult:
     return msgspec.structs.replace(arm, comparison=None, p99=None)
 
 
@@ -151,21 +151,21 @@ INTERRUPTED = changed(
     scale=0.1,
     arms=(
         *(without_comparison(arm) for arm in ARMS[:2]),
-        ArmFacts(name="C", outcome="skipped", reason="the series was stopped before its turn"),
-        ArmFacts(name="best", outcome="skipped", reason="the series was stopped before its turn"),
+        ArmResult(name="C", outcome="skipped", reason="the series was stopped before its turn"),
+        ArmResult(name="best", outcome="skipped", reason="the series was stopped before its turn"),
     ),
     control=None,
     claims=(),
 )
 NOTHING_FASTER = changed(
     FACTS,
-    arms=(ARMS[0], ARMS[2], ArmFacts(name="best", outcome="skipped", reason="no arm proved faster")),
+    arms=(ARMS[0], ARMS[2], ArmResult(name="best", outcome="skipped", reason="no arm proved faster")),
     claims=(),
 )
 NOT_HERE = changed(
     FACTS,
     arms=tuple(
-        ArmFacts(
+        ArmResult(
             name=name,
             outcome="not_in_version",
             reason="the plan needs binlog_parallel_flush, which mariadb@10.11.19 does not have",
@@ -191,13 +191,13 @@ FACTORIAL = changed(
     base_settings={"log_bin": "OFF", "innodb_flush_log_at_trx_commit": 1},
     base_text="",
     arms=(
-        measured("binlog", "", ratio(0.97, 0.93, 1.01), settings={"log_bin": "ON"}, fixed=("log_bin",)),
-        measured("flush 2", "", ratio(1.12, 1.08, 1.16), settings=POLICY_2, floor="second"),
+        measured("binlog", "", ratio(0.97, 0.93, 1.01), changes={"log_bin": "ON"}, fixed=("log_bin",)),
+        measured("flush 2", "", ratio(1.12, 1.08, 1.16), changes=POLICY_2, floor="second"),
         measured(
             "binlog + flush 2",
             "",
             ratio(1.14, 1.10, 1.18),
-            settings={"log_bin": "ON", **POLICY_2},
+            changes={"log_bin": "ON", **POLICY_2},
             floor="second",
             fixed=("log_bin",),
         ),
@@ -225,7 +225,7 @@ FACTORIAL = changed(
 UNCROSSED = changed(
     FACTORIAL,
     arms=(
-        ArmFacts(name="binlog", outcome="refused", reason="[ERROR] Aborting"),
+        ArmResult(name="binlog", outcome="refused", reason="[ERROR] Aborting"),
         *FACTORIAL.arms[1:],
     ),
     effects=(),
@@ -234,21 +234,21 @@ UNCROSSED = changed(
 
 
 def test_series_report() -> None:
-    check("series.txt", text_of(campaign.render(FACTS)))
+    check("series.txt", text_of(campaign.document(FACTS)))
 
 
 def test_series_report_after_ctrl_c() -> None:
-    check("series-interrupted.txt", text_of(campaign.render(INTERRUPTED)))
+    check("series-interrupted.txt", text_of(campaign.document(INTERRUPTED)))
 
 
 def test_a_series_that_was_stopped_before_its_first_window_says_that_and_no_more() -> None:
     never = tuple(
-        ArmFacts(name=one.name, outcome="skipped", reason="stopped before its turn")
+        ArmResult(name=one.name, outcome="skipped", reason="stopped before its turn")
         for one in INTERRUPTED.arms
     )
     asked = FACTS.plan.claims if FACTS.plan is not None else ()
     facts = changed(INTERRUPTED, arms=never, base_result=None, blocks=0, claims=asked)
-    assert text_of(campaign.render(facts)).splitlines()[2:] == [
+    assert text_of(campaign.document(facts)).splitlines()[2:] == [
         "Nothing was measured: it was stopped before the first window.",
         "",
         "interrupted; resume with: flushlab series --resume series-20261121-120000-abcd",
@@ -256,24 +256,24 @@ def test_a_series_that_was_stopped_before_its_first_window_says_that_and_no_more
 
 
 def test_series_report_without_a_faster_arm() -> None:
-    check("series-nothing.txt", text_of(campaign.render(NOTHING_FASTER)))
+    check("series-nothing.txt", text_of(campaign.document(NOTHING_FASTER)))
 
 
 def test_series_report_where_nothing_could_be_measured() -> None:
-    check("series-not-here.txt", text_of(campaign.render(NOT_HERE)))
+    check("series-not-here.txt", text_of(campaign.document(NOT_HERE)))
 
 
 def test_factorial_report() -> None:
-    check("series-factorial.txt", text_of(campaign.render(FACTORIAL)))
+    check("series-factorial.txt", text_of(campaign.document(FACTORIAL)))
 
 
 def test_without_a_combination_the_factors_have_no_effects() -> None:
-    assert "not known: binlog was not measured" in text_of(campaign.render(UNCROSSED))
+    assert "Not known: binlog was not measured" in text_of(campaign.document(UNCROSSED))
 
 
 def test_best_that_is_not_proven_says_so() -> None:
     best = msgspec.structs.replace(ARMS[-1], comparison=comparison("best", ratio(1.02, 0.97, 1.08)))
-    text = text_of(campaign.render(changed(FACTS, arms=(*ARMS[:-1], best))))
+    text = text_of(campaign.document(changed(FACTS, arms=(*ARMS[:-1], best))))
     assert "Together, they are not proven to be faster" in text
 
 
@@ -300,7 +300,7 @@ def test_json_document() -> None:
 
 def test_ratios_of_a_cluster_on_one_machine_are_said_not_to_carry_over() -> None:
     cluster = changed(FACTS, server=msgspec.structs.replace(FACTS.server, nodes=3))
-    assert text_of(campaign.render(cluster)).startswith("3-node Galera cluster of mariadb@10.11.19 · ")
+    assert text_of(campaign.document(cluster)).startswith("3-node Galera cluster of mariadb@10.11.19 · ")
     document = decoded(cluster)
     assert document["server"]["nodes"] == 3
     assert [line["carries"] for line in document["carry_over"] if line["what"] == "ratios"] == ["no"]
@@ -308,7 +308,7 @@ def test_ratios_of_a_cluster_on_one_machine_are_said_not_to_carry_over() -> None
 
 def test_of_your_own_server_nothing_is_said_of_this_machine() -> None:
     seen = changed(FACTS, interleaved=True, warnings=(Warning("external", "not flushlab's"),))
-    text = text_of(campaign.render(seen))
-    assert "measured in alternating slices on your server, switched by SET GLOBAL" in text
-    assert "what carries over to the load that your server has" in text
+    text = text_of(campaign.document(seen))
+    assert "Measured in alternating slices on your server, switched by SET GLOBAL" in text
+    assert "What carries over to the load that your server has" in text
     assert "this machine" not in text

@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from flushlab.record import Trial
-from flushlab.report import campaign, campaigns, crash, crash_page, fill, suite
-from flushlab.report.page import page
+from flushlab.report import campaign, campaigns, crash, fill, html, suite
 from flushlab.report.stored import crash_of, facts_of
 from flushlab.store import CampaignRow
 from tests.unit.crashes import LOSING, facts
@@ -34,27 +33,27 @@ def test_a_result_names_the_exact_release_and_no_series(file: Path) -> None:
 
 def _page(stored: tuple[CampaignRow, Sequence[Trial]]) -> str:
     row, trials = stored
-    return page.render(row, facts_of(row), trials)
+    return html.render(campaign.document(facts_of(row), row, trials))
 
 
 def _crash_page() -> str:
     row = made.crashed(LOSING)
-    return crash_page.render(row, crash_of(row, made.crash_rows(LOSING)))
+    return html.render(crash.document(crash_of(row, made.crash_rows(LOSING)), row))
 
 
 OTHERS: dict[str, Callable[[], str]] = {
     "page of tune": lambda: _page(made.tuned()),
     "page of series": lambda: _page(made.serial()),
     "page of crash": _crash_page,
-    "JSON of tune": lambda: msgspec.json.encode(campaign.document(made.tune_facts())).decode(),
-    "JSON of series": lambda: msgspec.json.encode(campaign.document(made.series_facts())).decode(),
-    "JSON of crash": lambda: msgspec.json.encode(crash.document(facts(LOSING))).decode(),
-    "JSON of the list": lambda: msgspec.json.encode(campaigns.document([made.tuned()[0]])).decode(),
-    "fill": lambda: fill.render(FILLED),
+    "JSON of tune": lambda: msgspec.json.encode(campaign.as_json(made.tune_facts())).decode(),
+    "JSON of series": lambda: msgspec.json.encode(campaign.as_json(made.series_facts())).decode(),
+    "JSON of crash": lambda: msgspec.json.encode(crash.as_json(facts(LOSING))).decode(),
+    "JSON of the list": lambda: msgspec.json.encode(campaigns.as_json([made.tuned()[0]])).decode(),
+    "fill": lambda: fill.document(FILLED).headline,
     "test": lambda: "\n".join(suite.summary(result(), REQUEST)),
-    "JSON of test": lambda: msgspec.json.encode(suite.document(result(), REQUEST)).decode(),
+    "JSON of test": lambda: msgspec.json.encode(suite.as_json(result(), REQUEST)).decode(),
     "JSON of test --compare": lambda: msgspec.json.encode(
-        suite.compared_document(compared(), REQUEST)
+        suite.compared_as_json(compared(), REQUEST)
     ).decode(),
 }
 

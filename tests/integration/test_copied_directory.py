@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from flushlab.build import Build
-from flushlab.bulk.throttle import replica_lag_s
+from flushlab.bulk.limits import replica_lag_s
 from flushlab.datadir import DataRoot, Snapshots
 from flushlab.dataset import open_dataset
 from flushlab.errors import ServerError, StorageError

@@ -29,7 +29,7 @@ from flushlab.crashed import killed, recorded
 from flushlab.errors import CommandFailed, FlushlabError, MeasurementError, StorageError, UsageError
 from flushlab.experiment.tune_plan import FrontierPoint
 from flushlab.record import CrashFacts, NodeWay, PointKind, Ratio, ReplicaState, Value
-from flushlab.report.crash import document, verdict_of
+from flushlab.report.crash import as_json, verdict_of
 from flushlab.server import Sandbox
 from flushlab.server.galera.cluster import Cluster
 from flushlab.settings.floor import Floor
@@ -119,7 +119,7 @@ def test_a_cluster_that_is_killed_as_a_whole_comes_back_with_all_or_is_inconsist
     assert first == "bootstrap"
     assert second in ("ist", "sst")
     assert all(node.crashed and node.outcome == "kept" for node in judged.nodes)
-    assert getattr(document(facts).arms[0].nodes, "bootstrap", 0) == 2
+    assert getattr(as_json(facts).arms[0].nodes, "bootstrap", 0) == 2
     assert unreadable.outcome == "inconsistent"
     assert unreadable.reasons[0].startswith("node 1 cannot read its tables: ")
 
@@ -212,7 +212,7 @@ def test_a_command_is_judged_by_whether_the_server_starts_and_its_tables_are_sou
         ("sound", 0, ())
     ] * 2
     assert [warning.slug for warning in facts.warnings] == ["no-acks"]
-    assert document(facts).verdict == "unknown", "nothing proves that damage is detected"
+    assert as_json(facts).verdict == "unknown", "nothing proves that damage is detected"
 
 
 def test_damage_to_a_commands_tables_is_seen(build: Callable[[str], Build], tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_a_power_cut_takes_what_was_not_synced_and_can_be_replayed(
     safe, unsafe = facts.arms
     assert verdict_of(safe) == "kept"
     assert verdict_of(unsafe) == "lost"
-    failing = document(facts).failing
+    failing = as_json(facts).failing
     again = crash(server="mariadb@10.11", replay=failing[0].line)
     first = next(judged for judged in unsafe.crashes if judged.outcome == "lost")
     assert _essence(again.arms[0].crashes[0]) == _essence(first)

@@ -88,7 +88,7 @@ def test_files_of_a_server_tell_what_the_server_does(held: Sandbox, tmp_path: Pa
     assert evidence.identity.version == held.identity.version
     assert evidence.identity.flavor == held.identity.flavor
     (monitor,) = evidence.monitors
-    assert monitor.whole
+    assert not monitor.absent
     assert monitor.checkpoint_age is not None and monitor.history_length is not None
     assert sorted((one.waits, one.rows_locked > 0) for one in monitor.transactions) == [
         (False, True),

@@ -119,7 +119,7 @@ def test_every_file_that_the_server_starts_with_is_compared_whole(unlike: Path) 
     files = [str(file) for file in (unlike, *FILES) if file.stem not in refused]
     facts = flushlab.compare(files, server=MARIADB, duration=600.0, dry_run=True, **SMALL)
     assert facts.forecast is not None
-    assert [(one.name, one.why) for one in facts.forecast.arms if not one.runs] == []
+    assert [(arm.name, arm.reason) for arm in facts.forecast.arms if arm.outcome != "measured"] == []
     assert len(facts.forecast.arms) == len(files) - 1
     assert [one.text for one in facts.warnings if one.slug == "base-left-out"] == []
 
@@ -132,7 +132,7 @@ def test_a_file_with_what_no_variable_shows_is_measured_by_every_command(plan: P
     facts = flushlab.compare([str(unlike), str(relaxed)], server=MARIADB, blocks=2, duration=4.0, **SMALL)
     assert [(arm.outcome, arm.reason) for arm in facts.arms] == [("measured", "")]
     assert facts.base.settings["character_set_server"] == "utf8mb3"  # as the server reports it
-    assert facts.arms[0].settings == {"innodb_flush_log_at_trx_commit": 0}  # all else is as in the base
+    assert facts.arms[0].changes == {"innodb_flush_log_at_trx_commit": 0}  # all else is as in the base
     said = " ".join(warning.text for warning in facts.warnings)
     assert "thread_cache_size was set to 384; the server changed it to" in said
     _, series, tune, bench = uses(plan, MARIADB)

@@ -33,7 +33,7 @@ from flushlab.server import Instance, Sandbox
 from flushlab.server.remote import put_back
 from flushlab.server.remote.server import watched
 from flushlab.telemetry.live import session
-from flushlab.telemetry.live.write_statements import load_questions
+from flushlab.telemetry.live.questions import load_questions
 from flushlab.workload.protocol import OwnLoad
 from tests.command import flushlab
 from tests.conftest import StartSandbox, flavors
@@ -107,8 +107,7 @@ def load(server: Sandbox, connections: int, rate: float) -> Iterator[None]:
 
 
 def recorded(file: Path) -> Sequence[recording.Stretch]:
-    (found,) = parse(file.read_text()).recordings
-    return found.stretches
+    return parse(file.read_text()).stretches
 
 
 def commits(server: Sandbox) -> int:

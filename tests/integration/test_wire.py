@@ -18,9 +18,9 @@ from flushlab.server import Sandbox
 from flushlab.telemetry.live import session
 from flushlab.telemetry.live.questions import (
     COMMENT,
+    FIRST_QUESTIONS,
     NUMBER,
     doctor_questions,
-    first_questions,
     questions,
 )
 from flushlab.telemetry.live.session import Session
@@ -150,7 +150,7 @@ def listed(server: Sandbox) -> set[str]:
     variables = {str(name).lower(): str(value) for name, value in server.query("SHOW GLOBAL VARIABLES")}
     identity = server.identity
     asked = (
-        *first_questions(),
+        *FIRST_QUESTIONS,
         *questions(identity, variables),
         *doctor_questions(identity, variables),
     )

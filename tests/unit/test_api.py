@@ -24,7 +24,18 @@ from tests.unit.probes import SHARE, SWITCHING, probe_record
 from tests.unit.records import load_result, trial
 
 FUNCTIONS = [name for name in flushlab.__all__ if name.islower() and not name.startswith("_")]
-OWN_TO_THE_COMMAND_LINE = {"help", "json", "html", "out", "init", "force", "watch", "terminal", "per_machine"}
+OWN_TO_THE_COMMAND_LINE = {
+    "help",
+    "json",
+    "markdown",
+    "html",
+    "out",
+    "init",
+    "force",
+    "watch",
+    "terminal",
+    "per_machine",
+}
 SUITES = {
     *("command", "env", "workers", "pool", "compare", "blocks", "disk"),
     *("print_compose", "print_testcontainers", "print_github_action"),

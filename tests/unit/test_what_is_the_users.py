@@ -26,7 +26,7 @@ from flushlab.datadir import DataRoot, SnapshotKey, Snapshots
 from flushlab.dataset import Directory, open_dataset
 from flushlab.errors import FlushlabError
 from flushlab.machine import home
-from flushlab.probe.folder import existing, probe_folder
+from flushlab.probe.disk import existing, probe_folder
 from flushlab.process import Guard, all_records, reap, run_folder
 from flushlab.server.sandbox.base_file import content, examine
 from flushlab.store import existing_store, open_store

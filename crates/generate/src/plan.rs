@@ -1,4 +1,4 @@
-//! From JSON of `flushlab.record.FillPlan` to tables whose rows can be written.
+//! From the JSON of a plan of `fill` to tables whose rows can be written.
 
 use std::collections::HashMap;
 use std::sync::Arc;

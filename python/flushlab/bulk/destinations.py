@@ -15,13 +15,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
+from flushlab import atomic
 from flushlab.build import Build, find_build
-from flushlab.bulk import unfinished
 from flushlab.datadir import own_disk
 from flushlab.dataset.loaded import fast_settings
 from flushlab.dataset.survey import Survey
-from flushlab.errors import UsageError
+from flushlab.errors import NotWritable, UsageError
 from flushlab.generate.plan import FillPlan
+from flushlab.process import ProcessIdentity
+from flushlab.process.identity import myself
 from flushlab.progress import Progress
 from flushlab.record import Storage, Value
 from flushlab.server import DataDirectory, Instance, Sandbox
@@ -174,14 +178,14 @@ def _new_sandbox(spec: FillSpec, load_bytes: int, progress: Progress) -> Iterato
         progress=progress,
     )
     with _kept_once_begun(server, progress):
-        unfinished.begin(server, defaults=True)
+        begin_unfinished(server, defaults=True)
         progress(f"rows go to the new sandbox {server.name}")
         server.query(_ALLOW)
         yield _sandbox(
             server, spec, settings, partial(_restart_fast, server, settings, arguments), create=True
         )
     _restart_with_defaults(server, progress)
-    unfinished.end(server)
+    end_unfinished(server)
 
 
 @contextmanager
@@ -196,18 +200,18 @@ def _kept_sandbox(name: str, spec: FillSpec, load_bytes: int, progress: Progress
                 f"{name} is a node of the cluster {node.cluster}: its rows are the cluster's",
                 hint=f"use --server cluster:{node.cluster}",
             )
-        left = unfinished.left(server)
+        left = unfinished(server)
         if left is not None and left.defaults:
             settings, arguments = dict(server.settings), list(server.arguments)
             if spec.floor is not None or spec.compare_methods:
                 settings, arguments = settings_for(server.build, load_bytes, spec.floor or Floor.THROWAWAY)
-            unfinished.begin(server, defaults=True)
+            begin_unfinished(server, defaults=True)
             if spec.compare_methods:
                 _restart_with_defaults(server, progress)
             server.query(_ALLOW)
             yield _sandbox(server, spec, settings, partial(_restart_fast, server, settings, arguments))
             _restart_with_defaults(server, progress)
-            unfinished.end(server)
+            end_unfinished(server)
             return
         wanted = relaxed_commits(server, spec.floor or Floor.SECOND, server.storage)
         if left is not None:
@@ -217,7 +221,7 @@ def _kept_sandbox(name: str, spec: FillSpec, load_bytes: int, progress: Progress
             before = {**server.read_back([*wanted, "innodb_buffer_pool_size"]), _INFILE: int(infile)}
         with Undo() as undo:
             undo.callback(_give_back, server, before)
-            unfinished.begin(server, values=before)
+            begin_unfinished(server, values=before)
             server.query(_ALLOW)
             yield _sandbox(server, spec, wanted, partial(_set, server, wanted))
 
@@ -300,10 +304,10 @@ def relaxed_cluster(cluster: Cluster, floor: Floor) -> Iterator[Callable[[], Non
 
     with Undo() as undo:
         for node in cluster.nodes:
-            left = unfinished.left(node)
+            left = unfinished(node)
             before = left.values if left is not None else node.read_back(wanted)
             undo.callback(_give_back, node, before)
-            unfinished.begin(node, values=before)
+            begin_unfinished(node, values=before)
         yield quicken
 
 
@@ -334,7 +338,7 @@ def _give_back(server: Sandbox, before: Mapping[str, Value]) -> None:
     """Gives back each setting, whatever is refused; the next load gives back the rest."""
     if server.alive():
         undo_all(partial(_set, server, {name: value}) for name, value in before.items())
-        unfinished.end(server)
+        end_unfinished(server)
 
 
 def _set(server: Server, settings: Mapping[str, Value]) -> None:
@@ -393,3 +397,63 @@ def settings_for(build: Build, data_bytes: int, floor: Floor) -> tuple[dict[str,
     for name in ("innodb_doublewrite", "innodb_flush_method", "innodb_flush_log_at_trx_commit"):
         settings.pop(name, None)
     return settings, []
+
+
+_UNFINISHED = "fill.json"
+
+
+class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
+    """A load that has not given back all yet.
+
+    Attributes:
+        owner: its process.
+        defaults: the sandbox was made for the load: it is restarted with its defaults.
+        values: global variables to give back, by name.
+    """
+
+    owner: ProcessIdentity
+    defaults: bool = False
+    values: Mapping[str, Value] = {}
+
+    @property
+    def runs_elsewhere(self) -> bool:
+        return self.owner != myself() and self.owner.alive()
+
+
+def unfinished(server: Sandbox) -> Unfinished | None:
+    """A load that was cut short; None where there was none, or it still runs."""
+    note = _read_unfinished(server)
+    return None if note is None or note.runs_elsewhere else note
+
+
+def begin_unfinished(
+    server: Sandbox, *, defaults: bool = False, values: Mapping[str, Value] | None = None
+) -> None:
+    """Notes what is to be given back, unless another load that still runs has done so.
+
+    Raises:
+        NotWritable: it cannot be written down.
+    """
+    if (note := _read_unfinished(server)) is not None and note.runs_elsewhere:
+        return
+    path = server.folder / _UNFINISHED
+    note = Unfinished(owner=myself(), defaults=defaults, values=values or {})
+    try:
+        atomic.write(path, msgspec.json.encode(note), mode=0o600)
+    except OSError as error:
+        raise NotWritable(
+            f"{path} cannot be written: {error.strerror}", hint="nothing was changed or loaded"
+        ) from error
+
+
+def end_unfinished(server: Sandbox) -> None:
+    """All is as it was; a note of another load stays."""
+    if (note := _read_unfinished(server)) is not None and note.owner == myself():
+        (server.folder / _UNFINISHED).unlink(missing_ok=True)
+
+
+def _read_unfinished(server: Sandbox) -> Unfinished | None:
+    try:
+        return msgspec.json.decode((server.folder / _UNFINISHED).read_bytes(), type=Unfinished)
+    except (FileNotFoundError, msgspec.DecodeError):  # written by rename: another flushlab's form at worst
+        return None

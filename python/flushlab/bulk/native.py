@@ -12,8 +12,7 @@ from typing import Literal
 import msgspec
 
 from flushlab import _core
-from flushlab.bulk.bound import Evidence
-from flushlab.bulk.throttle import Throttle
+from flushlab.bulk.limits import Evidence, Throttle
 from flushlab.errors import ServerError, UsageError
 from flushlab.generate.plan import FillPlan
 from flushlab.machine import MachineSample, between, cpu_count, sample
@@ -129,11 +128,9 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rows_per_s(self) -> float:
-        """Committed rows a second."""
         return self.counts.committed / max(self.counts.seconds, 1e-6)
 
     def with_rows_before(self, rows: int) -> Loaded:
-        """The same with rows that were committed before it began."""
         counts = msgspec.structs.replace(self.counts, committed=self.counts.committed + rows)
         return msgspec.structs.replace(self, counts=counts)
 

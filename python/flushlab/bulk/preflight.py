@@ -54,12 +54,10 @@ class ServerState(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int = 0
 
     def number(self, name: str, default: int = 0) -> int:
-        """A variable that is a number."""
         text = self.variables.get(name, "")
         return int(text) if text.isdigit() else default
 
     def is_on(self, name: str) -> bool:
-        """A variable that is a switch."""
         return self.variables.get(name, "").upper() in ("ON", "1")
 
     @property
@@ -203,8 +201,6 @@ def sleeping(seen: ServerState, *, needed: bool = False) -> list[str]:
 
 
 class FreeSpace(msgspec.Struct, frozen=True, kw_only=True):
-    """Free bytes of the file system below a server's data directory."""
-
     path: str
     free_bytes: int
 

@@ -1,22 +1,33 @@
-"""Tables: those that rows go to, there or made; and flushlab's own, beside them for the time of a load.
+"""Tables: those that rows go to, flushlab's own beside them, and whether rows are as they were sent.
 
-Sits in `bulk`. Promises: nothing is made, and no row removed, without its flag. A table that has a name of
-flushlab's own without its mark, the comment, is somebody else's: it is an error, and stays as it is.
+Sits in `bulk`. Nothing is made, and no row removed, without its flag. A table that has a name of flushlab's
+own without its mark, the comment, is somebody else's: it is an error, and stays as it is. Tables of
+flushlab's own:
+
+- Notes say which rows are committed. Every transaction of a load moves the note of its range, so that notes
+  and rows are committed, or lost, together, whatever is killed. The table goes once the load is verified.
+- A sample has rows that the generator makes again, inserted in strict mode. Before the load, a row that does
+  not fit is an error. After it, the server compares both tables, value by value and strings byte by byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+import msgspec
+
+from flushlab.bulk.native import Range, sample_rows
 from flushlab.errors import UsageError
 from flushlab.generate.plan import FillPlan, PlanTable
 from flushlab.record import Warning
 from flushlab.server.control import StatementFailed
 from flushlab.server.protocol import Server
 from flushlab.server.sql import quoted
+from flushlab.settings.configuration import LOST_AT_RESTART
 from flushlab.spec.kinds import FillSpec
-from flushlab.units import counted
+from flushlab.units import counted, format_size
 
 _MARK = "made by flushlab fill"
 _TRUNCATE_ILLEGAL = 1701
@@ -120,7 +131,6 @@ class Tables:
 
 
 def count(server: Server, database: str, table: str) -> int:
-    """Rows in a table."""
     ((rows,),) = server.query(f"SELECT COUNT(*) FROM {quoted(database, table)}")
     return int(rows)
 
@@ -160,3 +170,221 @@ def own_table(server: Server, database: str, name: str, like: str) -> Iterator[s
     finally:
         if server.alive():
             server.query(f"DROP TABLE IF EXISTS {table}")
+
+
+NOTES = "flushlab_fill"
+_NOTES_MARK = "rows that flushlab fill has committed"
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """A range of a table's rows and how far it has come.
+
+    Attributes:
+        plan: digest of the plan.
+        add_indexes: SQL that gives the table its indexes back; empty if it has them.
+    """
+
+    id: int
+    plan: str
+    table: str
+    first: int
+    next: int
+    end: int
+    add_indexes: str = ""
+
+    @property
+    def left(self) -> Range:
+        return Range(id=self.id, first=self.next, end=self.end)
+
+
+class Notes:
+    def __init__(self, server: Server, database: str) -> None:
+        self._server = server
+        self._database = database
+        self.table = quoted(database, NOTES)
+        self._in_format = self.table.replace("%", "%%")  # beside values that PyMySQL puts in
+
+    def read(self) -> list[Note]:
+        """All notes; none if there is no such table.
+
+        Raises:
+            UsageError: somebody else has a table of that name.
+        """
+        if not is_there(self._server, self._database, NOTES, _NOTES_MARK):
+            return []
+        rows = self._server.query(
+            f"SELECT id, plan, table_name, first_row, next_row, end_row, add_indexes FROM {self.table}"
+            " ORDER BY id"
+        )
+        return [msgspec.convert(dict(zip(Note.__struct_fields__, row, strict=True)), Note) for row in rows]
+
+    def write(self, notes: Iterable[Note]) -> None:
+        """Makes the table with these notes.
+
+        Raises:
+            UsageError: another load has left its notes.
+        """
+        if self.read():
+            raise UsageError(
+                f"an earlier load into {self._database} did not finish",
+                hint=f"--continue continues it; or drop its tables and {self.table}",
+            )
+        self._server.query(
+            f"CREATE TABLE IF NOT EXISTS {self.table} (id INT UNSIGNED NOT NULL PRIMARY KEY,"
+            " plan CHAR(64) CHARACTER SET ascii NOT NULL, table_name VARCHAR(64) CHARACTER SET utf8mb4 NOT"
+            " NULL,"
+            " first_row BIGINT UNSIGNED NOT NULL, next_row BIGINT UNSIGNED NOT NULL,"
+            " end_row BIGINT UNSIGNED NOT NULL, add_indexes LONGTEXT CHARACTER SET utf8mb4 NOT NULL)"
+            f" ENGINE=InnoDB COMMENT='{_NOTES_MARK}'"
+        )
+        for note in notes:
+            self._server.query(
+                f"INSERT INTO {self._in_format} VALUES (%s, %s, %s, %s, %s, %s, %s)",
+                msgspec.structs.astuple(note),
+            )
+
+    def indexes_wait(self, table: str, add: str) -> None:
+        """Notes what gives a table its indexes back, before they go; or, with an empty text, that it has
+        them."""
+        self._server.query(
+            f"UPDATE {self._in_format} SET add_indexes = %s WHERE table_name = %s", (add, table)
+        )
+
+    def drop(self) -> None:
+        self._server.query(f"DROP TABLE IF EXISTS {self.table}")
+
+
+SAMPLED = 1000
+_BATCH = 100
+_LEAST_PACKET = 16 << 10
+"""Servers take as much whatever max_allowed_packet says: net_buffer_length by default."""
+_SAMPLE = "flushlab_sample"
+_COMPARED_AS_BYTES = {"char", "varchar", "binary", "varbinary", "enum", "set"}
+_BLOBS = ("text", "blob", "geometry", "point", "linestring", "polygon", "collection")
+
+
+def sampled_rows(first: int, end: int, count: int = SAMPLED) -> list[int]:
+    """Numbers of rows to look at: both ends, and others drawn from between; always the same ones."""
+    if end - first <= count:
+        return list(range(first, end))
+    drawn = random.Random(end - first).sample(range(first + 1, end - 1), count - 2)
+    return sorted({first, end - 1, *drawn})
+
+
+class Sample:
+    """Rows of a table, as the generator has them, in a table of their own beside it."""
+
+    def __init__(
+        self, server: Server, database: str, plan: FillPlan, table: PlanTable, rows: Sequence[int]
+    ) -> None:
+        self._server = server
+        self._database = database
+        self._plan = plan
+        self._table = table
+        self.rows = rows
+
+    @contextmanager
+    def inserted(self) -> Iterator[None]:
+        """Inserts them; gone behind it.
+
+        Raises:
+            UsageError: the table cannot hold one of them, or the server take it in one statement.
+        """
+        with own_table(self._server, self._database, _SAMPLE, self._table.name):
+            ((most,),) = self._server.query(
+                "SELECT LEAST(@@global.max_allowed_packet, @@session.max_allowed_packet)"
+            )
+            for at in range(0, len(self.rows), _BATCH):
+                self._insert(self.rows[at : at + _BATCH], int(most))
+            yield
+
+    def _insert(self, rows: Sequence[int], most: int) -> None:
+        """Inserts rows in statements of less than `most` bytes."""
+        sample, columns = quoted(self._database, _SAMPLE), ",".join(map(quoted, self._table.columns))
+        values = sample_rows(self._server, self._plan, self._table.name, rows)
+        sql = f"INSERT INTO {sample} ({columns}) VALUES {values}"
+        size = len(sql.encode())
+        if size >= most and len(rows) > 1:
+            half = len(rows) // 2
+            self._insert(rows[:half], most)
+            self._insert(rows[half:], most)
+            return
+        if size >= max(most, _LEAST_PACKET):
+            raise UsageError(
+                f"a row of {self._table.name} takes {format_size(size)}, and max_allowed_packet is"
+                f" {format_size(most)}",
+                hint=f"SET GLOBAL max_allowed_packet to more there ({LOST_AT_RESTART}), or give the plan"
+                " shorter values",
+            )
+        try:
+            self._server.query(sql)
+        except StatementFailed as error:
+            raise UsageError(
+                f"the table {self._table.name} cannot hold the plan's rows: {error.text} (error"
+                f" {error.errno})",
+                hint="change the plan's column, or the table's",
+            ) from error
+
+    def different(self) -> int | None:
+        """How many are not in the table as they are here; None if it has no key to find them by."""
+        key = self._key()
+        if not key:
+            return None
+        kinds = dict(
+            self._server.query(
+                "SELECT column_name, data_type FROM information_schema.columns"
+                " WHERE table_schema = %s AND table_name = %s",
+                (self._database, self._table.name),
+            )
+        )
+        on = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in key)
+        same = " AND ".join(_same(name, str(kinds[name]).lower()) for name in self._table.columns)
+        ((found,),) = self._server.query(
+            f"SELECT COUNT(*) FROM {quoted(self._database, _SAMPLE)} s"
+            f" STRAIGHT_JOIN {quoted(self._database, self._table.name)} t ON {on} WHERE {same}"
+        )
+        return len(self.rows) - int(found)
+
+    def _key(self) -> list[str]:
+        """Columns of a unique index that the plan fills: the primary key if it does."""
+        indexes: dict[str, list[str]] = {}
+        for index, column in self._server.query(
+            "SELECT index_name, column_name FROM information_schema.statistics WHERE table_schema = %s"
+            " AND table_name = %s AND non_unique = 0 ORDER BY index_name <> 'PRIMARY', index_name,"
+            " seq_in_index",
+            (self._database, self._table.name),
+        ):
+            indexes.setdefault(str(index), []).append(str(column))
+        filled = set(self._table.columns)
+        return next((columns for columns in indexes.values() if filled.issuperset(columns)), [])
+
+
+def _same(name: str, kind: str) -> str:
+    mine, theirs = f"s.{quoted(name)}", f"t.{quoted(name)}"
+    if kind in _COMPARED_AS_BYTES or kind.endswith(_BLOBS):
+        return f"CAST({theirs} AS BINARY) <=> CAST({mine} AS BINARY)"
+    return f"{theirs} <=> {mine}"
+
+
+def orphans(server: Server, database: str, table: str) -> list[str]:
+    """Foreign keys of a table that some of its rows break, each with how many."""
+    keys: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
+    for name, schema, parent, column, referred in server.query(
+        "SELECT constraint_name, referenced_table_schema, referenced_table_name, column_name,"
+        " referenced_column_name"
+        " FROM information_schema.key_column_usage WHERE table_schema = %s AND table_name = %s"
+        " AND referenced_table_name IS NOT NULL ORDER BY constraint_name, ordinal_position",
+        (database, table),
+    ):
+        keys.setdefault((str(name), str(schema), str(parent)), []).append((str(column), str(referred)))
+    found = []
+    for (name, schema, parent), columns in keys.items():
+        on = " AND ".join(f"p.{quoted(referred)} = c.{quoted(column)}" for column, referred in columns)
+        given = " AND ".join(f"c.{quoted(column)} IS NOT NULL" for column, _ in columns)
+        ((rows,),) = server.query(
+            f"SELECT COUNT(*) FROM {quoted(database, table)} c LEFT JOIN {quoted(schema, parent)} p ON {on}"
+            f" WHERE {given} AND p.{quoted(columns[0][1])} IS NULL"
+        )
+        if rows:
+            found.append(f"{rows:,} rows of {table} break the foreign key {name}")
+    return found

@@ -8,11 +8,10 @@ from statistics import fmean, geometric_mean
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from flushlab.campaign.data import warnings_of
-from flushlab.campaign.facts import ArmFacts, CampaignFacts, CampaignRun, FleetMachine
+from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun, FleetMachine
 from flushlab.campaign.request import ComparingRequest
-from flushlab.experiment.blocks import CONTROL
 from flushlab.experiment.protocol import SELECTING, Experiment, is_stalled, p99_us
-from flushlab.record import Comparison, LoadClient, ServerIdentity, Trial, Value, Warning
+from flushlab.record import CONTROL, Comparison, LoadClient, ServerIdentity, Trial, Value, Warning
 from flushlab.settings.configuration import Configuration
 from flushlab.units import counted, format_size
 
@@ -141,7 +140,7 @@ def clients_of(base: Iterable[Trial]) -> tuple[LoadClient, ...]:
 
 
 def of_fleet(
-    arms: Iterable[ArmFacts], takes: str = f"{LEAST_MACHINES} machines or more"
+    arms: Iterable[ArmResult], takes: str = f"{LEAST_MACHINES} machines or more"
 ) -> Iterator[Warning]:
     """What a reader should know of ratios of several machines.
 

@@ -17,20 +17,18 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.campaign.facts import ArmOutcome
+from flushlab.campaign.arms import ArmOutcome, BoundArm, changes_of, judged
 from flushlab.campaign.pool.room import Volumes, mismatch
 from flushlab.campaign.pool.running_server import why_not
-from flushlab.campaign.request import BoundArm
 from flushlab.datadir import Volume
 from flushlab.errors import FlushlabError, UnknownSetting, UsageError, ValueOutOfRange
-from flushlab.plan.plan import BASE, ArmPlan, Plan, Requirement
-from flushlab.record import Launch, ServerIdentity, Storage, Value, Warning
+from flushlab.plan.plan import ArmPlan, Plan, Requirement
+from flushlab.record import BASE, Launch, ServerIdentity, Storage, Value, Warning
 from flushlab.settings.admission import kept_out, require_admitted
 from flushlab.settings.catalog import canonical, load_catalog, version_of
 from flushlab.settings.configuration import Configuration
-from flushlab.settings.durability import described, verdict
 from flushlab.settings.option_names import load_option_names
-from flushlab.spec.parts import NAME, WorkloadSpec, difference
+from flushlab.spec.parts import NAME, WorkloadSpec
 from flushlab.units import option_size
 from flushlab.workload.describe import event_of
 from flushlab.workload.parse import build_workload, changed, fingerprint, workload_options
@@ -339,7 +337,7 @@ class _Binder:
 
     def _not_switchable(self, made: _Made) -> str:
         """Why settings cannot be switched while the server runs, or an empty string."""
-        for name in _changes(self._made[BASE].settings, made.settings):
+        for name in changes_of(self._made[BASE].settings, made.settings):
             known = Configuration({}, self._here.identity).here(name)
             if known is not None and not known.dynamic:
                 return f"{name} cannot be changed while the server runs, and the plan alternates"
@@ -424,40 +422,6 @@ def with_other_tables(workload: Workload, others: Mapping[str, Workload]) -> str
         ),
         "",
     )
-
-
-def judged(
-    arm: BoundArm,
-    base: BoundArm,
-    identity: ServerIdentity,
-    storage: Storage,
-    launch: Launch,
-    has: Mapping[str, Value],
-) -> BoundArm:
-    """The arm with what it changes and, if it runs, what the server keeps under it, which `has` settings."""
-    changes, catalog = _changes(base.settings, arm.settings), load_catalog()
-    configuration = Configuration({**has, **arm.settings}, identity)
-    floor, words = "", dict[str, str]()
-    if arm.outcome == "measured":
-        situation = {**has, **arm.settings}, identity, storage, launch
-        floor, words = verdict(*situation).floor.value, described(*situation)
-    return msgspec.structs.replace(
-        arm,
-        changes=changes,
-        workload_changes=difference(arm.workload, base.workload),
-        fixed=tuple(name for name in changes if name in catalog and catalog.setting(name).fixed),
-        no_effect=tuple(name for name in changes if configuration.without_effect(name)),
-        floor=floor,
-        guarantees=words,
-    )
-
-
-def _changes(base: Mapping[str, Value], settings: Mapping[str, Value]) -> dict[str, Value | None]:
-    """What differs from the base; None is back to the default."""
-    changes: dict[str, Value | None] = {
-        name: value for name, value in settings.items() if name not in base or base[name] != value
-    }
-    return changes | {name: None for name in base if name not in settings}
 
 
 def _checked(

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flushlab.errors import UsageError
-from flushlab.plan.plan import BASE, RESERVED
-from flushlab.record import Value
+from flushlab.plan.plan import RESERVED
+from flushlab.record import BASE, Value
 from flushlab.server.sandbox.base_file import content
 from flushlab.settings.option_names import load_option_names, setting_of, settings_of
 from flushlab.spec.build import build

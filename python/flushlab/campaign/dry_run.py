@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from flushlab.campaign.facts import Forecast, PlannedArm
+from flushlab.campaign.facts import ArmResult, Forecast
 from flushlab.campaign.pool.protocol import ServerPool
 from flushlab.campaign.pool.room import data_bytes_of, data_bytes_of_arms
 from flushlab.campaign.request import ArmGroup, SeriesRequest
@@ -49,10 +49,10 @@ def of_tune(tuning: TuneAnalysis, pool: ServerPool) -> Forecast:
     data_bytes = data_bytes_of(request.workload, request.spec.workload.options, request.spec.data.dataset)
     return Forecast(
         arms=tuple(
-            PlannedArm(
+            ArmResult(
                 name=_changes(candidate.settings),
-                why=candidate.why,
-                offer="" if meets.at_least(request.spec.floor) else meets.value,
+                text=candidate.why,
+                floor="" if meets.at_least(request.spec.floor) else meets.value,
             )
             for candidate in request.candidates
             for meets in (tuning.level_of({**request.base, **candidate.settings}),)
@@ -79,10 +79,11 @@ def of_series(request: SeriesRequest, pool: ServerPool) -> Forecast:
     arms = [arm.settings for arm in (request.base, *request.running)]
     return Forecast(
         arms=tuple(
-            PlannedArm(
+            ArmResult(
                 name=arm.name,
-                why=arm.reason or arm.text or _changes({**arm.changes, **as_told(arm.workload_changes)}),
-                runs=arm.outcome == "measured",
+                text=arm.text or _changes({**arm.changes, **as_told(arm.workload_changes)}),
+                outcome=arm.outcome,
+                reason=arm.reason,
             )
             for arm in request.arms
         ),

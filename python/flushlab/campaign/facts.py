@@ -7,10 +7,11 @@ parts for what only some do. The terminal, the page and the JSON are made from i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
+from flushlab.campaign.arms import BoundArm
 from flushlab.experiment.protocol import Objective
 from flushlab.experiment.tune_plan import Dropped, Excluded, FrontierPoint, Rejected
 from flushlab.record import (
@@ -31,10 +32,10 @@ from flushlab.record import (
     Value,
     Warning,
 )
+from flushlab.redact import values_without_passwords, without_passwords
 from flushlab.settings.durability import FLOOR
-from flushlab.settings.floor import Floor
 from flushlab.spec.build import words
-from flushlab.spec.parts import RemoteAccess, as_told
+from flushlab.spec.parts import RemoteAccess, WorkloadSpec, as_told
 
 BASE_BROKE = "crash-broke-base"
 """Slug of the warning that the base breaks the floor in crashes."""
@@ -49,15 +50,6 @@ Kind = Literal["tune", "series", "compare"]
 Demand = Literal["", "fixed", "closed loop", "unknown"]
 """The commands whose campaigns compare arms."""
 
-ArmOutcome = Literal["measured", "refused", "failed", "skipped", "not_in_version"]
-"""What became of an arm.
-
-measured: it has a comparison, or would have with more blocks.
-refused: the server did not take it, or it read back differently.
-failed: the server or the load died, or the machine had too little memory for it.
-skipped: its place or what it needs is not here, or its turn never came.
-not_in_version: this server has no such setting or no such value."""
-
 Answer = Literal["confirmed", "refuted", "no difference", "undecided", "not measured"]
 """What a measurement says to a claim; see `campaign.claims`."""
 
@@ -65,20 +57,82 @@ ANSWERS: tuple[Answer, ...] = get_args(Answer)
 """In the order in which they are counted."""
 
 
-class PlannedArm(msgspec.Struct, frozen=True, kw_only=True):
-    """An arm or a candidate of a dry run.
+class ArmResult(BoundArm, frozen=True, kw_only=True):
+    """An arm, the base or the control: what it is, and what was measured.
 
     Attributes:
-        name: the arm, or what the candidate changes.
-        why: what it may buy or stands for; why it will not run.
-        runs: whether it will.
-        offer: of a candidate that can only be part of an offer: the floor that it meets; else empty.
+        changes: its settings that differ from the base's, as the server reported them.
+        unit: of its result, where the result counts other work than the base's; the ratio of the two proves
+            no gain then. Else empty.
+        comparison: with the base of the same blocks; null before the second block.
+        p99: the same of p99 latency, whatever the objective is; null where the workload has none.
+        throughput: the same of throughput, where the objective is `latency`; else null.
+        observed: the load that was there while the arm's settings were; null where flushlab made the load.
+        result: geometric mean of its results in the workload's unit, or null.
+        p99_us: 99th percentile of the latency, geometric mean; null where the workload has none.
+        recovery_s: from SIGKILL under load to the first answer; null: not measured.
+        composed_of: arms that `best` is made of.
+        why_fresh: why each of its windows had a fresh server, where other arms were measured in slices.
+        same_as: the arm with fewer changes that read back the same on its server, but for those without
+            effect, or empty.
+        machines: its ratio on every machine of the fleet; null where one machine ran all of its blocks, or
+            where no machine ran two of them.
     """
 
-    name: str
-    why: str = ""
-    runs: bool = True
-    offer: str = ""
+    changes: Mapping[str, Value] = {}
+    unit: str = ""
+    comparison: Comparison | None = None
+    p99: Comparison | None = None
+    throughput: Comparison | None = None
+    observed: ObservedLoad | None = None
+    result: float | None = None
+    p99_us: float | None = None
+    recovery_s: float | None = None
+    composed_of: tuple[str, ...] = ()
+    why_fresh: str = ""
+    same_as: str = ""
+    machines: OverMachines | None = None
+
+    @classmethod
+    def of(cls, arm: BoundArm, **found: Any) -> ArmResult:
+        """What was found of an arm; passwords in its workload are left out."""
+        workload = WorkloadSpec(
+            name=without_passwords(arm.workload.name), options=values_without_passwords(arm.workload.options)
+        )
+        own = {name: getattr(arm, name) for name in BoundArm.__struct_fields__}
+        changes = values_without_passwords(arm.workload_changes)
+        return cls(**{**own, "workload": workload, "workload_changes": changes, **found})
+
+    @property
+    def differences(self) -> dict[str, Value]:
+        """What differs from the base, of settings and of the workload, for people."""
+        return {**self.changes, **as_told(self.workload_changes)}
+
+    @property
+    def is_base(self) -> bool:
+        """Whether it is the base of a further server."""
+        return self.server is not None and not self.against
+
+    @property
+    def advised(self) -> dict[str, Value]:
+        """Of its changes those that may have an effect."""
+        return {name: value for name, value in self.changes.items() if name not in self.no_effect}
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether it proved faster than its base, at the same work; what changes nothing is so by chance."""
+        proved = self.comparison is not None and self.comparison.verdict == "faster"
+        return proved and not self.changes_nothing and not self.unit
+
+    @property
+    def strength(self) -> float:
+        """Its ratio, 0 without one."""
+        return self.comparison.ratio.estimate if self.comparison is not None else 0.0
+
+    @property
+    def verdict(self) -> str:
+        """The floor, with the condition on the disk that it has."""
+        return self.guarantees.get(FLOOR, self.floor)
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +162,8 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     """The forecast of a dry run, which starts and writes nothing.
 
     Attributes:
-        arms: candidates of a tuning, arms of a series.
+        arms: candidates of a tuning, arms of a series; `text` says what a candidate may buy. Of a candidate
+            that can only be part of an offer, `floor` is the floor that it meets.
         trials_least: number of trials at least; a tuning stops early where all is clear.
         trials_most: number of trials at most; null: as many as fit into the budget.
         trial_s: length of a trial; null: the first run shows it, or they differ.
@@ -120,7 +175,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
         machines: the fleet's, which run blocks at the same time; empty: this machine runs them.
     """
 
-    arms: tuple[PlannedArm, ...]
+    arms: tuple[ArmResult, ...]
     trials_least: int
     trials_most: int | None
     trial_s: float | None
@@ -130,114 +185,6 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     resources: Resources
     writes: Mapping[str, str]
     machines: tuple[str, ...] = ()
-
-
-class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """An arm, the base or the control: what was asked for and what was measured.
-
-    Attributes:
-        name: as the plan, the command line or the tuning names it.
-        text: what it stands for, in words.
-        outcome: `measured`, `refused`, `failed`, `skipped`, `not_in_version`. Refused: the server refused it
-            or read back other values. Failed: the server or the load died, or memory was short. Skipped: its
-            place, or something it requires, is missing, or the campaign ended before it.
-        reason: why it was not measured, in the server's words where it has any; else empty.
-        settings: of the base all, as the server reported them; of any other arm those that differ from the
-            base's.
-        workload: what differs from the base's workload: options, and its `name` if that is another.
-        unit: of its result, where the result counts other work than the base's; the ratio of the two proves
-            no gain then. Else empty.
-        data_root, disk: its own place; null: that of the base.
-        fixed: its settings that change the service itself: binary log, isolation, checksums.
-        no_effect: its settings that have no effect, as there is no binary log.
-        floor: the safest floor that it meets; empty: it could not run.
-        guarantees: plain words per failure (`process_crash`, `os_crash`, `power_loss`, `torn_page`,
-            `replication`), and the floor with its condition on the disk (`floor`).
-        comparison: with the base of the same blocks; null before the second block.
-        p99: the same of p99 latency, whatever the objective is; null where the workload has none.
-        throughput: the same of throughput, where the objective is `latency`; else null.
-        observed: the load that was there while the arm's settings were; null where flushlab made the load.
-        against: the arm that it is compared with, where that is the base of a further server; else empty. The
-            base of a further server is compared with the first server's.
-        result: geometric mean of its results in the workload's unit, or null.
-        p99_us: 99th percentile of the latency, geometric mean; null where the workload has none.
-        recovery_s: from SIGKILL under load to the first answer; null: not measured.
-        composed_of: arms that `best` is made of.
-        server: the server that it ran on, where that is not the first one; else null.
-        why_fresh: why each of its windows had a fresh server, where other arms were measured in slices.
-        machines: its ratio on every machine of the fleet; null where one machine ran all of its blocks, or
-            where no machine ran two of them.
-        same_as: the arm with fewer changes that read back the same on its server, but for those without
-            effect, or empty.
-    """
-
-    name: str
-    text: str = ""
-    outcome: ArmOutcome = "measured"
-    reason: str = ""
-    settings: Mapping[str, Value] = {}
-    workload: Mapping[str, Value] = {}
-    unit: str = ""
-    data_root: str | None = None
-    disk: str | None = None
-    fixed: tuple[str, ...] = ()
-    no_effect: tuple[str, ...] = ()
-    floor: str = ""
-    guarantees: Mapping[str, str] = {}
-    comparison: Comparison | None = None
-    p99: Comparison | None = None
-    throughput: Comparison | None = None
-    observed: ObservedLoad | None = None
-    against: str = ""
-    result: float | None = None
-    p99_us: float | None = None
-    recovery_s: float | None = None
-    composed_of: tuple[str, ...] = ()
-    server: ServerIdentity | None = None
-    why_fresh: str = ""
-    same_as: str = ""
-    machines: OverMachines | None = None
-
-    @property
-    def changes(self) -> dict[str, Value]:
-        """What differs from the base, of settings and of the workload, for people."""
-        return {**self.settings, **as_told(self.workload)}
-
-    @property
-    def is_base(self) -> bool:
-        """Whether it is the base of a further server."""
-        return self.server is not None and not self.against
-
-    @property
-    def is_place(self) -> bool:
-        """Whether it has a folder or a disk of its own, which no option file can give."""
-        return self.data_root is not None or self.disk is not None
-
-    @property
-    def advised(self) -> dict[str, Value]:
-        """Of its settings those that may have an effect."""
-        return {name: value for name, value in self.settings.items() if name not in self.no_effect}
-
-    @property
-    def changes_nothing(self) -> bool:
-        """Whether all that it changes has no effect."""
-        return bool(self.no_effect) and not (self.advised or self.workload or self.is_place)
-
-    @property
-    def is_faster(self) -> bool:
-        """Whether it proved faster than its base, at the same work; what changes nothing is so by chance."""
-        proved = self.comparison is not None and self.comparison.verdict == "faster"
-        return proved and not self.changes_nothing and not self.unit
-
-    @property
-    def strength(self) -> float:
-        """Its ratio, 0 without one."""
-        return self.comparison.ratio.estimate if self.comparison is not None else 0.0
-
-    @property
-    def verdict(self) -> str:
-        """The floor, with the condition on the disk that it has."""
-        return self.guarantees.get(FLOOR, self.floor)
 
 
 class FleetMachine(msgspec.Struct, frozen=True, kw_only=True):
@@ -312,7 +259,7 @@ class TuningFacts(msgspec.Struct, frozen=True, kw_only=True):
     raised: Mapping[str, Value] = {}
     raised_to: str = ""
     raised_why: tuple[str, ...] = ()
-    yours: ArmFacts | None = None
+    yours: ArmResult | None = None
     tried: int = 0
     detectable: float | None = None
     interim_analyses: int = 0
@@ -329,7 +276,7 @@ class TuningFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     def changes(self, point: FrontierPoint) -> dict[str, Value]:
         """What a point changes in the user's settings; see `FrontierPoint.settings` for the base's."""
-        own = self.yours.settings if self.yours is not None else {}
+        own = self.yours.changes if self.yours is not None else {}
         changes = {**self.raised, **point.settings}
         return {name: value for name, value in changes.items() if name not in own or own[name] != value}
 
@@ -427,9 +374,9 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     higher_is_better: bool = True
     floor: str = ""
-    base: ArmFacts
-    arms: tuple[ArmFacts, ...] = ()
-    control: ArmFacts | None = None
+    base: ArmResult
+    arms: tuple[ArmResult, ...] = ()
+    control: ArmResult | None = None
     blocks: int = 0
     trials: int = 0
     disturbed: int = 0
@@ -454,12 +401,12 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
     forecast: Forecast | None = None
 
     @property
-    def by_server(self) -> tuple[tuple[ArmFacts, tuple[ArmFacts, ...]], ...]:
+    def by_server(self) -> tuple[tuple[ArmResult, tuple[ArmResult, ...]], ...]:
         """Of each server its base, and the arms that are compared with it; the first server first."""
         bases = (self.base, *(arm for arm in self.arms if arm.is_base))
         return tuple((base, self._compared_with(base)) for base in bases)
 
-    def _compared_with(self, base: ArmFacts) -> tuple[ArmFacts, ...]:
+    def _compared_with(self, base: ArmResult) -> tuple[ArmResult, ...]:
         name = "" if base.server is None else base.name
         return tuple(arm for arm in self.arms if not arm.is_base and arm.against == name)
 
@@ -484,12 +431,11 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
         """The floor that the settings of a tuning's user are raised to, where they are."""
         return (self.tuning.raised_to if self.tuning is not None else "") or self.floor
 
-    def below_floor(self, arm: ArmFacts, base: ArmFacts) -> bool:
+    def below_floor(self, arm: ArmResult, base: ArmResult) -> bool:
         """Whether an arm guarantees less than the floor, so that it is shown and not recommended."""
-        floor = self.floor or base.floor
-        return bool(arm.floor and floor) and not Floor(arm.floor).at_least(Floor(floor))
+        return arm.is_below(self.floor or base.floor)
 
-    def arm(self, name: str) -> ArmFacts:
+    def arm(self, name: str) -> ArmResult:
         """An arm by its name; any other name is the base's."""
         return next((arm for arm in self.arms if arm.name == name), self.base)
 

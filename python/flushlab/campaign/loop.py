@@ -19,7 +19,7 @@ from msgspec.structs import fields
 
 from flushlab.campaign.analysis import too_busy
 from flushlab.campaign.facts import resuming
-from flushlab.campaign.request import ComparingRequest, StoredRequest
+from flushlab.campaign.request import CampaignRequest, ComparingRequest
 from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.errors import FlushlabError, MeasurementError, StorageError, UsageError
 from flushlab.experiment.protocol import Experiment, Request, Standing
@@ -105,13 +105,13 @@ def run(
         while (request := experiment.ask()) is not None:
             if budget.is_spent(spent.seconds, spent.trials):
                 return "budget spent"
-            progress, so_far = experiment.progress, spent.until_now(since)
-            watcher.starting(request, progress, so_far)
+            standing, so_far = experiment.standing, spent.until_now(since)
+            watcher.starting(request, standing, so_far)
             status.trial(
                 stage=request.stage,
                 block=request.block + 1,
                 arm=request.arm.name,
-                left_s=watcher.left_s(progress, so_far, progress.done),
+                left_s=watcher.left_s(standing, so_far, standing.done),
             )
             row = run_trial(request)
             now = time.monotonic()
@@ -123,26 +123,26 @@ def run(
             store.save(campaign_id, row)
             spent = spent.and_of(row)
             if isinstance(row, CrashRow):
-                watcher.crashed(row, experiment.progress, spent)
+                watcher.crashed(row, experiment.standing, spent)
             else:
-                watcher.ended(row, experiment.progress, spent)
+                watcher.ended(row, experiment.standing, spent)
                 watcher.look_around(row)
             experiment.tell(row)
             if isinstance(row, Trial) and row.outcome == "measured" and row.result is not None:
                 status.result(row.arm.name, row.result)
-            progress = experiment.progress
-            status.ratios(_shown(progress), progress.objective, early=progress.stage is not None)
+            standing = experiment.standing
+            status.ratios(_shown(standing), standing.objective, early=standing.stage is not None)
     except KeyboardInterrupt as error:
         watcher.say(f"ending: {signal_of(error)}")
         return "interrupted"
     return "done"
 
 
-def _shown(progress: Standing) -> dict[str, Ratio]:
+def _shown(standing: Standing) -> dict[str, Ratio]:
     """Ratios that interim analyses have proven; where only the best one is, that."""
-    if progress.best is not None and not progress.found:
-        return {"best so far": progress.best}
-    return {arm: one.ratio for arm, one in progress.found.items()}
+    if standing.best is not None and not standing.found:
+        return {"best so far": standing.best}
+    return {arm: one.ratio for arm, one in standing.found.items()}
 
 
 @dataclass(frozen=True)
@@ -261,7 +261,7 @@ def run_or_resume(
             return carry_out(earlier, pool, session)
 
 
-def require_same_build(request: StoredRequest, key: str) -> None:
+def require_same_build(request: CampaignRequest, key: str) -> None:
     """Finds out whether servers are those of a campaign.
 
     Raises:
@@ -296,7 +296,7 @@ def require_same_values(request: ComparingRequest, names: Iterable[str], pool: S
         )
 
 
-def run_campaign(request: StoredRequest, key: str, session: Session, campaign: Run[Row, F]) -> F:
+def run_campaign(request: CampaignRequest, key: str, session: Session, campaign: Run[Row, F]) -> F:
     """Runs a campaign and gathers its facts.
 
     Args:

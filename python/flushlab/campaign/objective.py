@@ -14,7 +14,8 @@ from flushlab.campaign.binding import place, with_keys, workloads_of
 from flushlab.campaign.scheduling import ends_by_itself
 from flushlab.errors import UsageError
 from flushlab.experiment.protocol import OBJECTIVES, Objective
-from flushlab.plan.plan import BASE, Plan
+from flushlab.plan.plan import Plan
+from flushlab.record import BASE
 from flushlab.spec.parts import NAME, SAME_WORKLOAD, WorkloadSpec, difference
 from flushlab.workload.parse import workload_options
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from flushlab.campaign.facts import ArmFacts, Demand
+from flushlab.campaign.facts import ArmResult, Demand
 from flushlab.campaign.request import SeriesRequest
 from flushlab.diagnosis.evidence import WITH_READS
 from flushlab.errors import BelowFloor
@@ -69,13 +69,13 @@ def _loses_more(then: Guarantees, has: Guarantees) -> bool:
     return more or not keeps(then, has)
 
 
-def demand_of(arms: Iterable[ArmFacts]) -> Demand:
+def demand_of(arms: Iterable[ArmResult]) -> Demand:
     """The demand that arms with another latency show; `unknown` without such arms, or if they disagree."""
     found = {_demand_of(arm) for arm in arms} - {"unknown"}
     return found.pop() if len(found) == 1 else "unknown"
 
 
-def _demand_of(arm: ArmFacts) -> Demand:
+def _demand_of(arm: ArmResult) -> Demand:
     latency, throughput = arm.comparison, arm.throughput
     if latency is None or throughput is None or latency.verdict == "no difference found":
         return "unknown"

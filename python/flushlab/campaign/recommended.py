@@ -11,12 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 from msgspec import structs
 
-from flushlab.campaign.facts import ArmFacts, CampaignFacts, TuningFacts
+from flushlab.campaign.facts import ArmResult, CampaignFacts, TuningFacts
 from flushlab.errors import UsageError
 from flushlab.experiment.protocol import Objective, gain_words
 from flushlab.experiment.tune_plan import FrontierPoint, best_at, offers_below
-from flushlab.plan.plan import BASE, BEST, CONTROL
-from flushlab.record import Ratio, ServerIdentity, Value, Warning
+from flushlab.record import BASE, BEST, CONTROL, Ratio, ServerIdentity, Value, Warning
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import LOST_AT_RESTART, NO_BINLOG
 from flushlab.settings.durability import FLOOR
@@ -232,7 +231,7 @@ def _of_point(facts: CampaignFacts, tuning: TuningFacts, chosen: FrontierPoint) 
     )
 
 
-def best_arms(facts: CampaignFacts) -> tuple[ArmFacts | None, ...]:
+def best_arms(facts: CampaignFacts) -> tuple[ArmResult | None, ...]:
     """Of each server the arm that the answer is about, or None."""
     if facts.tuning is not None:
         winner = facts.tuning.winner
@@ -241,7 +240,7 @@ def best_arms(facts: CampaignFacts) -> tuple[ArmFacts | None, ...]:
     return tuple(next(iter(best_of(facts, base, arms)), None) for base, arms in facts.by_server)
 
 
-def proven(facts: CampaignFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> list[ArmFacts]:
+def proven(facts: CampaignFacts, base: ArmResult, arms: tuple[ArmResult, ...]) -> list[ArmResult]:
     """The arms of a server that proved faster at the floor: `best` first, then the fastest. Of those that
     read back the same, only the one with the fewest changes; of those that are as fast, it comes first."""
     faster = {arm.name: arm for arm in arms if arm.is_faster and not facts.below_floor(arm, base)}
@@ -249,17 +248,17 @@ def proven(facts: CampaignFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> 
     return sorted(found, key=lambda arm: (arm.name != BEST, -arm.strength, len(arm.advised)))
 
 
-def recommendable(facts: CampaignFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> list[ArmFacts]:
+def recommendable(facts: CampaignFacts, base: ArmResult, arms: tuple[ArmResult, ...]) -> list[ArmResult]:
     """Those of them that an option file can give."""
     return [arm for arm in proven(facts, base, arms) if arm.advised and not arm.is_place]
 
 
-def by_workload(facts: CampaignFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> list[ArmFacts]:
+def by_workload(facts: CampaignFacts, base: ArmResult, arms: tuple[ArmResult, ...]) -> list[ArmResult]:
     """Those of them whose workload, not a setting, is what is faster."""
-    return [arm for arm in proven(facts, base, arms) if arm.workload and not arm.advised]
+    return [arm for arm in proven(facts, base, arms) if arm.workload_changes and not arm.advised]
 
 
-def allowed_below(facts: CampaignFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> Iterator[ArmFacts]:
+def allowed_below(facts: CampaignFacts, base: ArmResult, arms: tuple[ArmResult, ...]) -> Iterator[ArmResult]:
     """What each lower floor would recommend, the safest first, where that is faster than above it."""
     most = max((arm.strength for arm in recommendable(facts, base, arms)), default=0.0)
     lower = {Floor(arm.floor) for arm in arms if arm.is_faster and facts.below_floor(arm, base)}
@@ -358,10 +357,10 @@ def _not_spelled(settings: Mapping[str, Value], server: ServerIdentity) -> str:
     return ""
 
 
-def _not_shown(arm: ArmFacts, base: ArmFacts, facts: CampaignFacts) -> Iterator[str]:
+def _not_shown(arm: ArmResult, base: ArmResult, facts: CampaignFacts) -> Iterator[str]:
     """Limits of the ratio of an arm to its base; a caveat on other arms, or on another ratio, is none."""
-    if arm.workload:
-        options = ", ".join(f"{name}={value}" for name, value in as_told(arm.workload).items())
+    if arm.workload_changes:
+        options = ", ".join(f"{name}={value}" for name, value in as_told(arm.workload_changes).items())
         yield f"The ratio includes another workload ({options}), which no setting of a server gives."
     if arm.fixed:
         yield f"Changes the service itself: {', '.join(arm.fixed)}."

@@ -9,19 +9,19 @@ from typing import Literal
 
 import msgspec
 
-from flushlab.campaign.facts import ArmOutcome, Kind
+from flushlab.campaign.arms import BoundArm
+from flushlab.campaign.facts import Kind
 from flushlab.experiment.protocol import Objective
-from flushlab.plan.plan import BASE, Claim, crossed
-from flushlab.record import DataFacts, Machine, ServerIdentity, SourceText, Value, Warning
+from flushlab.plan.plan import Claim, crossed
+from flushlab.record import BASE, DataFacts, Machine, SourceText, Value, Warning
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.fit import Scaled
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import BenchSpec, CompareSpec, CrashSpec, SeriesSpec, TuneSpec
-from flushlab.spec.parts import WorkloadSpec
 from flushlab.workload.protocol import Timing
 
 
-class StoredRequest(msgspec.Struct, frozen=True, kw_only=True):
+class CampaignRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A campaign, with everything decided that must not change when it is resumed.
 
     Attributes:
@@ -69,7 +69,7 @@ class BenchRequest(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
 
 
-class ComparingRequest(StoredRequest, frozen=True, kw_only=True):
+class ComparingRequest(CampaignRequest, frozen=True, kw_only=True):
     """A campaign that compares arms.
 
     Attributes:
@@ -167,72 +167,6 @@ class TuneRequest(ComparingRequest, frozen=True, kw_only=True):
         """All settings that a server may run with, apart from mixtures of candidates."""
         yours = [] if self.yours is None else [self.yours]
         return [self.base, *yours, *({**self.base, **one.settings} for one in self.candidates)]
-
-
-class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
-    """An arm as it is on this server and this machine.
-
-    Attributes:
-        name, text: as the plan has them.
-        outcome: `measured` if it runs; else why it does not, with `reason`.
-        settings: everything that it sets, the base's settings included.
-        changes: what differs from the base; None is back to the server's default.
-        workload: what writes, with all options that were given.
-        workload_changes: what differs from the base's, as a plan's arm has it: options, and its `name`.
-        workload_digest: changes with the content of its file; a resumed series must find the same.
-        other_event: how its result counts other work than the base's, a sentence; empty if it does not.
-        data_root: a folder of its own, absolute, or None.
-        disk: a disk of its own, as slow as this one, or None.
-        fixed: names among `changes` that change the service itself.
-        no_effect: names among `changes` that have none, as there is no binary log.
-        floor: the safest floor that it meets.
-        guarantees: plain words per failure.
-        build, build_id, server: its server, where that is not the series' own.
-        against: on such a server, the arm that is its base; empty for that arm, and on the series' own
-            server.
-    """
-
-    name: str
-    text: str = ""
-    outcome: ArmOutcome = "measured"
-    reason: str = ""
-    settings: Mapping[str, Value] = {}
-    changes: Mapping[str, Value | None] = {}
-    workload: WorkloadSpec = WorkloadSpec()
-    workload_changes: Mapping[str, Value] = {}
-    workload_digest: str = ""
-    other_event: str = ""
-    data_root: str | None = None
-    disk: str | None = None
-    fixed: tuple[str, ...] = ()
-    no_effect: tuple[str, ...] = ()
-    floor: str = ""
-    guarantees: Mapping[str, str] = {}
-    build: str = ""
-    build_id: str = ""
-    server: ServerIdentity | None = None
-    against: str = ""
-
-    @property
-    def composable(self) -> bool:
-        """Whether it can be a part of `best`: a place is no setting that one could keep, and a ratio of other
-        work no gain."""
-        return not (self.is_place or self.other_event)
-
-    @property
-    def is_place(self) -> bool:
-        """Whether it has a folder or a disk of its own."""
-        return self.data_root is not None or self.disk is not None
-
-    @property
-    def changes_nothing(self) -> bool:
-        """Whether all that it changes has no effect."""
-        return self.composable and bool(self.changes) and not self.workload_changes and not self.effective
-
-    @property
-    def effective(self) -> dict[str, Value | None]:
-        """Of its changes those that may have an effect."""
-        return {name: value for name, value in self.changes.items() if name not in self.no_effect}
 
 
 class ArmGroup(msgspec.Struct, frozen=True, kw_only=True):

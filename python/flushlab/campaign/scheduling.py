@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest
+from flushlab.campaign.arms import BoundArm
+from flushlab.campaign.request import ArmGroup, SeriesRequest
 from flushlab.record import ServerIdentity
 from flushlab.trial.sliced import SLICE_S
 from flushlab.trial.switching import restart_settings

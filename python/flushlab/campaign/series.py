@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
+from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.binding import (
     ServerHere,
     base_settings,
@@ -23,7 +24,6 @@ from flushlab.campaign.binding import (
     with_other_tables,
     workloads_of,
 )
-from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.data import Data, data_of, settled_data
 from flushlab.campaign.dry_run import most_s, of_series
 from flushlab.campaign.facts import CampaignFacts, CampaignRun
@@ -42,17 +42,18 @@ from flushlab.campaign.pool.protocol import RunnerInput, ServerPool, Use, UserSe
 from flushlab.campaign.pool.room import Volumes
 from flushlab.campaign.pool.user_settings import texts_of
 from flushlab.campaign.pool.work import Composed, RunTrial, root_for
-from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest
+from flushlab.campaign.request import ArmGroup, SeriesRequest
 from flushlab.campaign.scheduling import INTERIM_BLOCKS, ends_by_itself, place_of
+from flushlab.campaign.series_analysis import SeriesAnalysis
 from flushlab.campaign.several_servers import joined, require_same
 from flushlab.campaign.target import NewServers, Target, target_of
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UsageError
 from flushlab.experiment.protocol import LATENCIES, Objective, Request
 from flushlab.plan.parse import PIPED, find_plan, read_plan, shipped
-from flushlab.plan.plan import BASE, BEST, CONTROL, Plan, chosen, crossed
+from flushlab.plan.plan import Plan, chosen, crossed
 from flushlab.progress import Progress, silent
-from flushlab.record import Arm, Launch, SourceText, Trial, Value, Warning
+from flushlab.record import BASE, BEST, CONTROL, Arm, Launch, SourceText, Trial, Value, Warning
 from flushlab.redact import without_passwords
 from flushlab.settings.catalog import canonical
 from flushlab.settings.option_names import load_option_names
@@ -394,7 +395,7 @@ def _foresee(
         request = _decided(load, asked, pool, volumes, watcher)
     if request.running:
         pool.require_usable(_use(request), watcher.say)
-    bound = BoundSeries(request, pool.identity, pool.storage)
+    bound = SeriesAnalysis(request, pool.identity, pool.storage)
     run = CampaignRun(campaign_id="", ending="dry run", machine=pool.machine())
     found = bound.retold((), run)
     return msgspec.structs.replace(found, forecast=of_series(request, pool))
@@ -413,7 +414,7 @@ class ArmRunners:
 
     def __init__(
         self,
-        series: BoundSeries,
+        series: SeriesAnalysis,
         composed: Composed,
         pool: ServerPool,
         runners: Mapping[str, ArmRunner],
@@ -509,7 +510,7 @@ def workload_of(request: SeriesRequest, arm: BoundArm) -> Workload:
 def carry_out(request: SeriesRequest, pool: ServerPool, volumes: Volumes, session: Session) -> CampaignFacts:
     """Runs the campaign and gathers its facts; see `stored.run_campaign`."""
     watcher = session.watcher
-    bound = BoundSeries(request, pool.identity, pool.storage)
+    bound = SeriesAnalysis(request, pool.identity, pool.storage)
     experiment = bound.experiment()
 
     def conclude(campaign_id: str, ending: Ending) -> CampaignFacts:
@@ -541,7 +542,7 @@ def carry_out(request: SeriesRequest, pool: ServerPool, volumes: Volumes, sessio
 
 @contextmanager
 def _serving(
-    bound: BoundSeries, composed: Composed, pool: ServerPool, volumes: Volumes, watcher: Watcher
+    bound: SeriesAnalysis, composed: Composed, pool: ServerPool, volumes: Volumes, watcher: Watcher
 ) -> Iterator[RunTrial]:
     """Everything that trials need on this machine."""
     request = bound.request
@@ -571,7 +572,7 @@ def on_machine(plan: bytes, composed: Composed, progress: Progress) -> Iterator[
         pool.volumes(progress) as volumes,
     ):
         require_same_build(request, pool.key)
-        bound = BoundSeries(request, pool.identity, pool.storage)
+        bound = SeriesAnalysis(request, pool.identity, pool.storage)
         with _serving(bound, composed, pool, volumes, watcher) as run_trial:
             yield run_trial
 

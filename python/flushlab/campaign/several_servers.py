@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.pool.protocol import ServerPool
-from flushlab.campaign.request import BoundArm, SeriesRequest
+from flushlab.campaign.request import SeriesRequest
 from flushlab.errors import UsageError
 from flushlab.record import ServerIdentity, Trial, Value, Warning
 from flushlab.settings.catalog import load_catalog

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.facts import CampaignFacts, CampaignRun
 from flushlab.campaign.request import SeriesRequest, TuneRequest
+from flushlab.campaign.series_analysis import SeriesAnalysis
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.errors import FlushlabError
 from flushlab.record import Trial
@@ -37,13 +37,13 @@ def _told(row: CampaignRow, trials: Sequence[Trial]) -> CampaignFacts | None:
             break
     else:
         return None
-    bound: TuneAnalysis | BoundSeries
+    bound: TuneAnalysis | SeriesAnalysis
     if row.kind == "tune":
         tuning = msgspec.json.decode(row.plan, type=TuneRequest)
         bound = TuneAnalysis(tuning, trial.server, trial.storage, trial.launch)
     elif row.kind in ("series", "compare"):
         series = msgspec.json.decode(row.plan, type=SeriesRequest)
-        bound = BoundSeries(series, trial.server, trial.storage)
+        bound = SeriesAnalysis(series, trial.server, trial.storage)
     else:
         return None
     run = CampaignRun(campaign_id=row.id, ending="interrupted", machine=bound.request.machine)

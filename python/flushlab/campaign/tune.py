@@ -43,10 +43,9 @@ from flushlab.campaign.target import NewServers, Target, target_of
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import BudgetTooSmall, UsageError
-from flushlab.experiment.blocks import BASE
 from flushlab.experiment.protocol import Objective, Request
 from flushlab.progress import Progress, silent
-from flushlab.record import Arm, CrashFacts, Launch, Trial, Value, Warning
+from flushlab.record import BASE, Arm, CrashFacts, Launch, Trial, Value, Warning
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.fit import Scaled, names_fixed

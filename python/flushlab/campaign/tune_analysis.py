@@ -29,14 +29,16 @@ from flushlab.campaign.analysis import (
     tables_words,
 )
 from flushlab.campaign.crash.check import Checked, Crash, check
-from flushlab.campaign.facts import ArmFacts, CampaignFacts, CampaignRun, TuningFacts
+from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun, TuningFacts
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.scheduling import START_S, STARTUP_S, trial_s
 from flushlab.errors import FlushlabError, ServerError
-from flushlab.experiment.blocks import BASE, CONTROL, YOURS
+from flushlab.experiment.blocks import YOURS
 from flushlab.experiment.tune import Guards, Tune, TunePlan
 from flushlab.experiment.tune_plan import TuneResult
 from flushlab.record import (
+    BASE,
+    CONTROL,
     Arm,
     Comparison,
     Launch,
@@ -204,7 +206,7 @@ class TuneAnalysis(Analysis[Tune]):
             workload=_workload_words(request),
             load_command=without_passwords(command_of(request.workload)),
             floor=request.spec.floor.value,
-            base=ArmFacts(
+            base=ArmResult(
                 name=BASE,
                 settings=configuration.as_reported(),
                 floor=self.level_of(request.base).value,
@@ -245,16 +247,17 @@ class TuneAnalysis(Analysis[Tune]):
         result: TuneResult,
         trials: Iterable[Trial],
         recovery_s: Mapping[str, float] | None = None,
-    ) -> ArmFacts:
+    ) -> ArmResult:
         own = [
             trial
             for trial in trials
             if trial.arm.name == arm.name and trial.stage == "confirm" and trial.result is not None
         ]
         base = self.request.base
-        return ArmFacts(
+        return ArmResult(
             name=arm.name,
-            settings={name: value for name, value in arm.settings.items() if base.get(name) != value},
+            settings=arm.settings,
+            changes={name: value for name, value in arm.settings.items() if base.get(name) != value},
             floor=self.level_of(arm.settings).value,
             guarantees=self._described(arm.settings),
             comparison=next((one for one in result.confirmed if one.arm == arm.name), None),

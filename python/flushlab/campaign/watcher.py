@@ -106,7 +106,7 @@ class Watcher:
         self._budget_s = budget_s
         yield
 
-    def starting(self, request: Request, progress: Standing, spent: Spent) -> None:
+    def starting(self, request: Request, standing: Standing, spent: Spent) -> None:
         """A trial is about to run."""
         if not self._pending or _block(self._pending[0]) == (request.stage, request.block):
             return
@@ -118,37 +118,37 @@ class Watcher:
         now = time.monotonic()
         if now - self._told >= TELL_S:
             self._told = now
-            found = [(one.arm.name, *result_of(one, progress.objective)) for one in slices]
+            found = [(one.arm.name, *result_of(one, standing.objective)) for one in slices]
             unit = found[0][2]
             figures = ", ".join(f"{self.known_as(arm)} {result_words(one, unit)}" for arm, one, unit in found)
             if len(figures) > WIDTH and len(found) > 1:
                 first, *_, last = sorted(one for _, one, _ in found)
                 figures = f"{len(slices)} arms, {result_words(first, unit)} to {result_words(last, unit)}"
             self.say(
-                f"{_where(slices[0])} · {figures} {unit}{self._forecast(progress, spent, progress.done)}"
+                f"{_where(slices[0])} · {figures} {unit}{self._forecast(standing, spent, standing.done)}"
             )
 
-    def ended(self, trial: Trial, progress: Standing, spent: Spent) -> None:
+    def ended(self, trial: Trial, standing: Standing, spent: Spent) -> None:
         """A trial has been saved and is about to be told; it is spent."""
         if trial.slices and trial.outcome == "measured":
             self._pending.append(trial)
         else:
-            self.say(self._line(trial, progress, spent))
+            self.say(self._line(trial, standing, spent))
 
     def known(self, row: Trial | CrashRow) -> None:
         """Reports a row of an earlier session."""
         if isinstance(row, CrashRow):
             self._crashes.setdefault(row.arm.name, Counter())[row.crash.outcome] += 1
 
-    def crashed(self, crash: CrashRow, progress: Standing, spent: Spent) -> None:
+    def crashed(self, crash: CrashRow, standing: Standing, spent: Spent) -> None:
         """A crash has been saved and is about to be told; it is spent."""
         self.known(crash)
-        done = progress.done + 1
-        if done % CRASHES_TOLD == 0 or done == progress.total:
+        done = standing.done + 1
+        if done % CRASHES_TOLD == 0 or done == standing.total:
             found = self._crashes[crash.arm.name]
             kept = f"{found['sound']} sound" if found["sound"] else f"{found['kept']} kept all"
-            forecast = self._forecast(progress, spent, done)
-            self.say(f"{self.known_as(crash.arm.name)}: {done} of {progress.total} judged, {kept}{forecast}")
+            forecast = self._forecast(standing, spent, done)
+            self.say(f"{self.known_as(crash.arm.name)}: {done} of {standing.total} judged, {kept}{forecast}")
 
     def look_around(self, trial: Trial) -> None:
         """Reports when other programs begin and stop using CPU time. They do not disturb trials on servers
@@ -164,34 +164,34 @@ class Watcher:
             self._is_busy = False
             self.say("other programs are quiet again")
 
-    def left_s(self, progress: Standing, spent: Spent, done: int) -> float | None:
+    def left_s(self, standing: Standing, spent: Spent, done: int) -> float | None:
         """Seconds until the campaign ends: at most, if it has a budget; else about; None if nobody knows."""
         if self._budget_s is not None:
             return max(0.0, self._budget_s - spent.seconds)
-        left = progress.total - done + progress.after
+        left = standing.total - done + standing.after
         if not spent.trials or left <= 0:
             return None
-        left_s = spent.repeated_s / spent.trials * left if progress.left_s is None else progress.left_s
+        left_s = spent.repeated_s / spent.trials * left if standing.left_s is None else standing.left_s
         return left_s / self._machines
 
-    def _line(self, trial: Trial, progress: Standing, spent: Spent) -> str:
+    def _line(self, trial: Trial, standing: Standing, spent: Spent) -> str:
         if trial.outcome == "discarded":
             busy = trial.result is not None and not trial.slices
             what = f"disturbed, {trial.reason}: measuring longer" if busy else f"again: {trial.reason}"
         elif trial.outcome == "measured" and trial.result is not None:
-            result, unit = result_of(trial, progress.objective)
+            result, unit = result_of(trial, standing.objective)
             what = f"{result_words(result, unit)} {unit}"
         else:
             what = f"{trial.outcome}: {trial.reason.strip().splitlines()[0] if trial.reason.strip() else ''}"
-        forecast = self._forecast(progress, spent, progress.done + 1)
+        forecast = self._forecast(standing, spent, standing.done + 1)
         return f"{_where(trial)} · {self.known_as(trial.arm.name)}: {what}{forecast}"
 
-    def _forecast(self, progress: Standing, spent: Spent, done: int) -> str:
+    def _forecast(self, standing: Standing, spent: Spent, done: int) -> str:
         parts = []
-        if progress.best is not None:
-            gain = gain_words(progress.best, progress.objective, "").rpartition(" [")[0]
+        if standing.best is not None:
+            gain = gain_words(standing.best, standing.objective, "").rpartition(" [")[0]
             parts.append(f"best so far {gain}")
-        if (left_s := self.left_s(progress, spent, done)) is not None:
+        if (left_s := self.left_s(standing, spent, done)) is not None:
             words = "about" if self._budget_s is None else "at most"
             parts.append(f"{words} {format_seconds(left_s)} left")
         return f" ({', '.join(parts)})" if parts else ""

@@ -61,11 +61,9 @@ class _Commands(Group):
     """All commands; one is loaded when it is named."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
-        """Their names."""
         return list(COMMANDS)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
-        """The command of that name."""
         if name not in COMMANDS:
             return None
         module: Any = importlib.import_module(f"flushlab.cli.{name}")
@@ -75,20 +73,17 @@ class _Commands(Group):
         )
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Lists the commands by goal."""
         widest = max(map(len, COMMANDS))
         for goal, commands in GOALS.items():
             with formatter.section(goal):
                 formatter.write_dl([(f"{name:{widest}}", text) for name, text in commands.items()])
 
     def format_epilog(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Names the next step."""
         formatter.write_paragraph()
         formatter.write_text("`flushlab COMMAND --help` prints a command's options, with examples.")
 
 
 def make_app() -> click.Group:
-    """The command line."""
     app = _Commands("flushlab", HELP)
     app.callback = _begin
     app.params.append(

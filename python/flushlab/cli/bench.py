@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flushlab.cli import options
 from flushlab.cli.options import watched
-from flushlab.cli.output import deliver, emit_json, require_writable, say, stdout
+from flushlab.cli.output import Forms, deliver, print_document, require_writable, say
 from flushlab.errors import MeasurementError, NotWritable
 from flushlab.record import LoadResult, Trial
 from flushlab.spec.kinds import BenchSpec
-
-if TYPE_CHECKING:
-    import msgspec
 
 SPEC = BenchSpec
 ABOVE = "free some space and name another file next time; what was measured is printed above"
 
 
-def bench(given: Mapping[str, Any], watch: options.Watch = False, json: options.Json = None) -> None:
+def bench(
+    given: Mapping[str, Any],
+    watch: options.Watch = False,
+    json: options.Json = None,
+    markdown: options.Markdown = None,
+) -> None:
     """Run one workload on one configuration and print the result.
 
     \b
@@ -39,38 +41,37 @@ def bench(given: Mapping[str, Any], watch: options.Watch = False, json: options.
     from flushlab.report import bench as report
     from flushlab.workload.engine import LoadInterrupted
 
-    for path in (json, given.get("hdr_log"), given.get("per_second")):
+    forms = Forms(json, markdown)
+    forms.require_writable()
+    for path in (given.get("hdr_log"), given.get("per_second")):
         require_writable(path)
     if is_for_each(given, say):
-        _bench_on_fleet(given, watch, json)
+        _bench_on_fleet(given, watch, forms)
         return
     try:
         with watched(watch):
             trial = run(**given, progress=say)
     except LoadInterrupted as interrupted:
-        text = report.render_interrupted(interrupted.result, interrupted.unit)
-        deliver(partial(stdout.print, text), partial(_require_seconds, interrupted.result), kept=ABOVE)
+        shown = report.interrupted_document(interrupted.result, interrupted.unit)
+        deliver(partial(print_document, shown), partial(_require_seconds, interrupted.result), kept=ABOVE)
         raise SystemExit(130) from None
-    deliver(
-        *([partial(stdout.print, report.render(trial))] if json != "-" else []),
+    forms.deliver(
+        report.document(trial),
+        report.as_json(trial),
         partial(_require_seconds, trial.load),
-        partial(_emit, report.document(trial), json),
         partial(_require_counted, trial),
         kept=ABOVE,
+        is_stored=False,
     )
 
 
-def _bench_on_fleet(given: Mapping[str, Any], watch: bool, json: str | None) -> None:
+def _bench_on_fleet(given: Mapping[str, Any], watch: bool, forms: Forms) -> None:
     from flushlab.campaign.bench import bench_on_fleet
-    from flushlab.report import bench_on_fleet as report
+    from flushlab.report import bench as report
 
     with watched(watch):
         found = bench_on_fleet(**given, progress=say)
-    deliver(
-        *([partial(stdout.print, report.render(found))] if json != "-" else []),
-        partial(_emit, report.document(found), json),
-        kept=ABOVE,
-    )
+    forms.deliver(report.fleet_document(found), report.fleet_as_json(found), kept=ABOVE, is_stored=False)
     if not found.fastest:
         raise MeasurementError("other load disturbed every machine", hint="see `flushlab fleet status`")
 
@@ -85,13 +86,3 @@ def _require_seconds(load: LoadResult | None) -> None:
     """Says that `--hdr-log` or `--per-second` is not whole, if the engine could not write them."""
     if load is not None and load.unwritten:
         raise NotWritable(load.unwritten)
-
-
-def _emit(document: msgspec.Struct, json: str | None) -> None:
-    """Writes the document, on stdout where its file cannot be written: no store has it."""
-    try:
-        emit_json(document, json)
-    except NotWritable:
-        if json != "-":
-            emit_json(document, "-")
-        raise

@@ -12,8 +12,9 @@ from typing import Annotated, Any
 import msgspec
 
 from flushlab import _core
+from flushlab.cli.consoles import stdout
 from flushlab.cli.declare import Group
-from flushlab.cli.output import emit_json, require_writable, stdout
+from flushlab.cli.output import emit_json, require_writable
 from flushlab.errors import BinlogDamaged, BinlogMisplaced, BinlogUnchecked, FlushlabError, StorageError
 from flushlab.spec import Option
 from flushlab.units import counted

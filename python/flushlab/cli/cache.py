@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
+from flushlab.cli.consoles import stdout
 from flushlab.cli.declare import Group
-from flushlab.cli.output import emit_json, require_writable, stdout
+from flushlab.cli.output import emit_json, require_writable
 from flushlab.spec import Option
 
 if TYPE_CHECKING:

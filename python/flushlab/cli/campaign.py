@@ -6,30 +6,18 @@ there are several.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flushlab.cli.options import watched
 from flushlab.cli.out_folder import OutFolder
-from flushlab.cli.output import (
-    deliver,
-    deliver_result,
-    emit_json,
-    json_bytes,
-    kept,
-    require_writable,
-    stdout,
-    writing,
-)
+from flushlab.cli.output import Forms, deliver, json_bytes, kept, page_bytes, writing
 
 if TYPE_CHECKING:
     from flushlab.campaign.facts import CampaignFacts
-    from flushlab.record import Trial
-    from flushlab.report.page.page import Advice
     from flushlab.settings.floor import Floor
-    from flushlab.store import CampaignRow
 
 FOUND = ("my.cnf", "settings.sql", "verify.sql", "rollback.cnf", "rollback.sql")
 """Files for a server for which there is something to change."""
@@ -41,25 +29,25 @@ Contents = Mapping[str, Callable[[], bytes]]
 def run_campaign(
     run: Callable[..., CampaignFacts],
     given: Mapping[str, Any],
+    forms: Forms,
     *,
     watch: bool,
     files: Sequence[str],
     out: Path | None,
-    json: str | None,
     default_out: str | None = None,
-    more: Callable[[CampaignFacts], object] | None = None,
+    per_machine: bool = False,
 ) -> CampaignFacts | None:
     """Runs a campaign and hands over its result; prints the forecast alone for a dry run.
 
     Args:
         run: the campaign, with its progress.
         given: what it is asked for.
+        forms: files of the report's other forms.
         watch: serve a page meanwhile.
         files: that may be written to `out`.
         out: folder of the files, or None.
-        json: file of the document, or None.
         default_out: in place of an `out` of None, with `{id}` for the campaign's.
-        more: to print behind the result of a campaign that is done.
+        per_machine: as of `hand_over`.
 
     Returns:
         What was found out; None for a dry run.
@@ -68,7 +56,7 @@ def run_campaign(
         SystemExit: 130, it was interrupted.
         NotWritable: a file cannot be written, which is found out before anything is run.
     """
-    require_writable(json)
+    forms.require_writable()
     dry_run = given.get("dry_run")
     if out is not None and not dry_run:
         OutFolder(out, files)
@@ -80,115 +68,61 @@ def run_campaign(
         from flushlab.report import forecast
 
         writes = {str(out): ", ".join(files)} if out is not None else {}
-        deliver_result(forecast.render(facts, writes), forecast.document(facts, writes), json)
+        forms.deliver(forecast.document(facts, writes), forecast.as_json(facts, writes))
         return None
-    hand_over(
-        facts, out=out, json=json, more=[partial(more, facts)] if more and facts.ending == "done" else []
-    )
+    hand_over(facts, forms, out=out, per_machine=per_machine)
     if facts.ending == "interrupted":
         raise SystemExit(130)
     return facts
 
 
-def advised(row: CampaignRow, facts: CampaignFacts | None, trials: Sequence[Trial]) -> Iterator[Advice]:
-    """What to change and how to go back, spelled for each server that a change is recommended for."""
-    from flushlab.advice.option_file import tuned_option_file
-    from flushlab.advice.statements import (
-        lost_at_restart,
-        persisted_comments,
-        rollback_file,
-        rollback_statements,
-        set_statements,
-        statements_file,
-        verification,
-    )
-    from flushlab.campaign.recommended import cost_lines, recommended
-    from flushlab.campaign.request import SeriesRequest, TuneRequest
-    from flushlab.report.page.page import Advice
-    from flushlab.report.stored import before_change, has_option_file, own_settings, request_of
-    from flushlab.settings.catalog import load_catalog
-    from flushlab.settings.optionfile import render
-
-    request = request_of(row)
-    for one in recommended(facts) if facts is not None else ():
-        if not one.has_files:
-            yield Advice(recommended=one)
-            continue
-        changes, server, comments = one.settings, one.server, one.comments
-        before = before_change(trials, one.base_arm)
-        own, persisted = own_settings(request, one.base_arm), list[str]()
-        is_seen = has_option_file(request)
-        if isinstance(request, TuneRequest | SeriesRequest) and request.spec.remote.place:
-            own, persisted = before, persisted_comments(changes, request.persisted, server)
-        elif not is_seen:
-            own = {**before, **own}
-        known = (changes, own, before, server)
-        about = "".join(f"-- {line}\n" for line in comments)
-        back = [f"-- {comments[0]}: back to what was there", *rollback_statements(*known)]
-        option_file = render(changes, server, load_catalog(), header=[*comments, *persisted])
-        ran = next((trial for trial in trials if trial.storage and trial.launch), None)
-        if facts is not None and isinstance(request, TuneRequest) and ran and ran.storage and ran.launch:
-            option_file = tuned_option_file(facts, request, ran.storage, ran.launch)
-        yield Advice(
-            recommended=one,
-            option_file=option_file,
-            statements="\n".join(
-                [
-                    *(f"-- {line}" for line in cost_lines(one.costs)),
-                    *lost_at_restart(changes, server),
-                    *set_statements(changes, server),
-                ]
-            )
-            + "\n",
-            statements_file=about + statements_file(changes, server),
-            rollback_file=rollback_file(*known, is_seen=is_seen, comments=comments[:1]),
-            rollback_statements="\n".join(back) + "\n",
-            verification=verification(changes, server),
-        )
-
-
 def hand_over(
     facts: CampaignFacts,
+    forms: Forms,
     *,
     out: Path | None,
-    json: str | None,
-    more: Sequence[Callable[[], object]] = (),
     floor: Floor | None = None,
+    per_machine: bool = False,
 ) -> None:
     """Prints the result of a campaign and writes its files.
 
     Args:
-        facts: of the campaign.
+        facts: of the campaign, which is stored.
+        forms: files of the report's other forms.
         out: folder of the files, or None.
-        json: file of the document, or None.
-        more: to print after the result.
         floor: of a tuning, the floor whose settings are handed over, if it is not its own.
+        per_machine: the ratios of each machine of a fleet are printed, too.
 
     Raises:
         NotWritable: a file cannot be written.
     """
     import msgspec
 
-    from flushlab.cli.report import stored_page
-    from flushlab.report import campaign as report
+    from flushlab.campaign.recommended import folders
+    from flushlab.report.campaign import as_json
+    from flushlab.report.kinds import stored
+    from flushlab.store import existing_store
 
-    result = f"{facts.kind}.json"
+    with existing_store() as store:
+        campaign = stored(store, store.campaign(facts.campaign_id), floor, facts)
     contents: dict[Path, dict[str, Callable[[], bytes]]] = {}
     if out is not None:
         contents[out] = {
-            result: lambda: json_bytes(report.document(facts)),
-            "report.html": partial(stored_page, facts.campaign_id, floor),
+            f"{facts.kind}.json": lambda: json_bytes(result),
+            "report.html": lambda: page_bytes(document),
         }
-        for folder, texts in _texts(facts).items():
-            contents.setdefault(out / folder, {}).update({name: text.encode for name, text in texts.items()})
-        files = tuple(str(folder / name) for folder, own in contents.items() for name in own)
-        facts = msgspec.structs.replace(facts, files=files)
-    told = json != "-"
-    prints: list[Callable[[], object]] = [partial(stdout.print, report.render(facts)), *more]
-    deliver(
-        *(prints if told else ()),
-        partial(emit_json, report.document(facts), json),
-        *(partial(write_files, folder, own, told=told) for folder, own in contents.items()),
+        texts = {one.recommended.folder: one.files for one in campaign.advice}
+        for folder in folders(facts):
+            own = {name: text.encode for name, text in texts.get(folder, {}).items()}
+            contents.setdefault(out / folder, {}).update(own)
+    files = tuple(str(folder / name) for folder, own in contents.items() for name in own)
+    assert campaign.facts is not None, "these"
+    campaign.facts = msgspec.structs.replace(campaign.facts, files=files)
+    document, result = campaign.document(per_machine=per_machine), as_json(campaign.facts)
+    forms.deliver(
+        document,
+        result,
+        *(partial(write_files, folder, own, told=forms.is_printed) for folder, own in contents.items()),
         kept=kept(facts.campaign_id),
     )
 
@@ -208,14 +142,3 @@ def write_files(folder: Path, contents: Contents, *, told: bool) -> None:
         out.write(name, contents[name]())
 
     deliver(*(writing(folder / name, partial(write, name), told=told) for name in contents))
-
-
-def _texts(facts: CampaignFacts) -> dict[str, dict[str, str]]:
-    """The files for each server, by its folder and their names; none where nothing is recommended."""
-    from flushlab.campaign.recommended import folders
-    from flushlab.store import existing_store
-
-    with existing_store() as store:
-        row, trials = store.campaign(facts.campaign_id), list(store.trials(facts.campaign_id))
-    found: dict[str, dict[str, str]] = {folder: {} for folder in folders(facts)}
-    return found | {one.recommended.folder: one.files for one in advised(row, facts, trials)}

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
 from flushlab.cli.campaign import FOUND, run_campaign
-from flushlab.cli.output import stdout
+from flushlab.cli.consoles import stdout
+from flushlab.cli.output import Forms
 from flushlab.spec import Option
 from flushlab.spec.kinds import CompareSpec
 from flushlab.spec.option import OUTPUT
@@ -27,9 +28,10 @@ def compare(
     given: Mapping[str, Any],
     watch: options.Watch = False,
     json: options.Json = None,
+    markdown: options.Markdown = None,
     out: Annotated[
         Path | None,
-        Option("Folder for compare.json, report.html and, where something is recommended, my.cnf and SQL."),
+        Option("Folder for JSON, page and, for a gain, my.cnf and SQL."),
     ] = None,
     per_machine: Annotated[
         bool, Option("Show each ratio on each machine of a fleet.", panel=OUTPUT, rare=True)
@@ -50,26 +52,18 @@ def compare(
     from flushlab.cli.progress import LiveTable
 
     several = "resume" in given or len(given.get("server", ())) > 1
-    run_campaign(
+    forms = Forms(json, markdown)
+    facts = run_campaign(
         partial(run, progress=LiveTable()),
         given,
+        forms,
         watch=watch,
         files=FILES[:2] if several and not given.get("dry_run") else FILES,
         out=out,
-        json=json,
-        more=partial(_say_more, per_machine),
+        per_machine=per_machine,
     )
-
-
-def _say_more(per_machine: bool, facts: CampaignFacts) -> None:
-    """The ratios of each machine, if they are asked for; then the command that repeats the campaign."""
-    if per_machine:
-        from rich.console import Group
-
-        from flushlab.report.machines import table
-
-        stdout.print(Group("", *table(facts)))
-    _say_again(facts)
+    if facts is not None and facts.ending == "done" and forms.is_printed:
+        _say_again(facts)
 
 
 def _say_again(facts: CampaignFacts) -> None:

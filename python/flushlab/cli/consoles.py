@@ -1,4 +1,4 @@
-"""Consoles of rich for stdout and stderr; `flushlab.cli.output` loads them when they are first used."""
+"""Consoles of rich for stdout and stderr; rich takes longer to load than all else of a short command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from rich.console import Console
 
-from flushlab.cli.output import TRAILING, to_stdout, wrapped
+from flushlab.cli.plain import TRAILING, to_stdout, wrapped
 
 _STYLES: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
 """rich takes NO_COLOR to allow bold; who sets it wants plain text."""

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
 from flushlab.cli.options import watched
-from flushlab.cli.output import deliver_result, kept, print_warning, require_writable, say, write_file
+from flushlab.cli.output import Forms, kept, print_warning
 from flushlab.cli.progress import CampaignProgress
 from flushlab.errors import NEGATIVE, UsageError
 from flushlab.spec import Option
 from flushlab.spec.kinds import CrashSpec
 
 if TYPE_CHECKING:
-    from flushlab.record import CrashFacts
+    pass
 
 SPEC = CrashSpec
 
@@ -25,6 +23,7 @@ def crash(
     given: Mapping[str, Any],
     watch: options.Watch = False,
     json: options.Json = None,
+    markdown: options.Markdown = None,
     html: Annotated[str | None, Option("Write an HTML page.", metavar="FILE")] = None,
 ) -> None:
     """Crash a server many times and count what it loses.
@@ -44,9 +43,10 @@ def crash(
     from flushlab.campaign.crash.crash import crash as run
     from flushlab.campaign.crash.experiment import require_judged
     from flushlab.report import crash as report
+    from flushlab.store import existing_store
 
-    require_writable(json)
-    require_writable(html)
+    forms = Forms(json, markdown, html)
+    forms.require_writable()
     if html == "-":
         raise UsageError(
             "--html writes a file", hint="flushlab report --html - writes the page of a campaign to stdout"
@@ -55,11 +55,13 @@ def crash(
         raise UsageError("one crash alone has no page", hint="remove --html")
     with watched(watch):
         facts = run(**given, progress=CampaignProgress())
-    deliver_result(
-        report.render(facts),
-        report.document(facts),
-        json,
-        *([partial(_write_page, facts, html)] if html else []),
+    row = None
+    if facts.campaign:
+        with existing_store() as store:
+            row = store.campaign(facts.campaign)
+    forms.deliver(
+        report.document(facts, row),
+        report.as_json(facts),
         kept=kept(facts.campaign) if facts.campaign else "what was found is printed above",
     )
     if facts.ending == "interrupted":
@@ -69,15 +71,3 @@ def crash(
         for reason in reasons:
             print_warning(reason)
         raise SystemExit(NEGATIVE)
-
-
-def _write_page(facts: CrashFacts, out: str) -> None:
-    """Writes the page of what was found, and says so.
-
-    Raises:
-        NotWritable: the file cannot be written.
-    """
-    from flushlab.cli.report import stored_page
-
-    write_file(Path(out), stored_page(facts.campaign))
-    say(f"wrote {out}")

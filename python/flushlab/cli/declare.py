@@ -13,14 +13,11 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import click
-from msgspec import convert
 
-from flushlab.errors import UsageError
-from flushlab.near import nearest
+from flushlab.errors import UsageError, nearest
 from flushlab.spec.option import OUTPUT, PANELS, RUN, Field, Spec, field_of, fields, flag, left_out, spelled
 
 if TYPE_CHECKING:
@@ -62,8 +59,6 @@ class _Takes(click.ParamType[Any]):
 
     @classmethod
     def field(cls, field: Field) -> _Takes:
-        """Of a field of a specification."""
-
         def read(text: str) -> Any:
             _warn_of_password(field.flag, text)
             return field.read(text)
@@ -72,14 +67,12 @@ class _Takes(click.ParamType[Any]):
 
     @classmethod
     def option(cls, info: OptionInfo) -> _Takes:
-        """Of an option of workloads."""
         words = f"[{'|'.join(info.words)}]" if info.words else "TEXT"
         metavar = {"integer": "INTEGER", "number": "FLOAT"}.get(info.kind, words)
         read = functools.partial(info.read, spelling=flag)
         return cls(metavar, read, info.kind)
 
     def convert(self, value: Any, _param: object, _context: object) -> Any:
-        """The value that a word of the command line stands for."""
         return self.read(value) if isinstance(value, str) else value
 
 
@@ -134,8 +127,6 @@ class _Option(click.Option):
 
 
 class Command(click.Command):
-    """A command whose mistakes are errors with hints."""
-
     takes_workloads = False
     left_out: Mapping[str, str] = {}
     """Why options are not taken that people may ask for, by their flags."""
@@ -200,7 +191,6 @@ class Command(click.Command):
                 formatter.write_dl([row for one in found if (row := one.get_help_record(context))])
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Where the options of workloads are listed."""
         if not self.takes_workloads or context.meta.get(_HELP_ALL) or context.meta.get(_WORKLOAD):
             return
         formatter.write_paragraph()
@@ -284,7 +274,6 @@ def _value_of(name: str, args: Sequence[str]) -> str:
 
 
 def _is_switch(word: str) -> bool:
-    """Whether a word is a value of a switch."""
     from flushlab.workload.options import SWITCH
 
     return word in SWITCH
@@ -300,8 +289,6 @@ def _taken(workload: str) -> Iterable[str]:
 
 
 class Group(click.Group):
-    """Commands under one name."""
-
     def __init__(self, name: str, help_: str) -> None:
         how = {"help_option_names": ["--help"]}
         super().__init__(name, help=help_, invoke_without_command=True, context_settings=how)
@@ -409,12 +396,7 @@ def _own(field: Field, value: Any) -> Any:
     """A value as the function's own parameter has it: paths as they were typed."""
     if value is None or value == field.default or (field.kind in ("texts", "wholes") and not value):
         return field.default
-    checked = field.check(value)
-    if field.kind == "path":
-        return Path(value)
-    if Path in get_args(field.type):
-        return [Path(one) for one in checked]
-    return convert(checked, field.type) if field.kind in ("word", "texts", "wholes") else checked
+    return field.check(value)
 
 
 def _of_spec(spec: type[Spec]) -> list[click.Parameter]:
@@ -445,7 +427,6 @@ def _of_workloads(taken: Mapping[str, Field]) -> Iterable[click.Parameter]:
 
 
 def _parameter(field: Field, key: str | None = None) -> click.Parameter:
-    """A field as click has it."""
     name, option = key or field.name, field.option
     several = field.kind in ("texts", "settings")
     short = [f"-{option.short}"] if option.short else []

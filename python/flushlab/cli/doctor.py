@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
-from flushlab.cli.output import deliver, emit_json, require_writable, say, stdout, write_file, write_stdout
+from flushlab.cli.consoles import stdout
+from flushlab.cli.output import Forms, require_writable, say, write_file
 from flushlab.errors import NEGATIVE, NotWritable, UsageError
 from flushlab.spec import Option
 from flushlab.spec.commands import DoctorSpec
@@ -32,10 +33,8 @@ def doctor(
         Option("Write a plan for flushlab series that tests the changes to try.", metavar="FILE"),
     ] = None,
     html: Annotated[str | None, Option("Also write an HTML page with plots.", metavar="FILE")] = None,
-    markdown: Annotated[
-        str | None, Option("Also write the diagnosis for a ticket; - for stdout.", metavar="FILE")
-    ] = None,
     json: options.Json = None,
+    markdown: options.Markdown = None,
 ) -> None:
     """Find what bounds the writes of a running server.
 
@@ -63,7 +62,7 @@ def doctor(
             if is_given:
                 raise UsageError(f"{flag} has no effect with --check-account", hint="remove one of them")
         found = account(**given, progress=say)
-        stdout.print(report.render_account(found), soft_wrap=True)
+        stdout.print(report.account_words(found), soft_wrap=True)
         raise SystemExit(NEGATIVE if found.lacks else 0)
     if plan is not None and (plan.exists() or plan.is_symlink()):
         raise NotWritable(f"{plan} exists already", hint="it may have your changes: name a new file")
@@ -71,42 +70,19 @@ def doctor(
         raise UsageError("--plan writes a file", hint="name a new file, such as plan.toml")
     if html == "-":
         raise UsageError("--html writes a file", hint="--markdown - and --json - write to stdout")
-    if json == markdown == "-":
-        raise UsageError("stdout takes one document", hint="name a file for --json or for --markdown")
-    for path in (json, markdown, html, str(plan) if plan else None):
-        require_writable(path)
+    forms = Forms(json, markdown, html)
+    forms.require_writable()
+    require_writable(str(plan) if plan else None)
     diagnosis = run(**given, progress=say)
-    prints = [] if "-" in (json, markdown) else [partial(stdout.print, report.render(diagnosis, full=full))]
-    deliver(
-        *prints,
-        partial(emit_json, report.document(diagnosis), json),
-        *([partial(_write_markdown, diagnosis, markdown)] if markdown else []),
-        *([partial(_write_page, diagnosis, html)] if html else []),
+    forms.deliver(
+        report.document(diagnosis),
+        report.as_json(diagnosis),
         *([partial(_write_plan, diagnosis, plan)] if plan else []),
         kept=ABOVE,
+        full=full,
     )
     if diagnosis.evidence.interrupted in SIGNALS:
         raise SystemExit(130)
-
-
-def _write_page(diagnosis: Diagnosis, path: str) -> None:
-    """Writes the page."""
-    from flushlab.report import doctor_page
-
-    write_file(Path(path), doctor_page.render(diagnosis).encode())
-    say(f"wrote {path}")
-
-
-def _write_markdown(diagnosis: Diagnosis, path: str) -> None:
-    """Writes the text for a ticket, to a file or to stdout."""
-    from flushlab.report import doctor_markdown
-
-    text = doctor_markdown.render(diagnosis).encode()
-    if path == "-":
-        write_stdout(text)
-        return
-    write_file(Path(path), text)
-    say(f"wrote {path}")
 
 
 def _write_plan(diagnosis: Diagnosis, path: Path) -> None:

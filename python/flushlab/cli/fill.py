@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
 from flushlab.cli.options import watched
-from flushlab.cli.output import deliver_result, require_writable, say, write_file, write_stdout
+from flushlab.cli.output import Forms, say, write_file
+from flushlab.cli.plain import write_stdout
 from flushlab.errors import UsageError
 from flushlab.spec import Option
 from flushlab.spec.kinds import FillSpec
@@ -31,6 +32,7 @@ def fill(
     ] = None,
     watch: options.Watch = False,
     json: options.Json = None,
+    markdown: options.Markdown = None,
 ) -> None:
     """Fill tables with generated rows, fast, and verify them.
 
@@ -44,8 +46,9 @@ def fill(
     Rows are verified afterwards. An interrupted load continues with --continue,
     without duplicates or gaps.
     """
-    beside = {"--print-plan": print_plan, "--json": json, "--watch": watch}
-    require_writable(json)
+    forms = Forms(json, markdown)
+    beside = {"--print-plan": print_plan, "--json": json, "--markdown": markdown, "--watch": watch}
+    forms.require_writable()
     if from_schema:
         _alone("--from-schema", beside)
         _write_plan(given, from_schema)
@@ -56,14 +59,14 @@ def fill(
         _only(given, ("plan",), "--print-plan")
         write_stdout(plan_text(given.get("plan", "users"))[0].encode())
     else:
-        _load(given, watch, json)
+        _load(given, watch, forms)
 
 
-def _load(given: Mapping[str, Any], watch: bool, json: str | None) -> None:
+def _load(given: Mapping[str, Any], watch: bool, forms: Forms) -> None:
     """Loads a plan's rows into a server."""
     from flushlab.bulk.fill import fill as run
     from flushlab.cli.progress import RowsProgress
-    from flushlab.report.fill import render
+    from flushlab.report.fill import document
 
     def show(far: FillProgress) -> None:
         rate, left = f"{far.table} {far.rows_per_s:,.0f} rows/s", f"{format_seconds(far.left_s)} left"
@@ -73,7 +76,7 @@ def _load(given: Mapping[str, Any], watch: bool, json: str | None) -> None:
 
     with watched(watch), RowsProgress() as bar:
         done = run(**given, progress=say, show=show)
-    deliver_result(render(done), done, json)
+    forms.deliver(document(done), done)
 
 
 def _write_plan(given: Mapping[str, Any], schema: str) -> None:

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from flushlab.cli import options
+from flushlab.cli.consoles import console, stdout
 from flushlab.cli.declare import Group
-from flushlab.cli.output import console, emit_json, print_warning, require_writable, say, stdout
+from flushlab.cli.output import emit_json, print_warning, require_writable, say
 from flushlab.fleet import PORT
 from flushlab.spec import Option
+from flushlab.spec.parts import Port
 
 if TYPE_CHECKING:
     from flushlab.fleet.machines import MachineStatus
@@ -30,7 +32,7 @@ def start(
             "This machine's address for the others; without it, the fleet is on loopback.", metavar="ADDRESS"
         ),
     ] = None,
-    port: Annotated[int, Option("Port of the first machine.", least=1, most=65535)] = PORT,
+    port: Annotated[Port, Option("Port of the first machine.")] = PORT,
     name: Name = None,
 ) -> None:
     """Start a fleet whose first machine this is.

@@ -95,8 +95,6 @@ def _hang_up(number: int, frame: object) -> NoReturn:
 
 
 class _Unread(io.FileIO):
-    """A file that takes what cannot be written any more and drops it."""
-
     def write(self, content: Any) -> int:
         """Writes, or drops."""
         try:
@@ -190,7 +188,7 @@ def _flush_stdout() -> BaseException | None:
     except BrokenPipeError as error:
         lost: BaseException = error
     except OSError as error:
-        from flushlab.cli.output import stdout_lost
+        from flushlab.cli.plain import stdout_lost
 
         lost = stdout_lost(error)
     else:
@@ -205,7 +203,7 @@ def _help_lost(error: OSError) -> BaseException | None:
 
     if not any(frame.f_code.co_name == "echo" for frame, _ in walk_tb(error.__traceback__)):
         return None
-    from flushlab.cli.output import stdout_lost
+    from flushlab.cli.plain import stdout_lost
 
     return error if isinstance(error, BrokenPipeError) else stdout_lost(error)
 

@@ -10,6 +10,7 @@ from flushlab.cli.output import say
 from flushlab.spec.option import Option
 
 Watch = Annotated[bool, Option("Serve a live page and metrics on loopback while it runs.")]
+Markdown = Annotated[str | None, Option("Write it as Markdown, for a ticket; - is stdout.", metavar="FILE")]
 Json = Annotated[str | None, Option("Write the result as JSON to a file; - is stdout.", metavar="FILE")]
 
 

@@ -7,77 +7,122 @@ before its files are written, and what cannot be written costs nothing but itsel
 from __future__ import annotations
 
 import os
-import re
-import sys
-import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from flushlab import atomic
-from flushlab.errors import FlushlabError, NotWritable
+from flushlab.cli.plain import write_stdout
+from flushlab.errors import FlushlabError, NotWritable, UsageError
 
 if TYPE_CHECKING:
-    from flushlab.cli.consoles import PlainConsole as PlainConsole
-    from flushlab.cli.consoles import console as console
-    from flushlab.cli.consoles import stdout as stdout
-else:
+    from flushlab.report.document import Document
 
-    def __getattr__(name: str) -> object:
-        """The consoles, which load rich: that takes longer than all else of a short command."""
-        if name not in ("PlainConsole", "console", "stdout"):
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module("flushlab.cli.consoles"), name)
+Facts = Mapping[str, Any] | msgspec.Struct
+"""What `--json` writes."""
 
 
-def stdout_lost(error: OSError) -> NotWritable:
-    """What it means that standard output cannot be written."""
-    return NotWritable(
-        f"standard output cannot be written: {error.strerror}", hint="free some space, or write elsewhere"
-    )
+class Forms(NamedTuple):
+    """Files of a report in its other forms, beside the terminal; `-` is stdout, which takes one of them."""
+
+    json: str | None = None
+    markdown: str | None = None
+    html: str | None = None
+
+    @property
+    def is_printed(self) -> bool:
+        """Whether people read the report on stdout."""
+        return "-" not in self
+
+    def require_writable(self) -> None:
+        """Finds out before anything is measured whether each can be written.
+
+        Raises:
+            UsageError: stdout is named twice.
+            NotWritable: one of them cannot be written.
+        """
+        if self.count("-") > 1:
+            raise UsageError("stdout takes one output only", hint="name files for the others")
+        for path in self:
+            require_writable(path)
+
+    def deliver(
+        self,
+        document: Document,
+        facts: Facts,
+        *more: Callable[[], object],
+        kept: str | None = None,
+        full: bool = False,
+        is_stored: bool = True,
+    ) -> None:
+        """Prints a report and writes its other forms; see `deliver`.
+
+        Args:
+            document: for people.
+            facts: for `--json`.
+            more: further steps.
+            kept: as of `deliver`.
+            full: as of `terminal.render`.
+            is_stored: False: the JSON goes to stdout if its file cannot be written: no store has it.
+        """
+        prints = [partial(print_document, document, full=full)] if self.is_printed else []
+        deliver(*prints, *self.steps(document, facts, is_stored=is_stored), *more, kept=kept)
+
+    def steps(
+        self, document: Document, facts: Facts, *, is_stored: bool = True
+    ) -> Iterator[Callable[[], object]]:
+        """The steps that write the files."""
+        yield partial(self._emit_facts, facts, is_stored)
+        if self.markdown:
+            yield partial(emit, partial(markdown_bytes, document), self.markdown)
+        if self.html:
+            yield partial(emit, partial(page_bytes, document), self.html)
+
+    def _emit_facts(self, facts: Facts, is_stored: bool) -> None:
+        try:
+            emit_json(facts, self.json)
+        except NotWritable:
+            if not is_stored and self.json != "-":
+                emit_json(facts, "-")
+            raise
 
 
-@contextmanager
-def to_stdout() -> Iterator[None]:
-    """Tells of a full disk behind stdout.
+def print_document(document: Document, *, full: bool = False) -> None:
+    """Prints a report on stdout."""
+    from flushlab.cli.consoles import stdout
+    from flushlab.report.terminal import render
 
-    Raises:
-        NotWritable: stdout cannot be written.
-        BrokenPipeError: nobody reads it.
-    """
-    try:
-        yield
-    except BrokenPipeError:
-        raise  # who read it has seen enough
-    except OSError as error:
-        raise stdout_lost(error) from error
+    stdout.print(render(document, full=full))
 
 
-TRAILING = re.compile(r" +$", re.MULTILINE)
-_COLUMN = re.compile(r" *(?:\S+ {2,})?")
+def markdown_bytes(document: Document) -> bytes:
+    from flushlab.report.markdown import render
+
+    return render(document).encode()
 
 
-def wrapped(text: str, width: int) -> str:
-    """Lines of at most that width, below their indent or their second column; long words stay whole."""
-    lines = []
-    for line in text.split("\n"):
-        found = _COLUMN.match(line)
-        indent = found[0] if found else ""
-        lines += textwrap.wrap(
-            line[len(indent) :],
-            width,
-            initial_indent=indent,
-            subsequent_indent=" " * min(len(indent), width * 2 // 3),
-            break_long_words=False,
-            break_on_hyphens=False,
-        ) or [""]
-    return "\n".join(lines)
+def page_bytes(document: Document) -> bytes:
+    import logging
+
+    from flushlab.machine.home import home_path
+    from flushlab.report.html import render
+
+    # matplotlib would print a warning if it looks for fonts for more than five seconds
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
+    # matplotlib asks for a writable $HOME otherwise
+    os.environ.setdefault("MPLCONFIGDIR", str(home_path() / "matplotlib"))
+    return render(document).encode()
+
+
+def emit(content: Callable[[], bytes], path: str) -> None:
+    if path == "-":
+        write_stdout(content())
+    else:
+        write_file(Path(path), content())
+        say(f"wrote {path}")
 
 
 def deliver(*steps: Callable[[], object], kept: str | None = None) -> None:
@@ -108,36 +153,6 @@ def deliver(*steps: Callable[[], object], kept: str | None = None) -> None:
         raise failed[0]
     if unread:
         raise unread
-
-
-def deliver_result(
-    shown: object,
-    document: Mapping[str, Any] | msgspec.Struct,
-    json: str | None,
-    *more: Callable[[], object],
-    kept: str | None = None,
-) -> None:
-    """Prints a result, or its document where that goes to stdout, and writes its files; see `deliver`.
-
-    Args:
-        shown: for people; text, or what rich prints.
-        document: for `--json`.
-        json: file of the document, `-` for stdout, None for none.
-        more: further steps.
-        kept: as of `deliver`.
-    """
-    from flushlab.cli.consoles import stdout
-
-    prints = [] if json == "-" else [partial(stdout.print, shown)]
-    deliver(*prints, partial(emit_json, document, json), *more, kept=kept)
-
-
-def print_text(text: str) -> None:
-    """Prints text on stdout as `stdout` does, without rich."""
-    with to_stdout():
-        shown = wrapped(text, get_terminal_size().columns) if sys.stdout.isatty() else text
-        sys.stdout.write(TRAILING.sub("", shown) + "\n")
-        sys.stdout.flush()
 
 
 def print_error(error: FlushlabError) -> None:
@@ -188,7 +203,7 @@ def writing(path: Path, write: Callable[[], object], *, told: bool) -> Callable[
     return step
 
 
-def emit_json(data: Mapping[str, Any] | msgspec.Struct, path: str | None) -> None:
+def emit_json(data: Facts, path: str | None) -> None:
     """Writes a document to a file, or to stdout for `-`; does nothing for None.
 
     Raises:
@@ -203,23 +218,11 @@ def emit_json(data: Mapping[str, Any] | msgspec.Struct, path: str | None) -> Non
         write_file(Path(path), text)
 
 
-def json_bytes(data: Mapping[str, Any] | msgspec.Struct) -> bytes:
+def json_bytes(data: Facts) -> bytes:
     """A document as JSON that people may read too. Its first member is `schema`: `flushlab.NAME/VERSION`."""
     encoded = msgspec.json.encode(data, enc_hook=_encode)
     assert encoded.startswith(b'{"schema":"flushlab.'), "a document has its version"
     return msgspec.json.format(encoded, indent=2) + b"\n"
-
-
-def write_stdout(content: bytes) -> None:
-    """Writes data as they are.
-
-    Raises:
-        NotWritable: stdout is on a full disk.
-        BrokenPipeError: nobody reads it.
-    """
-    with to_stdout():
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
 
 
 def require_writable(path: str | None) -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import structs
 
 from flushlab.cli import options
-from flushlab.cli.output import deliver_result, print_warning, require_writable, say, stdout, write_file
+from flushlab.cli.consoles import stdout
+from flushlab.cli.output import Forms, print_warning, say
 from flushlab.errors import UsageError
 from flushlab.spec import Option
 from flushlab.spec.build import build, words
@@ -33,6 +34,7 @@ def probe(
     given: Mapping[str, Any],
     html: Annotated[str | None, Option("Also write an HTML page with plots.", metavar="FILE")] = None,
     json: options.Json = None,
+    markdown: options.Markdown = None,
 ) -> None:
     """Measure what this disk allows: write rates and commits/s.
 
@@ -51,9 +53,10 @@ def probe(
     from flushlab.probe.run import ProbeRequest
     from flushlab.probe.run import probe as run
     from flushlab.report import probe as shown
+    from flushlab.store import new_id
 
-    require_writable(json)
-    require_writable(html)
+    forms = Forms(json, markdown, html)
+    forms.require_writable()
     spec = build(ProbeSpec, given)
     if spec.against and spec.server:
         raise UsageError("--against and --server cannot be combined", hint="use one of them")
@@ -76,17 +79,17 @@ def probe(
         )
         with StepProgress() as progress:
             record = run(request, progress)
-    save = partial(_save, record, html, told=json != "-")
-    deliver_result(shown.render(record), shown.document(record), json, save)
+    campaign = new_id("probe")
+    save = partial(_save, record, campaign, told=forms.is_printed and not html)
+    forms.deliver(shown.document(record, campaign), shown.as_json(record), save)
 
 
 def _directory(spec: ProbeSpec) -> Path:
-    """The directory to probe; leftovers of killed commands are removed first."""
     from flushlab.process import reap, run_folder
 
     for reaped in reap():
         say(f"cleaned up after an earlier run: {reaped}")
-    from flushlab.probe.folder import existing
+    from flushlab.probe.disk import existing
 
     return existing(Path(spec.data_root)) if spec.data_root else run_folder()
 
@@ -105,17 +108,11 @@ def _disk(where: Path, disk: str | None) -> Iterator[tuple[Path, DiskEmulation |
 
 
 def _matrix(spec: ProbeSpec) -> Matrix:
-    """The usual matrix, narrowed to the given sync settings, strategies and threads.
-
-    Raises:
-        UsageError: an unknown value, or a strategy that none of the sync settings permits.
-    """
-    from flushlab.probe import sync_settings
-    from flushlab.probe.ceilings import FULL, QUICK, Matrix
+    from flushlab.probe.ceilings import FULL, QUICK, Matrix, parse_binlog_strategy, parse_sync_settings
 
     usual = QUICK if spec.quick else FULL
-    pairs = map(sync_settings.parse_sync_settings, spec.trx_commit)
-    strategies = map(sync_settings.parse_binlog_strategy, spec.binlog_strategy)
+    pairs = map(parse_sync_settings, spec.trx_commit)
+    strategies = map(parse_binlog_strategy, spec.binlog_strategy)
     return Matrix(
         sync_settings=tuple(dict.fromkeys(pairs)) or usual.sync_settings,
         strategies=tuple(dict.fromkeys(strategies)) or usual.strategies,
@@ -163,20 +160,15 @@ def _of_bench(where: Path, server: str, spec: ProbeSpec) -> MeasuredServer:
     return of_trial(f"bench of {server}", trial, threads)
 
 
-def _save(record: ProbeRecord, page: str | None, *, told: bool) -> None:
-    """Stores a probe as a campaign of its own kind, so that `flushlab report` finds it; writes its page."""
+def _save(record: ProbeRecord, campaign: str, *, told: bool) -> None:
+    """Stores a probe as a campaign of its own kind, so that `flushlab report` finds it."""
     import msgspec
 
-    from flushlab.store import new_id, open_store
+    from flushlab.store import open_store
 
     with open_store() as store:
-        campaign = new_id("probe")
         plan = {"title": f"What {record.medium.directory} allows", "quick": record.quick}
         store.create_campaign(campaign, "probe", msgspec.json.encode(plan))
         store.set_state(campaign, "done", msgspec.json.encode(record))
-        if told and not page:
-            stdout.print(f"HTML page: flushlab report {campaign}", soft_wrap=True)
-        if page:
-            from flushlab.cli.report import page_of
-
-            write_file(Path(page), page_of(store, store.campaign(campaign)))
+    if told:
+        stdout.print(f"HTML page: flushlab report {campaign}", soft_wrap=True)

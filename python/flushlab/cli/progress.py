@@ -18,7 +18,8 @@ from rich.text import Text
 
 from flushlab.campaign.analysis import disturbed_words
 from flushlab.campaign.watcher import Spent, Watcher
-from flushlab.cli.output import console, print_warning, say
+from flushlab.cli.consoles import console
+from flushlab.cli.output import print_warning, say
 from flushlab.experiment.protocol import Objective, Request, Standing, result_of, result_words
 from flushlab.record import Comparison, CrashRow, Trial
 
@@ -101,24 +102,24 @@ class CampaignProgress(Watcher):
         with super().campaign(budget_s), LiveBar() as self._bar:
             yield
 
-    def starting(self, request: Request, progress: Standing, spent: Spent) -> None:
+    def starting(self, request: Request, standing: Standing, spent: Spent) -> None:
         """A trial is about to run."""
         if not console.is_terminal:
-            super().starting(request, progress, spent)
+            super().starting(request, standing, spent)
         if self._bar is not None:
-            forecast = self._forecast(progress, spent, progress.done)
+            forecast = self._forecast(standing, spent, standing.done)
             doing = f"{request.stage} · {self.known_as(request.arm.name)[:32]}{forecast}"
-            self._bar.show(progress.done, max(progress.total, progress.done + 1), doing)
+            self._bar.show(standing.done, max(standing.total, standing.done + 1), doing)
 
-    def ended(self, trial: Trial, progress: Standing, spent: Spent) -> None:
+    def ended(self, trial: Trial, standing: Standing, spent: Spent) -> None:
         """Reports a saved trial in a line, if the bar is not visible or the trial has no result."""
         if trial.outcome != "measured" or not console.is_terminal:
-            super().ended(trial, progress, spent)
+            super().ended(trial, standing, spent)
 
-    def crashed(self, crash: CrashRow, progress: Standing, spent: Spent) -> None:
+    def crashed(self, crash: CrashRow, standing: Standing, spent: Spent) -> None:
         """A crash has been saved; said in lines where nobody sees the bar."""
         if not console.is_terminal:
-            super().crashed(crash, progress, spent)
+            super().crashed(crash, standing, spent)
 
 
 @dataclass
@@ -174,21 +175,21 @@ class LiveTable(CampaignProgress):
         with Live(console=console, transient=True, get_renderable=self.table) as self._live:
             yield
 
-    def starting(self, request: Request, progress: Standing, spent: Spent) -> None:
+    def starting(self, request: Request, standing: Standing, spent: Spent) -> None:
         """A run is about to begin."""
-        super().starting(request, progress, spent)
-        self._found, self._objective = progress.found, progress.objective
-        forecast = self._forecast(progress, spent, progress.done)
+        super().starting(request, standing, spent)
+        self._found, self._objective = standing.found, standing.objective
+        forecast = self._forecast(standing, spent, standing.done)
         self._doing = f"block {request.block + 1}: {self.known_as(request.arm.name)}{forecast}"
 
-    def ended(self, trial: Trial, progress: Standing, spent: Spent) -> None:
+    def ended(self, trial: Trial, standing: Standing, spent: Spent) -> None:
         """A run has been saved; said in a line where nobody sees the table."""
         self._trials += 1
         self._disturbed += trial.outcome == "discarded"
         self._why = trial.reason if trial.outcome == "discarded" else ""
-        self._rows[trial.arm.name].add(trial, progress.objective)
+        self._rows[trial.arm.name].add(trial, standing.objective)
         if not console.is_terminal or trial.outcome not in ("measured", "discarded"):
-            Watcher.ended(self, trial, progress, spent)
+            Watcher.ended(self, trial, standing, spent)
 
     def table(self) -> RenderableType:
         """What is known now; fits 80 columns."""

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from flushlab.cli.output import emit_json, require_writable, say, stdout, write_file, write_stdout
-from flushlab.errors import StorageError, UsageError
+from flushlab.cli import options
+from flushlab.cli.consoles import stdout
+from flushlab.cli.output import (
+    Forms,
+    emit,
+    emit_json,
+    markdown_bytes,
+    page_bytes,
+    require_writable,
+    say,
+    write_file,
+)
+from flushlab.cli.plain import write_stdout
+from flushlab.errors import UsageError
 from flushlab.settings.floor import Floor
 from flushlab.spec import Option
 
 if TYPE_CHECKING:
-    from flushlab.campaign.facts import CampaignFacts
-    from flushlab.record import Trial
-    from flushlab.report.page.parts import Section
     from flushlab.store import CampaignRow, Store
 
 
@@ -41,6 +48,7 @@ def report(
         str | None,
         Option("Write the list or the result as JSON; - is stdout.", metavar="FILE"),
     ] = None,
+    markdown: options.Markdown = None,
     trials: Annotated[
         str | None,
         Option(
@@ -59,39 +67,52 @@ def report(
     """
     from flushlab.store import existing_store
 
-    if listed and (campaign or html or trials):
+    if listed and (campaign or html or trials or markdown):
         raise UsageError(
-            "--list takes no campaign, no --html and no --trials", hint="use --list alone or with --json"
+            "--list takes no campaign, no --html, no --markdown and no --trials",
+            hint="use --list alone or with --json",
         )
-    if [html, json, trials].count("-") > 1:
+    if [html, json, markdown, trials].count("-") > 1:
         raise UsageError("stdout takes one output only", hint="name files for the others")
     if (out or floor) and (listed or (out and (html or trials))):
         raise UsageError(
             "--out and --floor are for the files of one campaign", hint="remove the other option"
         )
-    require_writable(json)
-    require_writable(trials)
+    for path in (json, markdown, trials):
+        require_writable(path)
     with existing_store() as store:
         if listed:
             _list(store, json)
             return
+        from flushlab.report.kinds import document_of, json_of
+
         row = store.as_it_stands(store.campaign(campaign) if campaign else store.latest_finished())
         if out:
-            _write_again(store, row, out, json, floor)
+            _write_again(store, row, out, Forms(json, markdown), floor)
             return
-        target = html or (None if json or trials else f"flushlab-{row.id}.html")
+        target = html or (None if json or trials or markdown else f"flushlab-{row.id}.html")
         require_writable(target)
-        page = page_of(store, row, floor) if target else b""
-        _emit_facts(store, row, json, floor)
-        if json not in (None, "-"):
-            say(f"wrote {json}")
+        page = b""
+        if target or markdown:
+            document = document_of(store, row, floor)
+            page = page_bytes(document) if target else b""
+            text = markdown_bytes(document) if markdown else b""
+        if json:
+            emit_json(json_of(store, row, floor), json)
+            if json != "-":
+                say(f"wrote {json}")
+        if markdown:
+            emit(lambda: text, markdown)
         if trials:
             _write_trials(store, row, trials)
     if target == "-":
         write_stdout(page)
     elif target:
         write_file(Path(target), page)
-        say(f"wrote {target}") if "-" in (json, trials) else stdout.print(f"wrote {target}", soft_wrap=True)
+        if "-" in (json, markdown, trials):
+            say(f"wrote {target}")
+        else:
+            stdout.print(f"wrote {target}", soft_wrap=True)
 
 
 def _write_trials(store: Store, row: CampaignRow, target: str) -> None:
@@ -113,114 +134,25 @@ def _write_trials(store: Store, row: CampaignRow, target: str) -> None:
     say(f"wrote {target}")
 
 
-def _write_again(store: Store, row: CampaignRow, out: Path, json: str | None, floor: Floor | None) -> None:
+def _write_again(store: Store, row: CampaignRow, out: Path, forms: Forms, floor: Floor | None) -> None:
     """Prints a campaign's result and writes its files, without measuring again.
 
     Raises:
         UsageError: it is of another kind, or has no result yet.
     """
     from flushlab.cli.campaign import hand_over
+    from flushlab.report.kinds import stored
 
-    facts = None if row.kind in ("probe", "crash") else _facts(row, list(store.trials(row.id)), floor)
+    facts = None if row.kind in ("probe", "crash") else stored(store, row, floor).facts
     if facts is None:
         raise UsageError(f"{row.id} has no files to write", hint="--html FILE writes its page")
-    hand_over(facts, out=out, json=json, floor=floor)
-
-
-def page_of(store: Store, row: CampaignRow, floor: Floor | None = None) -> bytes:
-    """A campaign's page, complete.
-
-    Raises:
-        UsageError: nothing of a campaign of crashes was judged yet.
-        StorageError: the campaign was stored by another version of flushlab.
-    """
-    import logging
-
-    from flushlab.machine.home import home_path
-
-    # matplotlib would print a warning if it looks for fonts for more than five seconds
-    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
-    # matplotlib asks for a writable $HOME otherwise
-    os.environ.setdefault("MPLCONFIGDIR", str(home_path() / "matplotlib"))
-    from flushlab.report import stored
-
-    if row.kind == "probe":
-        from flushlab.report import probe_page
-
-        return probe_page.render(stored.probe_of(row), row.id).encode()
-    if row.kind == "crash":
-        from flushlab.report import crash_page
-
-        return crash_page.render(row, stored.crash_of(row, store.crashes(row.id))).encode()
-    from flushlab.cli.campaign import advised
-    from flushlab.report.page import page
-
-    trials = list(store.trials(row.id))
-    facts = _facts(row, trials, floor)
-    advice = [*advised(row, facts, trials)]
-    return page.render(row, facts, trials, advice, _beside(store, row, trials)).encode()
-
-
-def _facts(row: CampaignRow, trials: Sequence[Trial], floor: Floor | None = None) -> CampaignFacts | None:
-    """The facts of a campaign, or those so far, with the settings of a floor; None: nothing is proven."""
-    from flushlab.report.stored import facts_of
-
-    facts = facts_of(row)
-    if facts is None:
-        from flushlab.campaign.so_far import facts_so_far  # it replays the experiment, and that takes scipy
-
-        facts = facts_so_far(row, trials)
-    if floor is None or facts is None:
-        return facts
-    from flushlab.campaign.recommended import at_floor
-
-    return at_floor(facts, floor)
-
-
-def stored_page(campaign_id: str, floor: Floor | None = None) -> bytes:
-    """The page of a campaign that has just run; see `page_of`."""
-    from flushlab.store import existing_store
-
-    with existing_store() as store:
-        return page_of(store, store.campaign(campaign_id), floor)
-
-
-def _beside(store: Store, row: CampaignRow, trials: Sequence[Trial]) -> Sequence[Section]:
-    """Comparison of the arms with the latest probe of the same disk; empty without a probe."""
-    from flushlab.report.probe_page import beside
-    from flushlab.report.stored import probe_of
-
-    for probed in store.finished("probe"):
-        try:
-            record = probe_of(probed)
-        except StorageError:
-            continue  # of another version
-        if sections := list(beside(record, probed.id, row, trials)):
-            return sections
-    return ()
+    hand_over(facts, forms, out=out, floor=floor)
 
 
 def _list(store: Store, json: str | None) -> None:
     from flushlab.report import campaigns
 
     rows = [store.as_it_stands(row) for row in store.campaigns()]
-    emit_json(campaigns.document(rows), json)
+    emit_json(campaigns.as_json(rows), json)
     if json != "-":
         write_stdout(campaigns.render(rows).encode())
-
-
-def _emit_facts(store: Store, row: CampaignRow, json: str | None, floor: Floor | None) -> None:
-    if json is None:
-        return
-    from flushlab.report import campaign, crash, probe, stored
-
-    if row.kind == "probe":
-        emit_json(probe.document(stored.probe_of(row)), json)
-    elif row.kind == "crash":
-        emit_json(crash.document(stored.crash_of(row, store.crashes(row.id))), json)
-    elif (facts := _facts(row, list(store.trials(row.id)), floor)) is not None:
-        emit_json(campaign.document(facts), json)
-    else:
-        raise UsageError(
-            f"campaign {row.id} has no result yet", hint="without --json, the page shows the trials so far"
-        )

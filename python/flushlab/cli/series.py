@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 from flushlab.cli import options
 from flushlab.cli.campaign import FOUND, run_campaign
-from flushlab.cli.output import stdout, write_file
+from flushlab.cli.consoles import stdout
+from flushlab.cli.output import Forms, write_file
 from flushlab.errors import NotWritable, UsageError
 from flushlab.spec import Option
 from flushlab.spec.kinds import SeriesSpec
@@ -26,9 +27,10 @@ def series(
     given: Mapping[str, Any],
     watch: options.Watch = False,
     json: options.Json = None,
+    markdown: options.Markdown = None,
     out: Annotated[
         Path | None,
-        Option("Folder for series.json, report.html and, where something is recommended, my.cnf and SQL."),
+        Option("Folder for JSON, page and, for a gain, my.cnf and SQL."),
     ] = None,
     init: Annotated[bool, Option("Write a commented plan to PLAN (default: plan.toml).", panel=RUN)] = False,
     force: Annotated[bool, Option("Let --init overwrite an existing file.", panel=RUN)] = False,
@@ -49,8 +51,8 @@ def series(
     from flushlab.campaign.series import series as run
     from flushlab.cli.progress import CampaignProgress
 
-    progress = CampaignProgress()
-    run_campaign(partial(run, progress=progress), given, watch=watch, files=FILES, out=out, json=json)
+    measure = partial(run, progress=CampaignProgress())
+    run_campaign(measure, given, Forms(json, markdown), watch=watch, files=FILES, out=out)
 
 
 def _write_starter(target: Path, *, force: bool) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
+from flushlab.cli.consoles import console, stdout
 from flushlab.cli.declare import Group
-from flushlab.cli.output import console, emit_json, print_warning, say, stdout
+from flushlab.cli.output import emit_json, print_warning, say
 from flushlab.spec import Option
 from flushlab.spec.commands import StartSpec
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from flushlab.cli import options
-from flushlab.cli.output import emit_json, print_text, require_writable, say
+from flushlab.cli.output import emit_json, require_writable, say
+from flushlab.cli.plain import print_text
 from flushlab.errors import NEGATIVE, UsageError
 from flushlab.settings.catalog import (
     Catalog,
@@ -138,7 +139,6 @@ def _show_server(spec: SettingsSpec, json: str | None) -> None:
 
 
 def _versions(entry: SettingEntry) -> list[tuple[str, SettingHere, str]]:
-    """Servers, the setting there, and its deprecation."""
     catalog, names = Catalog([entry]), load_option_names()
     found = []
     for one in entry.version:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import msgspec
 
 from flushlab.campaign.target import open_servers
-from flushlab.cli.output import say, stdout
+from flushlab.cli.consoles import stdout
+from flushlab.cli.output import say
 from flushlab.machine import available_memory_bytes
 from flushlab.record import ServerIdentity, Value
 from flushlab.report.words import FAILURES
@@ -31,7 +32,6 @@ _LABELS = {key: words for key, words in FAILURES.items() if key != FLOOR} | {"bi
 
 
 def document(judged: Judged, subject: str) -> dict[str, object]:
-    """The answer as JSON."""
     return {
         "schema": "flushlab.settings-check/1",
         "file": subject,
@@ -51,7 +51,6 @@ def document(judged: Judged, subject: str) -> dict[str, object]:
 
 
 def show(judged: Judged, subject: str) -> None:
-    """The answer for people, 80 columns wide."""
     for finding in judged.findings:
         says = f"{finding.place}: {finding.severity}: {finding.name} {finding.text}".replace("  ", " ")
         _print(f"{says} [{finding.kind}]")
@@ -90,7 +89,6 @@ def _subject(judged: Judged) -> str:
 
 
 def _show_start(started: Started, whole: bool) -> None:
-    """What the real build said; `whole`: to all lines of the file."""
     if started.refusal:
         _print(f"{started.server} refused it: {started.refusal}")
         if started.ran and not started.without:
@@ -135,8 +133,6 @@ def _print(text: str, *, indent: str = "    ") -> None:
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What one server has."""
-
     server: ServerIdentity
     floor: Floor
     values: Mapping[str, Value]
@@ -145,19 +141,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def survey(name: str, *, basedir: str | None, floor: Floor | None, only: str | None = None) -> ServerSettings:
-    """Reads the settings of a kept sandbox, or of a sandbox that is started for it.
-
-    Args:
-        name: a build or `sandbox:NAME`.
-        basedir: where the build is, if it is none of the known ones.
-        floor: of the values to try; None: the floor that the server meets.
-        only: one setting in place of all.
-
-    Raises:
-        BelowFloor: the server itself is below the floor.
-        UnknownSetting: `only` is not a setting of that server.
-        BuildNotFound, ServerError: as their makers say.
-    """
+    """Reads the settings of a kept sandbox, or of one that is started for it; `only` one setting."""
     if name.startswith("sandbox:"):
         return _read(Sandbox.attach(name.removeprefix("sandbox:")), floor, only)
     if only is not None:
@@ -169,7 +153,6 @@ def survey(name: str, *, basedir: str | None, floor: Floor | None, only: str | N
 
 
 def document_here(here: ServerSettings) -> dict[str, object]:
-    """The list as JSON."""
     catalog = load_catalog()
     return {
         "schema": "flushlab.settings-here/1",
@@ -181,7 +164,6 @@ def document_here(here: ServerSettings) -> dict[str, object]:
 
 
 def show_here(here: ServerSettings) -> None:
-    """The list for people, 80 columns wide."""
     catalog = load_catalog()
     stdout.print(f"{here.server.name}: settings, their values, and what may be tried at floor {here.floor}")
     if FLOOR in here.guarantees:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
+from flushlab.cli.consoles import console
 from flushlab.cli.options import watched
-from flushlab.cli.output import console, emit_json, require_writable, say
+from flushlab.cli.output import Forms, deliver, say
 from flushlab.errors import StartFailed, StorageError, UsageError
 from flushlab.spec import Option
 from flushlab.spec.build import build
@@ -37,6 +38,7 @@ def test(
     given: Mapping[str, Any],
     watch: options.Watch = False,
     json: Annotated[str | None, Option("Write the result as JSON to a file.")] = None,
+    markdown: Annotated[str | None, Option("Write the report as Markdown to a file.")] = None,
     print_compose: Annotated[bool, Option("Print an equivalent Docker Compose file and exit.")] = False,
     print_testcontainers: Annotated[
         bool,
@@ -66,8 +68,8 @@ def test(
     }
     forms = [form for form, wanted in asked.items() if wanted]
     if forms:
-        if json or watch:
-            flag = "--json" if json else "--watch"
+        if json or markdown or watch:
+            flag = "--json" if json else "--markdown" if markdown else "--watch"
             raise UsageError(f"--print-{forms[0]} and {flag} cannot be combined", hint="remove one of them")
         _print_container(forms, spec)
         return
@@ -76,15 +78,17 @@ def test(
     _require_quoted(spec)
     from flushlab.suite.session import Session
 
-    if json == "-":
-        raise UsageError("--json - would mix with the suite's output", hint="name a file")
+    outputs = Forms(json, markdown)
+    for name, path in (("--json", json), ("--markdown", markdown)):
+        if path == "-":
+            raise UsageError(f"{name} - would mix with the suite's output", hint="name a file")
     if spec.compare and spec.workers > 1:
         raise UsageError("--compare cannot be combined with --workers", hint="remove --workers")
     if spec.compare and spec.pool is not None:
         raise UsageError("--compare cannot be combined with --pool", hint="remove --pool")
     if spec.compare and spec.throwaway.dataset:
         raise UsageError("--compare cannot be combined with --dataset", hint="load the data in --prepare")
-    require_writable(json)
+    outputs.require_writable()
     from flushlab.suite.request import parse_templates, read_request
 
     request = read_request(
@@ -98,7 +102,7 @@ def test(
     )
     try:
         if spec.compare:
-            raise SystemExit(_compare(request, spec, json))
+            raise SystemExit(_compare(request, spec, outputs))
         with watched(watch):
             result = Session(request, say).run()
     except StartFailed as error:
@@ -112,7 +116,7 @@ def test(
     for line in report.summary(result, request):
         console.print(line)
     sys.stderr.flush()
-    emit_json(report.document(result, request), json)
+    deliver(*outputs.steps(report.document(result, request), report.as_json(result, request)))
     raise SystemExit(_exit_code(result))
 
 
@@ -174,10 +178,11 @@ def _print_container(forms: list[Form], spec: SuiteSpec) -> None:
     sys.stdout.write(containers.render(forms[0], image, database=database, command=command, chosen=chosen))
 
 
-def _compare(request: SuiteRequest, spec: SuiteSpec, json: str | None) -> int:
+def _compare(request: SuiteRequest, spec: SuiteSpec, forms: Forms) -> int:
     """The exit code of the last fast run; of stock, if only that failed."""
     from flushlab.datadir import open_volume
     from flushlab.report import suite as report
+    from flushlab.report.terminal import render
     from flushlab.suite.command import find_problem
     from flushlab.suite.comparison import compare
 
@@ -186,8 +191,8 @@ def _compare(request: SuiteRequest, spec: SuiteSpec, json: str | None) -> int:
         return problem.exit_code
     with open_volume(request.data_root, spec.disk, say) as volume:
         compared = compare(request, spec.blocks, volume, say)
-    for line in [*report.comparison(compared), *report.summary(compared.result, request)]:
-        console.print(line)
-    emit_json(report.compared_document(compared, request), json)
+    document = report.comparison(compared, request)
+    console.print(render(document))
+    deliver(*forms.steps(document, report.compared_as_json(compared, request)))
     failed = (side.exit_code for side in compared.stock if side.exit_code)
     return _exit_code(compared.result) or next(failed, 0)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from flushlab.cli import options
 from flushlab.cli.campaign import FOUND, run_campaign
+from flushlab.cli.output import Forms
 from flushlab.errors import NEGATIVE
 from flushlab.spec import Option
 from flushlab.spec.kinds import TuneSpec
@@ -23,6 +24,7 @@ def tune(
     given: Mapping[str, Any],
     watch: options.Watch = False,
     json: options.Json = None,
+    markdown: options.Markdown = None,
     out: Annotated[Path | None, Option("Output folder; default: flushlab-ID.")] = None,
 ) -> None:
     """Find the fastest settings at a durability floor, and prove them.
@@ -40,10 +42,10 @@ def tune(
     facts = run_campaign(
         partial(run, progress=CampaignProgress()),
         given,
+        Forms(json, markdown),
         watch=watch,
         files=FILES,
         out=out,
-        json=json,
         default_out="flushlab-{id}",
     )
     if facts is not None and not_passed(facts.warnings):

@@ -13,7 +13,8 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from flushlab.cli.output import print_warning, say, stdout
+from flushlab.cli.consoles import stdout
+from flushlab.cli.output import print_warning, say
 from flushlab.errors import UsageError
 from flushlab.spec import Option
 from flushlab.spec.build import build

@@ -91,24 +91,20 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All of them."""
         return tuple(sorted(path for path in Path(self.path).rglob("*") if path.is_file()))
 
     @property
     def databases(self) -> tuple[str, ...]:
-        """Its folders."""
         folders = (entry.name for entry in sorted(Path(self.path).iterdir()) if entry.is_dir())
         names = (_ENCODED.sub(lambda code: chr(int(code[1], 16)), name) for name in folders)
         return tuple(name for name in names if not is_system(name) and name[0] not in "#.")
 
     @property
     def takes_any(self) -> bool:
-        """Its databases are what they are."""
         return False
 
     @property
     def key(self) -> Mapping[str, str]:
-        """Changes when a file of the data set changes (by size and time of modification)."""
         stats = ((file, file.stat()) for file in self.files)
         return {
             "dataset": self.path,
@@ -131,7 +127,6 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
         return f"{flavor} {found // 10_000}.{found // 100 % 100}.{found % 100}"
 
     def signs(self) -> list[Sign]:
-        """What it says about the servers that start on it."""
         return [of_release(self.path, self.origin, data_directory=True)] if self.origin else []
 
     def copy(self, target: Path) -> None:
@@ -235,7 +230,6 @@ def _checkpoints(path: Path) -> Path | None:
 
 
 def _compressed(path: Path) -> Iterator[Path]:
-    """Files of a backup that are compressed or encrypted."""
     return (file for pattern in _COMPRESSED for file in path.rglob(pattern))
 
 
@@ -245,7 +239,6 @@ def _by_mariadb(path: Path) -> bool:
 
 
 def _layout(file: Path) -> dict[str, Value]:
-    """What of a backup's option file shapes the files of its data directory."""
     options = lines(file.read_text(errors="replace"), str(file))
     return layout_of({canonical(one.name): one.text for one in options if one.text}, load_catalog())
 

@@ -78,7 +78,6 @@ class SqlData(msgspec.Struct, frozen=True, kw_only=True):
         return survey(Path(self.path), self.files)
 
     def signs(self) -> list[Sign]:
-        """What it says about the servers that can load it."""
         found, name = self.survey(), Path(self.path).name
         words = [of_word(name, word) for word in load_words() if word.says in found.words]
         return [of_release(name, found.origin), *words] if found.origin else words
@@ -88,19 +87,15 @@ class SqlData(msgspec.Struct, frozen=True, kw_only=True):
         return {}
 
     def load(self, filling: Filling) -> None:
-        """Loads it."""
         raise NotImplementedError
 
 
 class Dump(SqlData, frozen=True, kw_only=True):
-    """One file of SQL."""
-
     KIND = "dump"
     TITLE = "SQL dump"
 
     @property
     def file(self) -> Path:
-        """The file."""
         return Path(self.path)
 
     @property
@@ -124,7 +119,6 @@ class Dump(SqlData, frozen=True, kw_only=True):
         return survey(self.file, [self.file], within=self.file.resolve().parent)
 
     def load(self, filling: Filling) -> None:
-        """Runs its statements in their order."""
         found = self.survey()
         database = found.begins_in if found.databases else filling.database
         self.run(filling, database=database, created=found.created)
@@ -144,7 +138,6 @@ class Dump(SqlData, frozen=True, kw_only=True):
 
 
 def stem(path: Path) -> str:
-    """A database's name from a file's or a folder's."""
     while path.suffix in _ENDINGS:
         path = path.with_suffix("")
     return _NO_NAME.sub("_", path.name).strip("_") or "dump"
@@ -171,8 +164,6 @@ _ABSENT = (1146, 1305, 1356)
 
 
 class SqlFolder(SqlData, frozen=True, kw_only=True):
-    """A folder with files of SQL."""
-
     KIND = "folder"
     TITLE = "folder of SQL files"
 
@@ -247,7 +238,6 @@ class SqlFolder(SqlData, frozen=True, kw_only=True):
 
     @property
     def _numbered(self) -> bool:
-        """Its files are in the order of their numbers."""
         return all(_NUMBERED.match(file.name) for file in self.files)
 
     def _named(self, script: Dump) -> str:
@@ -256,7 +246,6 @@ class SqlFolder(SqlData, frozen=True, kw_only=True):
         return script.survey().named or (folder.name if folder != Path(self.path) else "")
 
     def _scripts(self) -> list[Dump]:
-        """In the order of loading."""
         all_ = [script for script in self._all if not is_system(self._named(script))]
         read = {Path(one.path) for script in all_ for one in script.survey().followed}
         first = [script for script in all_ if script.file.resolve() not in read]

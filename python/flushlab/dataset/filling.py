@@ -319,8 +319,6 @@ class Filling:
 
 
 class _Reads:
-    """The files that a file may read."""
-
     def __init__(self, by: Path | None, followed: Collection[Path], folder: Path | None = None) -> None:
         self._by = by.resolve() if by is not None else None
         self.followed = followed

@@ -33,14 +33,11 @@ _COMPRESSED_BYTES = 64 << 10
 
 
 class _Told:
-    """A file that tells what is read from it."""
-
     def __init__(self, raw: IO[bytes], told: Callable[[bytes], None]) -> None:
         self._raw = raw
         self._told = told
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes."""
         piece = self._raw.read(size)
         self._told(piece)
         return piece
@@ -86,8 +83,6 @@ def _zstd(raw: _Told) -> Iterator[bytes]:
 
 
 def _by(module: Any) -> Callable[[_Told], Iterator[bytes]]:
-    """One of the standard library's."""
-
     def read(raw: _Told) -> Iterator[bytes]:
         with module.open(raw, "rb") as stream:
             yield from _plain(stream)
@@ -203,7 +198,6 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def all_databases(self) -> tuple[str, ...]:
-        """With the one that it begins in."""
         return tuple(dict.fromkeys((*([self.begins_in] if self.begins_in else ()), *self.databases)))
 
 
@@ -240,7 +234,6 @@ class _Reader:
 
     @property
     def completed(self) -> bool:
-        """Whether the tool that made it says that it came to its end."""
         return _COMPLETE in self._tail or not _TOOL.search(self.head.decode(errors="replace"))
 
 
@@ -338,8 +331,6 @@ class _Named(msgspec.Struct, frozen=True):
 
 
 class _Findings(msgspec.Struct, frozen=True):
-    """JSON of the native core on a script."""
-
     kinds: list[str]
     databases: list[_Named]
     begins_within: bool

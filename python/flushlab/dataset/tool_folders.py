@@ -39,8 +39,6 @@ _GTID = re.compile(
 
 
 class MydumperDump(SqlData, frozen=True, kw_only=True):
-    """A folder of mydumper's."""
-
     KIND = "mydumper"
     TITLE = "mydumper dump"
 
@@ -65,7 +63,6 @@ class MydumperDump(SqlData, frozen=True, kw_only=True):
 
     @property
     def databases(self) -> tuple[str, ...]:
-        """Those that its files are of."""
         names = (_database(file) for file in self.files)
         return tuple(dict.fromkeys(name for name in names if not is_system(name)))
 
@@ -81,7 +78,6 @@ class MydumperDump(SqlData, frozen=True, kw_only=True):
         return survey(Path(self.path), self.files, look)
 
     def load(self, filling: Filling) -> None:
-        """Loads one kind of file after the other."""
         filling.be_lenient("sql_mode = 'NO_AUTO_VALUE_ON_ZERO'")
         there = set(self.databases)
         files = [file for file in self.files if _database(file) in there]
@@ -106,7 +102,6 @@ def _delimited(sql: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _name(file: Path) -> str:
-    """Its name without the ending of its compression."""
     return file.name.removesuffix(".gz").removesuffix(".zst")
 
 
@@ -142,21 +137,17 @@ _ROWS = r"\.tsv(\.zst|\.gz)?"
 
 
 class ShellDump(SqlData, frozen=True, kw_only=True):
-    """A folder of MySQL Shell's."""
-
     KIND = "shell"
     TITLE = "MySQL Shell dump"
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Those that are loaded or say how."""
         ending = (".json", ".sql", ".tsv", *(f".tsv{one}" for one in _COMPRESSIONS))
         own = (file for file in Path(self.path).iterdir() if file.name.endswith(ending))
         return tuple(sorted(file for file in own if file.name not in (HEADER, DONE, "@.users.sql")))
 
     @property
     def databases(self) -> tuple[str, ...]:
-        """Those that its header names."""
         names = self._header.get("schemas", [])
         return tuple(name for name in names if not is_system(name))
 

@@ -12,13 +12,6 @@ from flushlab.diagnosis.evidence import Evidence, Monitor
 from flushlab.diagnosis.waits import ROW_LOCK, Wait, wait_of
 from flushlab.units import counted, format_seconds, format_size
 
-_STATEMENTS = tuple(
-    f"com_{name}"
-    for name in (
-        *("insert", "insert_select", "update", "update_multi", "delete", "delete_multi"),
-        *("replace", "replace_select", "load"),
-    )
-)
 _IDLE_PER_S = 1.0
 """Statements or rows per second below which a server without anything else at work is idle."""
 _OWN = 1.0
@@ -49,7 +42,7 @@ def answer_without_shares(evidence: Evidence) -> str:
 
 
 def _from_counters(evidence: Evidence) -> str:
-    rate = write_statements_per_s(evidence)
+    rate = evidence.write_statements
     if rate is not None:
         return _from_rate(evidence, rate)
     for monitor in evidence.monitors[-1:]:
@@ -79,13 +72,6 @@ def at_the_moment(evidence: Evidence) -> Iterator[str]:
     if doing and not time.is_sample:
         what = "list" if evidence.files else "sample"
         yield f"in {counted(time.samples, what)} of connections, {', '.join(doing[:2])}"
-
-
-def write_statements_per_s(evidence: Evidence) -> float | None:
-    """Statements that write, per second; None without two statuses. A replica's applier has none."""
-    deltas = [evidence.delta(name) for name in _STATEMENTS]
-    known = [one for one in deltas if one is not None]
-    return sum(known) / evidence.seconds if known and evidence.seconds > 0 else None
 
 
 def _from_rate(evidence: Evidence, rate: float) -> str:

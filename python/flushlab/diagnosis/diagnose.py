@@ -196,7 +196,7 @@ def _sentence(text: str) -> str:
 def _from_shares(evidence: Evidence, findings: list[Finding]) -> str:
     time = evidence.time
     if not time.writers:
-        if (rate := evidence.write_statements) < _RARE:
+        if (rate := evidence.write_statements or 0.0) < _RARE:
             return f"{NOTHING} writes: no connection wrote."
         return (
             f"{_NOT_THE_SERVER}{rate:,.0f} statements/s write, each too short to be seen in"

@@ -1,10 +1,8 @@
-"""Evidence: all that was seen of a server in the window. A frozen value, with the questions that findings ask
-of it. Pure."""
+"""Evidence: all that was seen of a server in the window, with the questions that findings ask of it. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import msgspec
 
@@ -18,6 +16,20 @@ from flushlab.telemetry.live.questions import MetadataLock, OpenTransaction, Thr
 from flushlab.telemetry.live.status import ServerStatus
 from flushlab.units import format_size
 
+# Commits: the one definition for `doctor`, `watch` and own load. What the counters grew by, for each
+# transaction of 6 connections (MySQL 8.0.15, MariaDB 10.11.19):
+#
+# | | Binlog_commits | Binlog_cache_use | Innodb_max_trx_id | Handler_commit | Handler_rollback |
+# |---|---|---|---|---|---|
+# | update by autocommit | 1 | 1 | 2 | 1, with a binary log 2 | 0 |
+# | update and COMMIT | 1 | 1 | 2 | 2, with a binary log 4 | 0 |
+# | update and ROLLBACK | 0 | 1 | 2 | 1, with a binary log 2 | 1, with a binary log 2 |
+# | read and ROLLBACK | 0 | 0 | 0 | 1 | 1 |
+# | insert with a duplicate key | 0 | 0 | 1 | 0 | 1 |
+# | larger than max_binlog_cache_size | 0 | 1 | 2 | 0 | 2 |
+# | read | 0 | 0 | 0 | 1 | 0 |
+#
+# Without a binary log, MariaDB's ROLLBACK of an update differs from its commit in the redo log alone.
 COUNTERS: Mapping[str, float] = {
     "wsrep_local_commits": 1.0,
     "binlog_commits": 1.0,
@@ -28,8 +40,6 @@ COUNTERS: Mapping[str, float] = {
 """Transactions per count, the best counter first."""
 WITH_READS, WITH_ROLLBACKS = "handler_commit", "innodb_max_trx_id"
 _CACHED = "binlog_cache_use"
-COUNTED = (*COUNTERS, "com_rollback", "handler_rollback", "innodb_log_writes")
-"""Status variables that `committed` asks for."""
 
 
 def commits_counter(status: ServerStatus) -> str:
@@ -58,19 +68,12 @@ def committed(counter: str, growth: Callable[[str], float | None], after: Server
     if counter == _CACHED:  # a ROLLBACK of a transaction that wrote is counted once more for the binary log
         asked = growth("com_rollback") or 0.0
         commits -= max(0.0, min(asked, (growth("handler_rollback") or 0.0) - asked))
-    if counter == WITH_ROLLBACKS and (most := _most_written(growth, after)):
-        commits = min(commits, most)
+    elif counter == WITH_ROLLBACKS and after.variables.get("innodb_flush_log_at_trx_commit", "0") != "0":
+        # MariaDB writes the redo log at a commit, of each connection once at most, and not at a ROLLBACK.
+        most = (growth("innodb_log_writes") or 0.0) * (after.number("threads_connected") or 0.0)
+        commits = min(commits, most or commits)
     every = growth(WITH_READS)
     return max(0.0, commits if every is None else min(commits, every))
-
-
-def _most_written(growth: Callable[[str], float | None], after: ServerStatus) -> float:
-    """Commits that the writes of the redo log can have had, one of each connection at most; 0 if that is not
-    known. MariaDB writes at a commit, and not at a ROLLBACK."""
-    writes_at_commit = after.variables.get("innodb_flush_log_at_trx_commit", "0") != "0"
-    return (
-        (growth("innodb_log_writes") or 0.0) * (after.number("threads_connected") or 0.0) * writes_at_commit
-    )
 
 
 def commits_by_words(counter: str) -> str:
@@ -81,7 +84,11 @@ def commits_by_words(counter: str) -> str:
     return f"{name}, which counts statements and reads, too" if counter == WITH_READS else name
 
 
-LOG_SYNCS = "syncs of the redo log"
+def commit_counts(status: ServerStatus) -> Mapping[str, float]:
+    """The counters that `committed` asks for; those that the server does not have are missing."""
+    names = (*COUNTERS, "com_rollback", "handler_rollback", "innodb_log_writes")
+    counts = {name: status.number(name) for name in names}
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 class Latch(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +103,9 @@ class Latch(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     waiting: int
     longest_s: float
+
+
+LOG_SYNCS = "syncs of the redo log"
 
 
 class Monitor(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,53 +144,25 @@ class Monitor(msgspec.Struct, frozen=True, kw_only=True):
     absent: tuple[str, ...] = ()
 
     @property
-    def whole(self) -> bool:
-        """Nothing is missing."""
-        return not self.absent
-
-    @property
     def syncs_log(self) -> bool:
         """Somebody waits for a sync of the redo log at this moment."""
         return bool(self.flushing or self.main_flushes or self.pending.get(LOG_SYNCS))
 
     @property
     def checkpoint_age(self) -> int | None:
-        """Bytes of redo since the last checkpoint."""
         if self.lsn is None or self.checkpoint is None or self.lsn < self.checkpoint:
             return None
         return self.lsn - self.checkpoint
 
 
-_WRITES = ("insert", "insert_select", "update", "update_multi", "delete", "delete_multi", "replace", "load")
-
-
+_WRITES = (
+    *("insert", "insert_select", "update", "update_multi", "delete", "delete_multi"),
+    *("replace", "replace_select", "load"),
+)
 _LEAST_S = 0.5
 """Two answers that are closer have no rate worth a point: the last of a window follows the one before at
 once."""
-
-
 STOPPED = "the server stopped answering"
-
-
-class CommitCount(msgspec.Struct, frozen=True, kw_only=True):
-    """Transactions that were committed by a moment.
-
-    Attributes:
-        at_s: seconds since the window began.
-        counts: of each of `commits.COUNTED`; None for those that the server does not have.
-    """
-
-    at_s: float
-    counts: tuple[float | None, ...]
-
-    def number(self, name: str) -> float | None:
-        """One of the counts."""
-        return self.counts[COUNTED.index(name)]
-
-
-def _growth(before: CommitCount, after: CommitCount, name: str) -> float | None:
-    first, last = before.number(name), after.number(name)
-    return None if first is None or last is None else last - first
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,7 +173,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         seconds: between the first status and the last.
         before, after: first and last answers.
         checkpoint_ages: bytes, of each second.
-        commit_counts: of each second.
+        commit_counts: of each second since the window began, as `commit_counts` gives them.
         write_time: where writers spent their time; None if no connection can be seen.
         transactions: the oldest of each sample, by `OpenTransaction.key`.
         looks: the same, each sample by itself.
@@ -217,7 +199,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     before: ServerStatus
     after: ServerStatus
     checkpoint_ages: tuple[int, ...] = ()
-    commit_counts: tuple[CommitCount, ...] = ()
+    commit_counts: tuple[tuple[float, Mapping[str, float]], ...] = ()
     write_time: WriteTime | None = None
     transactions: Mapping[int, OpenTransaction] = {}
     looks: tuple[tuple[OpenTransaction, ...], ...] = ()
@@ -239,7 +221,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> ServerIdentity:
-        """The server."""
         return self.after.identity
 
     @property
@@ -251,11 +232,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     def cpus(self) -> int:
         """Of the server's machine; 0 if unknown."""
         return self.host.cpus if self.host is not None else 0
-
-    @property
-    def memory_bytes(self) -> int:
-        """That the server may use; 0 if unknown."""
-        return self.host.memory_bytes if self.host is not None else 0
 
     @property
     def server(self) -> str:
@@ -281,15 +257,14 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         """Growth of the first of these counters that the server has; None if it has none of them, or if the
         counter was set back."""
         for name in names:
-            before, after = self.before.number(name), self.after.number(name)
-            if before is not None and after is not None:
-                return after - before if after >= before else None
+            if (grown := self.after.growth(self.before, name)) is not None:
+                return grown if grown >= 0 else None
         return None
 
     def per_s(self, *names: str) -> float | None:
         """The same per second."""
-        found = self.delta(*names)
-        return None if found is None or self.seconds <= 0 else found / self.seconds
+        grown = self.delta(*names)
+        return None if grown is None or self.seconds <= 0 else grown / self.seconds
 
     def grew(self, *names: str) -> float:
         """The same as `delta`, 0 if it is unknown."""
@@ -313,24 +288,25 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return (committed(counter, self.delta, self.after) or 0.0) / self.seconds if counter else 0.0
 
     @property
-    def write_statements(self) -> float:
-        """Statements that write, per second."""
-        return sum(self.grew(f"com_{name}") for name in _WRITES) / self.seconds if self.seconds > 0 else 0.0
-
-    @property
     def commit_rates(self) -> tuple[tuple[float, float], ...]:
         """The same over time: seconds since the window began, and commits/s since the point before."""
-        if not (counter := self.commits_by):
-            return ()
-        found, last = [], None
-        for one in self.commit_counts:
-            if one.number(counter) is None or (last is not None and one.at_s - last.at_s < _LEAST_S):
+        rates, counter = list[tuple[float, float]](), self.commits_by
+        last: tuple[float, Mapping[str, float]] | None = None
+        for at_s, counts in self.commit_counts:
+            if counter not in counts or (last is not None and at_s - last[0] < _LEAST_S):
                 continue
             if last is not None:
-                commits = committed(counter, partial(_growth, last, one), self.after) or 0.0
-                found.append((one.at_s, commits / (one.at_s - last.at_s)))
-            last = one
-        return tuple(found)
+                grown = {name: count - last[1][name] for name, count in counts.items() if name in last[1]}
+                commits = committed(counter, grown.get, self.after) or 0.0
+                rates.append((at_s, commits / (at_s - last[0])))
+            last = at_s, counts
+        return tuple(rates)
+
+    @property
+    def write_statements(self) -> float | None:
+        """Statements that write, per second; None without two statuses. A replica's applier has none."""
+        grown = [count for name in _WRITES if (count := self.delta(f"com_{name}")) is not None]
+        return sum(grown) / self.seconds if grown and self.seconds > 0 else None
 
     def variable(self, name: str) -> str:
         """A system variable as the server prints it; empty if it has none of this name."""
@@ -351,11 +327,13 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def settings_of(seen: ServerStatus, path: str) -> dict[str, Value]:
-    """Settings of the catalog, as a server's variables have them.
+    """Settings of the catalog, as a server's variables have them; none without its version and variables.
 
     Args:
         seen: with the variables.
         path: source of them: an address, or a file.
     """
+    if not seen.identity.version or not seen.variables:
+        return {}
     known = in_force(seen.variables, seen.identity, path=path).settings
     return {name: value for name, value in known.items() if name in load_catalog()}

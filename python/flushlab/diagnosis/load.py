@@ -20,9 +20,9 @@ from flushlab.errors import CountersReset, FlushlabError, ServerDied, ServerErro
 from flushlab.record import ObservedLoad, ServerIdentity, Value, WrittenStatements, side_by_side
 from flushlab.record.running import WatchedServer
 from flushlab.telemetry.live import questions
+from flushlab.telemetry.live.questions import HISTOGRAM, STATEMENTS, UNTOLD, load_questions
 from flushlab.telemetry.live.session import FIRST_S, Gone, Session
 from flushlab.telemetry.live.status import Rates, ServerStatus, was_reset
-from flushlab.telemetry.live.write_statements import HISTOGRAM, STATEMENTS, UNTOLD, load_questions
 
 _WRITING = ("statement", "commit", "metadata lock", "semi-sync", "certification", "flow control")
 """Waits of a connection that writes."""

@@ -294,17 +294,6 @@ def _spared(time: WriteTime, waits: tuple[str, ...]) -> list[Writer]:
     return found
 
 
-def is_group_held(identity: ServerIdentity, variables: Mapping[str, str]) -> bool:
-    """Whether a commit that waits for a semi-sync replica holds the group that follows.
-
-    MySQL's leader waits for its whole group, and so does MariaDB's with AFTER_SYNC (`wait_after_sync` in
-    https://github.com/MariaDB/server/blob/10.11/sql/log.cc); with its default AFTER_COMMIT each one waits for
-    itself.
-    """
-    point = variables.get("rpl_semi_sync_master_wait_point", "")
-    return identity.flavor == "mysql" or point.upper() == "AFTER_SYNC"
-
-
 class _Counted(NamedTuple):
     """A counter in little memory: thousands of connections make hundreds of thousands of cells."""
 
@@ -327,13 +316,19 @@ class Tally:
     Args:
         identity: of the server.
         step_s: moments within so many seconds are counted together.
-        held: while one commit waits for a semi-sync replica, the others wait for it; see `is_group_held`.
+        variables: of the server. While one commit waits for a semi-sync replica, the group that follows may
+            wait for it: MySQL's leader waits for its whole group, and so does MariaDB's with AFTER_SYNC
+            (`wait_after_sync` in https://github.com/MariaDB/server/blob/10.11/sql/log.cc); with its default
+            AFTER_COMMIT each one waits for itself.
     """
 
-    def __init__(self, identity: ServerIdentity, step_s: float = 1.0, *, held: bool | None = None) -> None:
+    def __init__(
+        self, identity: ServerIdentity, step_s: float = 1.0, variables: Mapping[str, str] = {}
+    ) -> None:
         self._identity = identity
         self._step_s = step_s
-        self._held = identity.flavor == "mysql" if held is None else held
+        point = variables.get("rpl_semi_sync_master_wait_point", "")
+        self._held = identity.flavor == "mysql" or point.upper() == "AFTER_SYNC"
         self._asleep: dict[int, int] = {}
         """Connections that slept for longer than a writer does in the middle of its work, and the step."""
         self._moments: Counter[int] = Counter()

@@ -114,32 +114,25 @@ LONG_S = 2
 
 
 class Longest:
-    """Takes the connections of one moment after the other.
+    """What each connection was longest seen to do, or asleep; takes one moment after the other."""
 
-    Args:
-        asleep: those that sleep; else the others.
-    """
-
-    def __init__(self, *, asleep: bool = False) -> None:
-        self._asleep = asleep
-        self._found: dict[int, tuple[float, ThreadState]] = {}
+    def __init__(self) -> None:
+        self._noted: dict[tuple[bool, int], tuple[float, ThreadState]] = {}
 
     def note(self, at_s: float, states: Iterable[ThreadState]) -> None:
-        """One moment."""
-        for one in states:
-            if one.seconds < LONG_S or (one.command == "Sleep") != self._asleep:
+        for state in states:
+            if state.seconds < LONG_S:
                 continue
-            if one.command in BACKGROUND and not waits_for_metadata(one.state):  # a replica's applier may
+            if state.command in BACKGROUND and not waits_for_metadata(state.state):  # a replica's applier may
                 continue
-            known = self._found.get(one.id)
-            if known is None or known[1].seconds <= one.seconds:
-                self._found[one.id] = at_s, one
+            key = state.command == "Sleep", state.id
+            if key not in self._noted or self._noted[key][1].seconds <= state.seconds:
+                self._noted[key] = at_s, state
 
     def forget(self, until_s: float) -> None:
         """Leaves out what was not seen since."""
-        self._found = {one: found for one, found in self._found.items() if found[0] >= until_s}
+        self._noted = {key: noted for key, noted in self._noted.items() if noted[0] >= until_s}
 
-    @property
-    def found(self) -> Mapping[int, ThreadState]:
-        """By connection."""
-        return {one: seen for one, (_, seen) in self._found.items()}
+    def found(self, *, asleep: bool) -> Mapping[int, ThreadState]:
+        """By connection: those asleep, or the others."""
+        return {number: state for (sleeps, number), (_, state) in self._noted.items() if sleeps == asleep}

@@ -14,16 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from flushlab.errors import MeasurementError
 from flushlab.experiment.protocol import SECOND, BlockAhead, Objective, Request, Steps, is_stalled, scores
-from flushlab.record import Arm, Stage, Trial
+from flushlab.record import BASE, CONTROL, Arm, Stage, Trial
 
 if TYPE_CHECKING:
     from flushlab.statistics import Table
 
-BASE = "base"
-"""Name of the arm that `tune` compares the others with."""
-
-CONTROL = "control"
-"""Name of the arm that runs the base's settings once more."""
 
 YOURS = "yours"
 """Name of the arm that runs the user's own settings, where the base had to be raised to the floor."""
@@ -103,12 +98,8 @@ def run_block(ahead: BlockAhead, *, spare: Callable[[], float] = lambda: math.in
 
 
 def no_base(reason: str, hint: str | None) -> MeasurementError:
-    """The error that ends an experiment whose base cannot be measured; the message begins with the reason.
-
-    Args:
-        reason: as in `Round.out`.
-        hint: as in `Round.hints`.
-    """
+    """The error that ends an experiment whose base cannot be measured; it begins with the reason of
+    `Round.out`."""
     why = reason.removeprefix("failed: ").rstrip()
     return MeasurementError(
         f"{why}\nThat was the base: without its result there is nothing to compare with.", hint=hint
@@ -136,7 +127,6 @@ class Sheet:
 
     @property
     def next_block(self) -> int:
-        """Number of a block that nothing was recorded in."""
         return 1 + max(self.machines, default=-1)
 
     def admit(self, arm: str) -> None:
@@ -194,22 +184,11 @@ class Sheet:
 
 
 def is_disturbed(trials: Iterable[Trial]) -> bool:
-    """Whether other load disturbed any trial of a cell."""
     return any(trial.outcome == "discarded" for trial in trials)
 
 
 class Blocks:
-    """Compares given arms and a control with a base: a part of an experiment, which runs its `steps`.
-
-    Args:
-        base: the arm that the others are compared with.
-        arms: the others; a control is added.
-        blocks: number of rounds, at least 2.
-        stage: what the trials are filed under.
-        seed: of the random order.
-        first: number of the first round.
-        objective: what is compared.
-    """
+    """Compares given arms and a control with a base: a part of an experiment, which runs its `steps`."""
 
     def __init__(
         self,
@@ -243,7 +222,6 @@ class Blocks:
 
     @property
     def due(self) -> tuple[Arm, ...]:
-        """Arms of the next round; none if there is no further one."""
         if self.finished == self._blocks or self._base.name in self.out:
             return ()
         control = Arm(name=CONTROL, settings=self._base.settings)
@@ -251,7 +229,6 @@ class Blocks:
         return tuple(arm for arm in (self._base, control, *self._arms) if arm.name not in gone)
 
     def ahead(self, most: int) -> tuple[BlockAhead, ...]:
-        """The next rounds, with all arms that are due now."""
         if not self.due:
             return ()
         return tuple(
@@ -266,12 +243,10 @@ class Blocks:
         )
 
     def steps(self) -> Steps[None]:
-        """All rounds."""
         while self.due:
             yield from self.next_round()
 
     def next_round(self) -> Steps[None]:
-        """The round that is due."""
         (ahead,) = self.ahead(1)
         finished = yield from run_block(ahead)
         self.out.update(finished.out)

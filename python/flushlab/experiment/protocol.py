@@ -41,11 +41,7 @@ STALL_SHARE_OF_MEDIAN = 0.1
 
 
 def score(trials: Iterable[Trial], objective: Objective = "throughput") -> float:
-    """Mean log score of one cell, over its workload variants and the attempts at each: a geometric mean.
-
-    Raises:
-        MeasurementError: a result is not above 0, or the objective is p99 and there is no latency.
-    """
+    """Mean log score of one cell, over its workload variants and the attempts at each: a geometric mean."""
     scores: dict[int, list[float]] = {}
     for trial in trials:
         scores.setdefault(trial.variant, []).append(_score(trial, objective))
@@ -53,11 +49,7 @@ def score(trials: Iterable[Trial], objective: Objective = "throughput") -> float
 
 
 def scores(trials: Collection[Trial], objective: Objective) -> dict[Objective, float]:
-    """Score of one cell by what is compared, and by what is compared besides where its workload has it.
-
-    Raises:
-        MeasurementError: as `score`.
-    """
+    """Score of one cell by what is compared, and by what is compared besides where its workload has it."""
     found = {objective: score(trials, objective)}
     if SECOND[objective] == "throughput":
         found["throughput"] = score(trials, "throughput")
@@ -88,7 +80,6 @@ def _score(trial: Trial, objective: Objective) -> float:
 
 
 def is_stalled(trials: Iterable[Trial]) -> bool:
-    """Whether nothing was committed in the window of any trial of a cell."""
     return any(map(_is_stall, trials))
 
 
@@ -180,7 +171,6 @@ def latency_words(comparison: Comparison) -> str:
 
 
 def verdict_words(verdict: str, objective: Objective) -> str:
-    """A verdict in words that fit what was compared; any other word as it is."""
     if (short := _SHORT.get(objective)) is None:
         return verdict
     words: dict[str, str] = {"faster": f"lower {short}", "slower": f"higher {short}"}
@@ -238,7 +228,6 @@ class BlockAhead(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def order(self) -> Random:
-        """Draws the order of its trials."""
         return Random(f"{self.seed}/{self.stage}/{self.block}")
 
 
@@ -295,14 +284,12 @@ class Experiment(Protocol[Row]):
         ...
 
     @property
-    def progress(self) -> Standing:
+    def standing(self) -> Standing:
         """Where it stands."""
         ...
 
 
 class Conversation:
-    """Turns `Steps` into ask and tell."""
-
     def __init__(self, steps: Steps[None]) -> None:
         self._steps = steps
         self._due: Request | None = None
@@ -310,14 +297,12 @@ class Conversation:
         self.trials = 0
 
     def ask(self) -> Request | None:
-        """The request that is due, or None when the steps are through."""
         if not self._started:
             self._started = True
             self._due = next(self._steps, None)
         return self._due
 
     def tell(self, trial: Trial) -> None:
-        """Sends the trial to the steps and notes the next request."""
         due = self.ask()
         if due is None or (trial.arm, trial.stage, trial.block, trial.variant) != (
             due.arm,

@@ -34,13 +34,21 @@ from typing import NamedTuple
 
 import msgspec
 
-from flushlab.experiment.blocks import BASE, CONTROL, Blocks, no_base
+from flushlab.experiment.blocks import Blocks, no_base
 from flushlab.experiment.protocol import SECOND, BlockAhead, Conversation, Objective, Request, Standing, Steps
-from flushlab.record import Arm, Comparison, FactorEffect, OverMachines, Ratio, Stage, Trial
+from flushlab.record import (
+    BASE,
+    BEST,
+    CONTROL,
+    Arm,
+    Comparison,
+    FactorEffect,
+    OverMachines,
+    Ratio,
+    Stage,
+    Trial,
+)
 from flushlab.statistics import InterimAnalyses, Table, held
-
-BEST = "best"
-"""Name of the arm that is composed of all that proved faster."""
 
 Compose = Callable[[tuple[str, ...]], Arm | None]
 """From the arms that proved faster to the arm `best`; None if they cannot be composed.
@@ -103,8 +111,6 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dropout(NamedTuple):
-    """Why an arm could not go on: the outcome of its last trial, and its reason."""
-
     outcome: str
     reason: str
 
@@ -184,26 +190,23 @@ class Series:
         self._conversation = Conversation(self._story())
 
     def ask(self) -> Request | None:
-        """The trial to run now, or None when the series is done."""
         return self._conversation.ask()
 
     def ahead(self, most: int) -> tuple[BlockAhead, ...]:
-        """The rounds of all groups of arms; those of `best` once it is composed."""
         if self.ask() is None:
             return ()
         coming = self._groups if self._best is None else [self._best]
         return tuple(block for one in coming if self._goes_on(one) for block in one.ahead(most))[:most]
 
     def tell(self, trial: Trial) -> None:
-        """Takes the record of the trial that was due."""
         finished = self._arms_finished + self._best_finished
         self._conversation.tell(trial)
         if self._arms_finished + self._best_finished != finished:
             self._told_before_block = self._conversation.trials
 
     @property
-    def progress(self) -> Standing:
-        """Progress, with the proven claims of interim analyses only: no other result may lead to a stop."""
+    def standing(self) -> Standing:
+        """Standing, with the proven claims of interim analyses only: no other result may lead to a stop."""
         due = self.ask()
         told = self._conversation.trials
         by = self._plan.objective
@@ -231,7 +234,6 @@ class Series:
         return sum(group.finished for group in self._groups)
 
     def result(self) -> SeriesResult:
-        """What is found so far; only finished blocks count."""
         by = self._plan.objective
         found, best = self._of_arms(by), self._of_best(by)
         control, best_control = found.pop(CONTROL, None), best.pop(CONTROL, None)
@@ -254,7 +256,6 @@ class Series:
         )
 
     def _besides(self, by: Objective) -> dict[str, Comparison]:
-        """What is compared besides the objective."""
         if by not in (self._plan.objective, SECOND[self._plan.objective]):
             return {}
         return {**self._of_best(by), **self._of_arms(by)}
@@ -311,7 +312,6 @@ class Series:
         group.settled |= self._precise() - self._stay
 
     def _precise(self) -> set[str]:
-        """The arms and the control that are known as precisely as was asked."""
         if (asked := self._plan.precision) is None:
             return set()
         found = self._held(self._plan.objective).items()
@@ -323,7 +323,6 @@ class Series:
         return bool(left - ({*self._bases} & self._precise()) | left & self._to_the_end)
 
     def _held(self, by: Objective) -> dict[str, Comparison]:
-        """What interim analyses have proven of the arms and the control."""
         out = self._out()
         return {
             name: held(found)
@@ -383,7 +382,6 @@ class Series:
                 yield base, own, arms + (base == BASE)
 
     def _over_machines(self) -> dict[str, OverMachines]:
-        """Ratios of the objective on every machine: of the arms by their groups, of `best` by its blocks."""
         found: dict[str, OverMachines] = {}
         for table in (group.table() for group in self._groups):
             for base, own, family in self._families(table):

@@ -78,7 +78,6 @@ class SimulatedTrials:
         self._drift = self._random.gauss(0, noise.drift) if noise.drift else 0.0
 
     def run(self, request: Request) -> Trial:
-        """One trial of what was asked for."""
         settings = request.arm.settings
         if (reason := self._refuses(settings)) is not None:
             return Trial(
@@ -120,7 +119,6 @@ class SimulatedTrials:
 
 
 def run_to_end(experiment: Experiment[Trial], trials: SimulatedTrials) -> int:
-    """Asks, runs and tells until the experiment is done; the number of trials."""
     count = 0
     while (request := experiment.ask()) is not None:
         experiment.tell(trials.run(request))

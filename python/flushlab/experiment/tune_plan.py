@@ -89,7 +89,6 @@ class Excluded(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def told(self) -> tuple[str, str]:
-        """What became of it, in a word, and why."""
         outcome, _, reason = self.reason.partition(": ")
         if outcome in ("refused", "failed", "invalid"):
             return outcome, reason
@@ -157,7 +156,6 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def proposed(self) -> tuple[FrontierPoint, ...]:
-        """The winner, if any, and the offers."""
         return (*([self.winner] if self.winner else []), *self.offers)
 
 
@@ -236,5 +234,4 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def runs_at(self) -> Floor:
-        """The lowest floor that trials may run at."""
         return self.lowest or self.floor

@@ -82,7 +82,7 @@ def _measured(name: str, address: str) -> MachineStatus:
     from flushlab.fleet.reach import require_ray
     from flushlab.machine import describe, home
     from flushlab.machine.pressure import watch
-    from flushlab.probe.folder import medium_of
+    from flushlab.probe.disk import medium_of
 
     found = MachineStatus(
         name=name, address=address, flushlab=__version__, ray=require_ray(), python=platform.python_version()
@@ -123,22 +123,16 @@ def _disk(directory: Path) -> tuple[float | None, float | None]:
     """Latency of a sync, and the ceiling of commits at the strictest settings with one session."""
     from flushlab import _core
     from flushlab.probe import ceilings, disk
-    from flushlab.probe.folder import medium_of, most_bytes, probe_folder
-    from flushlab.probe.sync_settings import STRICT
+    from flushlab.probe.ceilings import STRICT, Place
+    from flushlab.probe.disk import medium_of, most_bytes, probe_folder
 
     medium = medium_of(directory)
     cell = ceilings.CommitCell(sync_settings=STRICT, binlog_strategy="two-syncs", threads=1)
     with probe_folder(directory) as folder:
         written = disk.DiskCell(way="fdatasync", bytes=4096)
         synced = disk.measure(folder, written, seconds=CELL_S, file_bytes=_FILE_BYTES, medium=medium)
-        commits = ceilings.measure(
-            folder,
-            cell,
-            seconds=CELL_S,
-            most_bytes=most_bytes(medium),
-            medium=medium,
-            make=_core.CommitPath,
-        )
+        place = Place(folder, medium, most_bytes(medium), _core.CommitPath)
+        commits = ceilings.measure(place, cell, seconds=CELL_S)
     latency = None if synced.latency_us is None else synced.latency_us.p50
     return latency, None if commits is None else commits.commits_per_s
 

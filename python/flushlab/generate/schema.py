@@ -112,7 +112,6 @@ def unique_keys_of(query: Query, database: str) -> defaultdict[str, KeyParts]:
 
 
 def foreign_keys_of(query: Query, database: str) -> defaultdict[str, list[ForeignKey]]:
-    """The foreign keys of the tables that refer."""
     parts: dict[tuple[str, str], list[tuple[str, str, str, str]]] = {}
     for table, name, column, schema, parent, theirs in query(
         "SELECT TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME,"
@@ -169,7 +168,6 @@ def _columns_of_schema(query: Query, table: str) -> set[str]:
 
 
 def text_of(value: object) -> str:
-    """A text that some servers give as bytes."""
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
@@ -414,7 +412,6 @@ _SEQUENCE: _Options = {"generator": "sequence"}
 
 
 def _generators(table: _Table, tables: set[str]) -> dict[str, _Options]:
-    """The keys of each column that gets values."""
     prefixes: dict[str, int | None] = {}
     for key in table.keys:
         for name, prefix in zip(key.columns, key.prefixes, strict=True):

@@ -61,12 +61,10 @@ class ColumnType(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_text(self) -> bool:
-        """Whether it holds characters."""
         return self.name in ("char", "varchar", "nchar", "nvarchar", *_TEXT_BYTES, "json")
 
     @property
     def is_bytes(self) -> bool:
-        """Whether it holds bytes."""
         return self.name in ("binary", "varbinary", *_BLOB_BYTES)
 
 

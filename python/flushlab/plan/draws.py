@@ -1,205 +1,243 @@
 """Draws: how files spell ranges, alphabets, choices and moments, for parameters of loads and for columns.
 
-Sits in `plan`; pure. Every mistake is a UsageError with its place.
+Sits in `plan`; pure. A struct for each kind declares its keys, and makes the JSON that `flushlab._core`
+reads; keys that contradict each other are refused there, each at its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal as Number
+from decimal import InvalidOperation
+from typing import Annotated, Any, Literal
 
+import msgspec
+from msgspec import Meta
+
+from flushlab import _core
 from flushlab.plan.toml import Node, Table
-from flushlab.record import ChoiceDraw, TextDraw
-from flushlab.record.fill import Distribution
 
-INT64 = (-(2**63), 2**63 - 1)
 EPOCH = date(1970, 1, 1).toordinal()
-MOST_DIGITS = 18
-"""Behind the point of a decimal."""
-
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
 ALPHABETS = {
-    "letters": _LETTERS,
+    "letters": LETTERS,
     "digits": "0123456789",
-    "alphanumeric": f"{_LETTERS}{_LETTERS.upper()}0123456789",
+    "alphanumeric": f"{LETTERS}{LETTERS.upper()}0123456789",
     "hex": "0123456789abcdef",
 }
-DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
-    "uniform": (),
-    "normal": ("mean", "sd"),
-    "zipf": ("exponent",),
-    "pareto": ("h",),
-    "special": (),
-    "gaussian": (),
-    "ascending": (),
+DISTRIBUTIONS: dict[str, dict[str, float]] = {
+    "uniform": {},
+    "normal": {"mean": 0.0, "sd": 1.0},
+    "zipf": {"exponent": 1.0},
+    "pareto": {"h": 0.2},
+    "special": {},
+    "gaussian": {},
+    "ascending": {},
 }
-"""How numbers of a range are drawn, with the keys of each."""
-DRAWN = ("distribution", *(key for keys in DISTRIBUTIONS.values() for key in keys))
+"""How numbers of a range are drawn, with the keys of each and their defaults; `normal` needs both of its."""
+_PATTERN = r"write pattern = '[A-Z]{3}-\d{4}', with classes in brackets and numbers of repetitions in braces"
 
-_LONGEST_TEXT = 1 << 20
-_MOST_WEIGHT = 1_000_000
+Json = dict[str, Any]
+Moment = Annotated[Any, Meta(title="a date")]
 
 
-def check_order(table: Table, low: int, high: int) -> None:
-    """Holds the bounds `low` and `high` against each other.
+class Draw(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A source of values. `at` has the places of its keys; contradictions are a UsageError."""
 
-    Raises:
-        UsageError: they are the wrong way round.
-    """
+    def row(self, at: Table) -> Json:
+        """What `crates/generate` reads, but for its kind."""
+        return msgspec.structs.asdict(self)
+
+    def parameter(self, at: Table) -> Json:
+        """What `crates/load` reads, but for its kind."""
+        return self.row(at)
+
+
+class Drawn(Draw, frozen=True, kw_only=True):
+    """Numbers of a range, by a distribution."""
+
+    distribution: Literal["uniform", "normal", "zipf", "pareto", "special", "gaussian", "ascending"] = (
+        "uniform"
+    )
+    mean: float | None = None
+    sd: Annotated[float, Meta(gt=0)] | None = None
+    exponent: Annotated[float, Meta(ge=0, le=30)] | None = None
+    h: Annotated[float, Meta(gt=0, lt=1)] | None = None
+
+    def drawn(self, at: Table, scale: int | None = 1) -> Json:
+        """The distribution. `scale` is of its keys in values; None: the values are no numbers."""
+        taken = DISTRIBUTIONS[self.distribution]
+        for key in ("mean", "sd", "exponent", "h"):
+            if key in at and key not in taken:
+                what = f"{key} is not a key of the distribution {self.distribution}"
+                raise at.misplaced(key, what, f"it takes {', '.join(taken)}" if taken else "remove it")
+        if self.distribution == "normal":
+            if scale is None:
+                what = "a normal distribution needs numbers: a mean and a deviation"
+                raise at.wrong("distribution", what, "gaussian is a bell around the middle")
+            at.need("mean", "sd")
+        given = {key: getattr(self, key) if key in at else default for key, default in taken.items()}
+        if self.distribution == "normal":
+            given = {key: value * (scale or 1) for key, value in given.items()}
+        return {"distribution": {"name": self.distribution, **given}}
+
+    def rand(self, at: Table) -> Json:
+        """The distribution under sysbench's names, which are the load engine's."""
+        if self.distribution not in _RAND:
+            hint = f"it takes {' or '.join(_RAND)}"
+            raise at.wrong("distribution", f"unknown distribution {self.distribution!r}", hint)
+        drawn = self.drawn(at)["distribution"]
+        named = {sysbench: drawn[key] for key, sysbench in _RAND_KEYS.items() if key in drawn}
+        return {"rand_type": _RAND[self.distribution], "rand": named}
+
+
+_RAND = {
+    "uniform": "uniform",
+    "zipf": "zipfian",
+    "pareto": "pareto",
+    "special": "special",
+    "gaussian": "gaussian",
+}
+_RAND_KEYS = {"exponent": "zipfian_exp", "h": "pareto_h"}
+
+
+def ordered(at: Table, low: int, high: int) -> Json:
+    """The bounds of a range; a UsageError if they are the wrong way round."""
     if low > high:
-        raise table.wrong("high", "high is below low", "put the smaller one first")
+        raise at.wrong("high", "high is below low", "put the smaller one first")
+    return {"low": low, "high": high}
 
 
-def scaled(table: Table, key: str, digits: int) -> int:
-    """A number that must be there, counted in units of the last of its digits after the decimal point.
+class Integer(Drawn, frozen=True, kw_only=True):
+    low: int
+    high: int | Literal["rows"]
 
-    Raises:
-        UsageError: it needs more digits, or more than 64 bits.
-    """
-    node = table.entries[key].node
-    text = repr(table.number(key, 0.0)) if node.kind not in ("string", "integer") else str(node.value)
-    try:
-        number = Decimal(text).scaleb(digits)
-    except InvalidOperation:
-        raise table.wrong(key, f"{key} is {text}, which is not a number", "write 12.34") from None
-    if number != int(number) or not INT64[0] < number < INT64[1]:
-        what = f"{key} is {text}, which needs more than {digits} decimal digits"
-        raise table.wrong(key, what, "give it more digits, or another bound")
-    return int(number)
+    def row(self, at: Table) -> Json:
+        if isinstance(self.high, str):
+            return {"low": self.low, "high": None, **self.drawn(at)}
+        return {**ordered(at, self.low, self.high), **self.drawn(at)}
+
+    def parameter(self, at: Table) -> Json:
+        if isinstance(self.high, str):
+            raise at.wrong_type(at.entries["high"].node, "high", "a whole number")
+        return {**ordered(at, self.low, self.high), **self.rand(at)}
 
 
-def distribution(
-    table: Table, digits: int = 0, *, numbers: bool = True, names: Collection[str] = DISTRIBUTIONS
-) -> Distribution:
-    """The distribution that a table names, one of `names`; `digits` scale what is given in values.
+class Decimal(Drawn, frozen=True, kw_only=True):
+    low: Annotated[int | float | str, Meta(title="a number")]
+    high: Annotated[int | float | str, Meta(title="a number")]
+    digits: Annotated[int, Meta(ge=0, le=18)] = 2
 
-    Raises:
-        UsageError: another one, or keys that it does not have.
-    """
-    name = table.word("distribution", tuple(names), "uniform")
-    taken = DISTRIBUTIONS[name]
-    for key in DRAWN[1:]:
-        if key in table and key not in taken:
-            hint = f"it takes {', '.join(taken)}" if taken else "remove it"
-            raise table.file.error(table.entries[key], f"{key} is not a key of the distribution {name}", hint)
-    if name == "zipf":
-        return Distribution(name=name, exponent=table.number("exponent", 1.0, 0, 30))
-    if name == "pareto":
-        h = table.number("h", 0.2)
-        if not 0 < h < 1:
-            what = f"h is {h:g}, which is not between 0 and 1"
-            raise table.wrong("h", what, "0.2: the first 20 % of the values get 80 % of the rows")
-        return Distribution(name=name, h=h)
-    if name == "normal":
-        if not numbers:
-            what = "a normal distribution needs numbers: a mean and a deviation"
-            raise table.wrong("distribution", what, "gaussian is a bell around the middle")
-        table.need("mean", "sd")
-        mean, sd = table.number("mean", 0.0), table.number("sd", 1.0)
-        if sd <= 0:
-            raise table.wrong("sd", f"sd is {sd:g}", "a standard deviation is above 0")
-        return Distribution(name=name, mean=mean * 10**digits, sd=sd * 10**digits)
-    return Distribution(name=name)
+    def row(self, at: Table) -> Json:
+        return {**self._bounds(at), **self.drawn(at, 10**self.digits)}
+
+    def parameter(self, at: Table) -> Json:
+        return {**self._bounds(at), **self.rand(at)}
+
+    def _bounds(self, at: Table) -> Json:
+        """Counted in units of the last digit behind the point."""
+        low, high = self._scaled(at, "low", self.low), self._scaled(at, "high", self.high)
+        return {**ordered(at, low, high), "digits": self.digits}
+
+    def _scaled(self, at: Table, key: str, given: float | str) -> int:
+        try:
+            number = Number(str(given)).scaleb(self.digits)
+        except InvalidOperation:
+            raise at.wrong(key, f"{key} is {given}, which is not a number", "write 12.34") from None
+        if number != int(number) or abs(number) >= 2**63:
+            what = f"{key} is {given}, which needs more than {self.digits} decimal digits"
+            raise at.wrong(key, what, "give it more digits, or another bound")
+        return int(number)
 
 
-def lengths(table: Table, longest: int) -> tuple[int, int]:
-    """The bounds of `length`: a number, or a list of two.
+class Choice(Draw, frozen=True, kw_only=True):
+    values: Annotated[
+        tuple[Annotated[int | str, Meta(title="strings or whole numbers")], ...],
+        Meta(
+            min_length=1, title="a list of strings or whole numbers", description='write values = ["a", "b"]'
+        ),
+    ]
+    weights: Annotated[
+        tuple[Annotated[int, Meta(ge=0, le=1_000_000)], ...],
+        Meta(title="a list of whole numbers", description="write weights = [3, 1]"),
+    ] = ()
 
-    Raises:
-        UsageError: they are no range, or there is none.
-    """
-    table.need("length")
-    if table.entries["length"].node.kind == "array":
-        bounds = table.items("length", ("integer",), "a length or a list of two", "write length = [5, 20]")
-        if len(bounds) != 2:
-            raise table.wrong("length", f"length has {len(bounds)} bounds", "write length = [5, 20]")
-        low, high = map(integer, bounds)
-    else:
-        low = high = table.whole("length", 0, 0, longest)
-    if not 0 <= low <= high <= longest:
-        what = f"length is {low} to {high}, which is not a range"
-        raise table.wrong("length", what, f"it takes 0 to {longest}")
-    return low, high
+    def row(self, at: Table) -> Json:
+        if self.weights and len(self.weights) != len(self.values):
+            what = f"there are {len(self.values)} values and {len(self.weights)} weights"
+            raise at.wrong("weights", what, "give every value a weight, or none")
+        if self.weights and not any(self.weights):
+            raise at.wrong("weights", "no value has a weight above 0", "give one a weight")
+        return {"values": self.values, "weights": self.weights or (1,) * len(self.values)}
 
 
-def text(table: Table, longest: int = _LONGEST_TEXT) -> TextDraw:
-    """Texts of `length` characters of `alphabet` or `characters`.
+class Bytes(Draw, frozen=True, kw_only=True):
+    length: Annotated[
+        int | tuple[int, ...], Meta(title="a length or a list of two", description="write length = [5, 20]")
+    ]
 
-    Raises:
-        UsageError: the characters are unknown, none, or not ASCII.
-    """
-    low, high = lengths(table, longest)
-    alphabet = ALPHABETS[table.word("alphabet", ALPHABETS, "letters")]
-    if "characters" in table:
-        alphabet = table.text("characters")
-        if not alphabet or not alphabet.isascii() or "alphabet" in table:
+    def row(self, at: Table) -> Json:
+        return self._bounds(at, 1 << 24)
+
+    def _bounds(self, at: Table, longest: int) -> Json:
+        given = self.length if isinstance(self.length, tuple) else (self.length, self.length)
+        if len(given) != 2:
+            raise at.wrong("length", f"length has {len(given)} bounds", "write length = [5, 20]")
+        low, high = given
+        if not 0 <= low <= high <= longest:
+            what = f"length is {low} to {high}, which is not a range"
+            raise at.wrong("length", what, f"it takes 0 to {longest}")
+        return {"low": low, "high": high}
+
+
+class Text(Bytes, frozen=True, kw_only=True):
+    alphabet: Literal["letters", "digits", "alphanumeric", "hex"] = "letters"
+    characters: str | None = None
+
+    def row(self, at: Table) -> Json:
+        return {**super().row(at), "alphabet": self._characters(at)}
+
+    def parameter(self, at: Table) -> Json:
+        return {**self._bounds(at, 1 << 20), "alphabet": self._characters(at)}
+
+    def _characters(self, at: Table) -> str:
+        if (given := self.characters) is None:
+            return ALPHABETS[self.alphabet]
+        if not given or not given.isascii() or "alphabet" in at:
             what = "characters takes ASCII characters, and cannot be combined with alphabet"
-            raise table.wrong("characters", what, 'write characters = "abc"')
-    return TextDraw(low=low, high=high, alphabet=alphabet)
+            raise at.wrong("characters", what, 'write characters = "abc"')
+        return given
 
 
-def choice(table: Table) -> ChoiceDraw:
-    """One of `values`, by as many `weights`.
+class Pattern(Draw, frozen=True, kw_only=True):
+    pattern: str
 
-    Raises:
-        UsageError: there are no values, or not a weight for each.
-    """
-    table.need("values")
-    values = table.items(
-        "values", ("string", "integer"), "a list of strings or whole numbers", 'write ["a", "b"]'
-    )
-    if not values:
-        raise table.wrong("values", "values is empty", 'write values = ["a", "b"]')
-    weights = table.items("weights", ("integer",), "a list of whole numbers", "write weights = [3, 1]")
-    if weights and len(weights) != len(values):
-        what = f"there are {len(values)} values and {len(weights)} weights"
-        raise table.wrong("weights", what, "give every value a weight, or none")
-    for weight in weights:
-        if not 0 <= integer(weight) <= _MOST_WEIGHT:
-            what = f"a weight is {weight.value}, which is out of range"
-            raise table.file.error(weight, what, f"it takes 0 to {_MOST_WEIGHT}")
-    if weights and not any(map(integer, weights)):
-        raise table.wrong("weights", "no value has a weight above 0", "give one a weight")
-    return ChoiceDraw(
-        values=tuple(node.value for node in values if isinstance(node.value, int | str)),
-        weights=tuple(map(integer, weights)) or (1,) * len(values),
-    )
+    def parameter(self, at: Table) -> Json:
+        if not self.pattern:
+            raise at.wrong("pattern", "the pattern is empty", _PATTERN)
+        try:
+            _core.check_pattern(self.pattern)
+        except ValueError as error:
+            raise at.wrong("pattern", str(error), _PATTERN) from None
+        return self.row(at)
 
 
-def ascends(table: Table) -> bool:
-    """Whether the `version` of UUIDs is 7, not 4.
-
-    Raises:
-        UsageError: another one.
-    """
-    version = table.whole("version", 4, 4, 7)
-    if version not in (4, 7):
-        raise table.wrong("version", f"version is {version}", "4 is random, 7 ascends with time")
-    return version == 7
+class RowText(Draw, frozen=True, kw_only=True):
+    groups: Annotated[int, Meta(ge=1, le=100)] = 10
 
 
-def moment(table: Table, key: str, default: str | None = None) -> datetime:
+def moment(at: Table, key: str, given: Any) -> datetime:
     """A date, perhaps with a time, in UTC; TOML's own or a text.
 
     Raises:
-        UsageError: it is none; or there is none, and no default.
+        UsageError: it is none.
     """
-    if default is None:
-        table.need(key)
-    node = table.get(key)
-    if node is not None and node.kind not in ("datetime", "string"):
-        raise table.file.wrong_type(node, key, "a date", "write 2024-01-31, or 2024-01-31T12:00:00")
-    given = str(node.value) if node is not None else str(default)
+    hint = "write 2024-01-31, or 2024-01-31T12:00:00"
+    if not isinstance(given, str | Node):
+        raise at.wrong_type(at.entries[key].node, key, "a date", hint)
+    text = given if isinstance(given, str) else str(given.value)
     try:
-        found = datetime.fromisoformat(given)
+        found = datetime.fromisoformat(text)
     except ValueError:
-        what = f"{key} is {given}, which is not a date"
-        raise table.wrong(key, what, "write 2024-01-31, or 2024-01-31T12:00:00") from None
+        raise at.wrong(key, f"{key} is {text}, which is not a date", hint) from None
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-
-
-def integer(node: Node) -> int:
-    """The value of a node that is an integer."""
-    assert isinstance(node.value, int)
-    return node.value

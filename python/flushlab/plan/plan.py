@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
-from flushlab.errors import UsageError
-from flushlab.near import nearest
-from flushlab.record import Value
+from flushlab.errors import UsageError, nearest
+from flushlab.record import BASE, BEST, CONTROL, Value
 from flushlab.settings.floor import Floor
 from flushlab.spec.parts import SAME_WORKLOAD, WorkloadSpec
 
-BASE = "base"
-CONTROL = "control"
-BEST = "best"
 COMPARE = "compare"
 """Name of the plan that `flushlab.compare` makes; no file has it."""
 COUNTED = ("redo syncs per commit", "binlog syncs per commit")
@@ -67,7 +65,10 @@ def crossed(factors: Sequence[str]) -> dict[tuple[str, ...], str]:
     return {one: " + ".join(one) or BASE for one in every}
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
+_Ratio = Annotated[float, Meta(gt=0, description="1 is as fast as before, 2 is twice as fast")]
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A statement about an arm that the series shall check. Exactly one of the three ratios is given.
 
     Attributes:
@@ -84,10 +85,10 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     arm: str
     against: str = BASE
-    expected: float | None = None
-    at_least: float | None = None
-    at_most: float | None = None
-    quantity: str = ""
+    expected: _Ratio | None = None
+    at_least: _Ratio | None = None
+    at_most: _Ratio | None = None
+    quantity: Literal["", "redo syncs per commit", "binlog syncs per commit"] = ""
     source: str = ""
 
 

@@ -1,26 +1,31 @@
-"""TOML with positions: typed access to a document's tables, with the line and column of every mistake.
+"""TOML as structs: a document is converted by msgspec, and every mistake has its line and column.
 
-Sits in `plan`; apart from `read_text` it is pure. The text is parsed by `flushlab._core`; `tomllib` forgets
-positions. Plans of series, plans of rows and files of transactions are read by it.
+Sits in `plan`; apart from `read_text` it is pure. A struct declares the keys of a table with types and
+bounds, and `Table.read` makes it of the table. If msgspec refuses, the nodes are walked along the struct for
+the first mistake; `flushlab._core` keeps their positions, which `tomllib` forgets. `Meta(title=…)` is what a
+key takes, in words, and `Meta(description=…)` the way out. Plans of series, plans of rows and files of
+transactions are read so.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
+from msgspec import Meta, inspect
 
 from flushlab import _core
-from flushlab.errors import StorageError, UsageError
-from flushlab.near import nearest
+from flushlab.errors import StorageError, UsageError, nearest
+from flushlab.spec.option import out_of_range
 from flushlab.units import format_size
 
-_T = TypeVar("_T")
+T = TypeVar("T")
 
 Kind = Literal["string", "integer", "float", "boolean", "datetime", "array", "table"]
+Scalar = Annotated[bool | int | float | str, Meta(title="a number, a string, true or false")]
+"""A value of a setting or of a workload's option."""
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,11 +57,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_toml(text: str, *, path: str) -> Node:
-    """The document as a table.
-
-    Args:
-        text: the document.
-        path: for messages.
+    """The document as a table; `path` is for messages.
 
     Raises:
         UsageError: it is not TOML; `PATH:LINE:COL: …`.
@@ -92,210 +93,239 @@ def read_text(path: Path, most_bytes: int) -> str:
         raise UsageError(f"{path}:{line}: this is not UTF-8 text", hint="save the plan as UTF-8") from None
 
 
-def positions(document: Node) -> dict[str, tuple[int, int]]:
+def positions(document: Node, prefix: str = "") -> dict[str, tuple[int, int]]:
     """Line and column of every key and of every array item, by path: `base.settings.NAME`, `arm.2.name`."""
-    return dict(_walk(document, ""))
+    places: dict[str, tuple[int, int]] = {}
+    for entry in document.entries:
+        places[f"{prefix}{entry.key}"] = entry.line, entry.column
+        places |= positions(entry.node, f"{prefix}{entry.key}.")
+    for index, item in enumerate(document.items):
+        places[f"{prefix}{index}"] = item.line, item.column
+        places |= positions(item, f"{prefix}{index}.")
+    return places
 
 
-def _walk(node: Node, prefix: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    for entry in node.entries:
-        yield f"{prefix}{entry.key}", (entry.line, entry.column)
-        yield from _walk(entry.node, f"{prefix}{entry.key}.")
-    for index, item in enumerate(node.items):
-        yield f"{prefix}{index}", (item.line, item.column)
-        yield from _walk(item, f"{prefix}{index}.")
+class Table:
+    """A table of a file; `what` it is, for messages."""
 
+    def __init__(self, path: str, node: Node, what: str) -> None:
+        self.path, self.node, self.what = path, node, what
+        self.entries = {entry.key: entry for entry in node.entries}
 
-SCALARS: tuple[Kind, ...] = ("string", "integer", "float", "boolean")
-"""What a setting may be."""
-
-
-class File:
-    """Makes the errors of one file: `PATH:LINE:COL: …`."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __contains__(self, key: str) -> bool:
+        return key in self.entries
 
     def error(self, where: Node | Entry, what: str, hint: str | None) -> UsageError:
         """What is wrong there, and the way out."""
         return UsageError(f"{self.path}:{where.line}:{where.column}: {what}", hint=hint)
 
+    def wrong(self, key: str, what: str, hint: str | None) -> UsageError:
+        """An error at the value of a key, or at the table where the key is left out."""
+        return self.error(self.entries[key].node if key in self else self.node, what, hint)
+
     def wrong_type(self, node: Node, key: str, wanted: str, hint: str | None = None) -> UsageError:
-        """A value of another type than the key takes."""
         article = "an" if node.kind in ("array", "integer") else "a"
-        given = f"{node.value}" if not_finite(node) else f"{article} {node.kind}"
-        return self.error(node, f"{key} is {given}; it takes {wanted}", hint or f"write {wanted}")
+        return self.error(
+            node, f"{key} is {article} {node.kind}; it takes {wanted}", hint or f"write {wanted}"
+        )
 
-
-class Table:
-    """A table of the file.
-
-    Args:
-        file: makes its errors.
-        node: the table.
-        what: it is, for messages.
-        known: the keys that it may have.
-
-    Raises:
-        UsageError: it has another key.
-    """
-
-    def __init__(self, file: File, node: Node, what: str, known: Iterable[str]) -> None:
-        self.file = file
-        self.node = node
-        self.what = what
-        self.entries = {entry.key: entry for entry in node.entries}
-        keys = tuple(known)
-        for entry in node.entries:
-            if entry.key not in keys:
-                hint = suggestion(entry.key, keys, cutoff=0.5) or f"it takes {', '.join(keys)}"
-                raise file.error(entry, f"{entry.key} is not a key of {what}", hint)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self.entries
-
-    def get(self, key: str) -> Node | None:
-        """The value, of whatever type."""
-        entry = self.entries.get(key)
-        return None if entry is None else entry.node
+    def misplaced(self, key: str, what: str, hint: str | None) -> UsageError:
+        """An error at a key, which does not belong there."""
+        return self.error(self.entries[key], what, hint)
 
     def need(self, *keys: str) -> None:
         """Stops where a key is missing."""
         for key in keys:
-            if key not in self.entries:
+            if key not in self:
                 for slip in nearest(key, self.entries, most=1, cutoff=0.7):
-                    what = f"{self.what} has {slip} but no {key}"
-                    raise self.file.error(self.entries[slip], what, f"did you mean {key}?")
-                raise self.file.error(self.node, f"{self.what} needs {key}", f"write {key} = … there")
+                    raise self.misplaced(slip, f"{self.what} has {slip} but no {key}", f"did you mean {key}?")
+                raise self.error(self.node, f"{self.what} needs {key}", f"write {key} = … there")
 
-    def wrong(self, key: str, what: str, hint: str | None) -> UsageError:
-        """An error at the value of a key, or at the table where the key is left out."""
-        return self.file.error(self.entries[key].node if key in self else self.node, what, hint)
+    def items(self, key: str) -> Sequence[Node]:
+        return self.entries[key].node.items if key in self else ()
 
-    def text(self, key: str, default: str = "") -> str:
-        """A text."""
-        return self._scalar(key, ("string",), "a string in quotes", default)
+    def table(self, key: str) -> Table:
+        """The table of a key; where that is left out, an empty one in the same place."""
+        node = self.entries[key].node if key in self else msgspec.structs.replace(self.node, entries=())
+        return Table(self.path, node, f"the {key}")
 
-    def truth(self, key: str, default: bool) -> bool:
-        """A boolean."""
-        return self._scalar(key, ("boolean",), "true or false", default)
+    def tables(self, key: str, type_: type) -> list[Table]:
+        """The tables of a list, each called after its type and its name, or else its number."""
+        word = _word(type_)
+        return [
+            Table(self.path, node, _numbered(word, at, node)) for at, node in enumerate(self.items(key), 1)
+        ]
 
-    def word(self, key: str, words: Collection[str], default: str) -> str:
-        """One of several words."""
-        given = self.text(key, default)
-        if given not in words and key in self:
-            hint = suggestion(given, words) or f"it takes {' or '.join(words)}"
-            raise self.wrong(key, f"unknown {key} {given!r}", hint)
-        return given
+    def named(self, key: str) -> dict[str, Table]:
+        """The tables of a table, each called after both keys."""
+        entries = self.entries[key].node.entries if key in self else ()
+        return {one.key: Table(self.path, one.node, _called(key, one)) for one in entries}
 
-    def number(
-        self, key: str, default: float, low: float = -math.inf, high: float = math.inf, *, above: bool = False
-    ) -> float:
-        """A finite number within bounds, inclusive; `above` leaves the lower one out."""
-        number = float(self._scalar(key, ("integer", "float"), "a number", default))
-        if low <= number <= high and not (above and number == low):
-            return number
-        least = f"more than {low:.9g}" if above else f"{low:.9g}"
-        takes = (
-            least
-            if high == math.inf
-            else f"{least} and at most {high:.9g}"
-            if above
-            else f"{least} to {high:.9g}"
-        )
-        raise self.wrong(key, f"{key} is {number:g}, which is out of range", f"it takes {takes}")
+    def read(self, type_: type[T], *, leave_out: Collection[str] = ()) -> T:
+        """The table as a struct, but for the keys that are left out.
 
-    def whole(self, key: str, default: int, low: int, high: int) -> int:
-        """An integer within bounds, inclusive."""
-        number = self._scalar(key, ("integer",), "a whole number", default)
-        if not low <= number <= high:
-            raise self.wrong(key, f"{key} is {number}, which is out of range", f"it takes {low} to {high}")
-        return number
+        Raises:
+            UsageError: `PATH:LINE:COL: …`, with the nearest key or word in the hint.
+        """
+        try:
+            return msgspec.convert(self._plain(self.node, "", leave_out), type_)
+        except msgspec.ValidationError as error:
+            info = inspect.type_info(type_)
+            assert isinstance(info, inspect.StructType)
+            raise self._mistake(info, leave_out) or error from None
 
-    def table(self, key: str, what: str, known: Iterable[str]) -> Table | None:
-        """A table."""
-        node = self.get(key)
-        if node is None:
-            return None
-        if node.kind != "table":
-            raise self.file.wrong_type(node, key, "a table", f"write [{key}]")
-        return Table(self.file, node, what, known)
+    def read_kind(
+        self, key: str, kinds: Mapping[str, type[T]], example: str, leave_out: Collection[str] = ()
+    ) -> tuple[str, T]:
+        """The table as the struct of its kind, which a key of it says.
 
-    def tables(self, key: str, word: str, known: Iterable[str]) -> list[Table]:
-        """A list of tables, each a `word` with its name, or else its number."""
-        tables = []
-        for number, node in enumerate(
-            self.items(key, ("table",), "a list of tables", f"write each as [[{key}]]"), 1
-        ):
-            name = next((entry.node.value for entry in node.entries if entry.key == "name"), None)
-            what = f"the {word} {name}" if isinstance(name, str) else f"{word} {number}"
-            tables.append(Table(self.file, node, what, known))
-        return tables
+        Raises:
+            UsageError: as `read`; or it is no table, or has no kind, or an unknown one.
+        """
+        if self.node.kind != "table":
+            raise self.wrong_type(self.node, self.what, "a table", f"write {example}")
+        if key not in self:
+            for slip in nearest(key, self.entries, most=1):
+                raise self.misplaced(slip, f"{slip} is not a key of {self.what}", f"did you mean {key}?")
+            raise self.error(self.node, f"{self.what} has no {key}", f"it takes {', '.join(kinds)}")
+        node = self.entries[key].node
+        if node.kind != "string":
+            raise self.wrong_type(node, key, "a string in quotes")
+        kind = str(node.value)
+        if kind not in kinds:
+            hint = suggestion(kind, kinds) or f"it takes {', '.join(kinds)}"
+            raise self.error(node, f"there is no {key} {kind!r}", hint)
+        self.what = f"{self.what}, of {key} {kind}"
+        return kind, self.read(kinds[kind], leave_out=(key, *leave_out))
 
-    def items(self, key: str, kinds: tuple[Kind, ...], wanted: str, hint: str) -> tuple[Node, ...]:
-        """The items of a list, `wanted` as in `a list of names`; all of these kinds."""
-        node = self.get(key)
-        if node is None:
-            return ()
-        if node.kind != "array":
-            raise self.file.wrong_type(node, key, wanted, hint)
-        for item in node.items:
-            if item.kind not in kinds or not_finite(item):
-                raise self.file.wrong_type(item, f"an item of {key}", wanted.removeprefix("a list of "), hint)
-        return node.items
+    def _plain(self, node: Node, key: str, leave_out: Collection[str] = ()) -> Any:
+        """What msgspec converts; a date stays a node, which only `Any` takes."""
+        if node.kind == "table":
+            return {
+                one.key: self._plain(one.node, one.key) for one in node.entries if one.key not in leave_out
+            }
+        if node.kind == "array":
+            return [self._plain(item, f"an item of {key}") for item in node.items]
+        if node.kind == "float" and isinstance(node.value, str):  # infinity and NaN
+            raise self.error(node, f"{key} is {node.value}; it takes a number", "write a number")
+        return node if node.kind == "datetime" else node.value
 
-    def _scalar(self, key: str, kinds: tuple[Kind, ...], wanted: str, default: _T) -> _T:
-        node = self.get(key)
-        if node is None:
-            return default
-        if node.kind not in kinds or not_finite(node):
-            raise self.file.wrong_type(node, key, wanted)
-        return cast(_T, node.value)  # its kind says so
+    # What msgspec refused, in words: the first mistake in the file's order.
+
+    def _mistake(self, struct: inspect.StructType, leave_out: Collection[str] = ()) -> UsageError | None:
+        fields = {field.encode_name: field for field in struct.fields}
+        known = (*leave_out, *fields)
+        for key in self.entries:
+            if key not in known:
+                hint = suggestion(key, known, cutoff=0.5) or f"it takes {', '.join(known)}"
+                return self.misplaced(key, f"{key} is not a key of {self.what}", hint)
+        self.need(*(name for name, field in fields.items() if field.required))
+        read = (entry for key, entry in self.entries.items() if key in fields)
+        return _first(self._refused(entry.key, entry.node, fields[entry.key].type) for entry in read)
+
+    def _refused(
+        self, key: str, node: Node, type_: inspect.Type, what: str = "", hint: str | None = None
+    ) -> UsageError | None:
+        title = ""
+        if isinstance(type_, inspect.Metadata):
+            told = type_.extra_json_schema or {}
+            title = told.get("title", "")
+            hint = told.get("description", hint)
+            type_ = type_.type
+        options = type_.types if isinstance(type_, inspect.UnionType) else (type_,)
+        options = tuple(one for one in options if not isinstance(one, inspect.NoneType))
+        match next((one for one in options if node.kind in _KINDS.get(type(one), (node.kind,))), None):
+            case None:
+                words, way = zip(*(_written(key, one) for one in options), strict=True)
+                wanted = title or " or ".join(dict.fromkeys(words))
+                return self.wrong_type(node, key, wanted, hint or way[0])
+            case inspect.Metadata() as inner:
+                return self._refused(key, node, inner, what, hint)
+            case inspect.StructType() as struct:
+                return Table(self.path, node, what or f"the {key}")._mistake(struct)
+            case inspect.DictType(value_type=of, min_length=least):
+                if least and not node.entries:
+                    return self.error(node, f"{key} is empty", hint)
+                return _first(self._refused(one.key, one.node, of, _called(key, one)) for one in node.entries)
+            case inspect.VarTupleType(item_type=of, min_length=least):
+                if least and not node.items:
+                    return self.error(node, f"{key} is empty", hint)
+                return _first(
+                    self._refused(f"an item of {key}", one, of, _numbered(_word(of), at, one), hint)
+                    for at, one in enumerate(node.items, 1)
+                )
+            case inspect.IntType() | inspect.FloatType() as number:
+                assert isinstance(node.value, int | float)
+                takes = out_of_range(number, node.value)
+                given = f"{node.value:g}" if isinstance(node.value, float) else node.value
+                what = f"{key} is {given}, which is out of range"
+                hint = f"it takes {takes}" + (f"; {hint}" if hint else "")
+                return self.error(node, what, hint) if takes else None
+            case inspect.LiteralType(values=words) | inspect.EnumType(cls=words):
+                known = [str(getattr(one, "value", one)) for one in words]
+                if str(node.value) in known:
+                    return None
+                hint = suggestion(str(node.value), known) or f"it takes {' or '.join(filter(None, known))}"
+                return self.error(node, f"unknown {key} {node.value!r}", hint)
+        return None
 
 
-Readers = Mapping[str, tuple[tuple[str, ...], Callable[[Table], _T]]]
-"""The kinds of a table: the keys of each, and what makes its value."""
+_KINDS: Mapping[type[inspect.Type], tuple[str, ...]] = {
+    inspect.IntType: ("integer",),
+    inspect.FloatType: ("integer", "float"),
+    inspect.StrType: ("string",),
+    inspect.LiteralType: ("string", "integer"),
+    inspect.EnumType: ("string",),
+    inspect.BoolType: ("boolean",),
+    inspect.VarTupleType: ("array",),
+    inspect.DictType: ("table",),
+    inspect.StructType: ("table",),
+}
+_WORDS: Mapping[type[inspect.Type], str] = {
+    inspect.IntType: "a whole number",
+    inspect.FloatType: "a number",
+    inspect.StrType: "a string in quotes",
+    inspect.LiteralType: "a string in quotes",
+    inspect.EnumType: "a string in quotes",
+    inspect.BoolType: "true or false",
+    inspect.VarTupleType: "a list",
+    inspect.DictType: "a table",
+    inspect.StructType: "a table",
+}
 
 
-def read_kind(
-    file: File, node: Node, what: str, key: str, kinds: Readers[_T], example: str, more: Iterable[str] = ()
-) -> tuple[Table, _T]:
-    """A table of one of several kinds, and its value. The kind decides which keys the table may have.
-
-    Args:
-        file: makes errors.
-        node: the table.
-        what: it is, for messages.
-        key: that says the kind.
-        kinds: all of them.
-        example: a table as it is written, for hints.
-        more: keys that it may have beside those of its kind.
-
-    Raises:
-        UsageError: with the place: no table, no kind or an unknown one, a key that the kind does not have.
-    """
-    if node.kind != "table":
-        raise file.wrong_type(node, what, "a table", f"write {example}")
-    given = next((entry.node for entry in node.entries if entry.key == key), None)
-    if given is None:
-        slip = next((entry for entry in node.entries if nearest(entry.key, [key])), None)
-        if slip is not None:
-            raise file.error(slip, f"{slip.key} is not a key of {what}", f"did you mean {key}?")
-        raise file.error(node, f"{what} has no {key}", f"it takes {', '.join(kinds)}")
-    if given.kind != "string":
-        raise file.wrong_type(given, key, "a string in quotes")
-    kind = str(given.value)
-    if kind not in kinds:
-        hint = suggestion(kind, kinds) or f"it takes {', '.join(kinds)}"
-        raise file.error(given, f"there is no {key} {kind!r}", hint)
-    keys, read = kinds[kind]
-    table = Table(file, node, f"{what}, of {key} {kind}", (key, *more, *keys))
-    return table, read(table)
+def _first(mistakes: Iterable[UsageError | None]) -> UsageError | None:
+    return next(filter(None, mistakes), None)
 
 
-def not_finite(node: Node) -> bool:
-    """Whether it is infinity or NaN."""
-    return node.kind == "float" and isinstance(node.value, str)
+def _word(type_: object) -> str:
+    """A table for people, by the name of its struct."""
+    if isinstance(type_, inspect.UnionType):
+        type_ = next((one for one in type_.types if isinstance(one, inspect.StructType)), type_)
+    if isinstance(type_, inspect.StructType):
+        type_ = type_.cls
+    return getattr(type_, "__name__", "").strip("_").lower()
+
+
+def _numbered(word: str, number: int, node: Node) -> str:
+    name = next((one.node.value for one in node.entries if one.key == "name"), None)
+    return f"the {word} {name}" if isinstance(name, str) else f"{word} {number}"
+
+
+def _called(key: str, entry: Entry) -> str:
+    return f"the {key.removesuffix('s')} {entry.key}"
+
+
+def _written(key: str, type_: inspect.Type) -> tuple[str, str | None]:
+    """What a key takes, in words, and how tables are written."""
+    match type_:
+        case inspect.StructType():
+            return "a table", f"write [{key}]"
+        case inspect.DictType(value_type=inspect.StructType()):
+            return f"tables: [{key}.NAME]", f"write [{key}.NAME]"
+        case inspect.VarTupleType(item_type=inspect.StructType()):
+            return "a list of tables", f"write each as [[{key}]]"
+    return _WORDS[type(type_)], None
 
 
 def suggestion(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:

@@ -12,12 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from flushlab.errors import UsageError
-from flushlab.probe.ceilings import CommitCell
-from flushlab.probe.sync_settings import BINLOG_STRATEGIES, MAX_THREADS, SyncSettings
+from flushlab.probe.ceilings import BINLOG_STRATEGIES, MAX_THREADS, CommitCell, SyncSettings
 from flushlab.record import Ceiling, Medium, ProbeRecord, Share, Storage, Trial, Warning
 
 MOST_SERVERS = 12
-"""Arms of one campaign that are compared; each takes cells of its own."""
 
 
 class MeasuredServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,14 +47,7 @@ Connections = Callable[[Trial], int | None]
 def of_campaign(
     campaign: str, number: int | None, connections: Connections, trials: Sequence[Trial]
 ) -> list[MeasuredServer]:
-    """The servers that a stored campaign measured: one trial, or of every arm its median trial.
-
-    Args:
-        number: of the trial, from 1; None: all arms.
-
-    Raises:
-        UsageError: no such trial, or none that counts commits.
-    """
+    """The servers that a stored campaign measured: one trial, or of every arm its median trial."""
     if number is not None and not 1 <= number <= len(trials):
         raise UsageError(
             f"campaign {campaign} has no trial {number}",
@@ -75,7 +66,6 @@ def of_campaign(
 
 
 def arms_of(campaign: str, connections: Connections, trials: Sequence[Trial]) -> list[MeasuredServer]:
-    """Of every arm of a campaign the median trial, as far as it has a ceiling."""
     found = []
     for number, trial in _medians(trials):
         threads = connections(trial)
@@ -85,17 +75,13 @@ def arms_of(campaign: str, connections: Connections, trials: Sequence[Trial]) ->
 
 
 def is_here(server: MeasuredServer, record: ProbeRecord) -> bool:
-    """Whether a server ran on the disk that was probed."""
     theirs, medium = server.storage, record.medium
     return theirs is not None and (theirs.filesystem, theirs.device) == (medium.filesystem, medium.device)
 
 
 def of_trial(name: str, trial: Trial, threads: int | None) -> MeasuredServer:
-    """One trial as a measured server.
-
-    Raises:
-        UsageError: it has no commits/s, or more connections than a ceiling has threads.
-    """
+    """One trial as a measured server; UsageError without commits/s, or with more connections than ceilings
+    have."""
     rate = _commits_per_s(trial)
     if rate is None or trial.server is None:
         why = f"it is {trial.outcome}" if trial.result is None else f"it is measured in {trial.unit}"
@@ -123,7 +109,6 @@ def of_trial(name: str, trial: Trial, threads: int | None) -> MeasuredServer:
 
 
 def cells(servers: Iterable[MeasuredServer]) -> tuple[CommitCell, ...]:
-    """The cells that servers are compared with, refused combinations included."""
     return tuple(
         CommitCell(sync_settings=server.sync_settings, binlog_strategy=strategy, threads=server.threads)
         for server in servers
@@ -134,7 +119,6 @@ def cells(servers: Iterable[MeasuredServer]) -> tuple[CommitCell, ...]:
 def shares(
     servers: Iterable[MeasuredServer], ceilings: Iterable[Ceiling], medium: Medium
 ) -> tuple[Share, ...]:
-    """Each server beside its ceilings; one whose ceiling was not measured is left out."""
     reached: dict[tuple[SyncSettings, int], list[Ceiling]] = {}
     for one in ceilings:
         reached.setdefault((SyncSettings(one.trx_commit, one.sync_binlog), one.threads), []).append(one)

@@ -1,8 +1,9 @@
 """Ceilings: which cells of the matrix are measured, and one cell. The work is `_core.CommitPath`.
 
-Probe layer. A cell is a pair of sync settings, a binlog write strategy and a number of connections. One or
-two threads drive them without sleeping; `servers` has the other instrument, a thread per connection. The
-commit path refuses a strategy that the sync settings do not permit, with a reason: a value here.
+Probe layer. A cell is a pair of sync settings (innodb_flush_log_at_trx_commit and sync_binlog), a binlog
+write strategy and a number of connections. One or two threads drive them without sleeping; `servers` has the
+other instrument, a thread per connection. The commit path refuses a strategy that the sync settings do not
+permit, with a reason: a value here.
 
 A switching run steps through the permitted binlog write strategies and back to the first, as SET GLOBAL would
 on a server. The strict checker then reads the binlogs of the run.
@@ -13,25 +14,105 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, get_args
 
 import msgspec
 
 from flushlab import _core
 from flushlab.errors import MeasurementError, UsageError
-from flushlab.probe.folder import storage_errors
-from flushlab.probe.sync_settings import (
-    BINLOG_STRATEGIES,
-    MARIADB_STRICT,
-    RELAXED,
-    SECOND,
-    STRICT,
-    SyncSettings,
-)
+from flushlab.probe.disk import storage_errors
 from flushlab.record import BinlogStrategy, Ceiling, Medium, RefusedStrategy, Switching, SwitchPhase
+
+BINLOG_STRATEGIES: tuple[BinlogStrategy, ...] = get_args(BinlogStrategy)
+
+MAX_SYNC_BINLOG = 4_294_967_295
+
+
+class SyncSettings(msgspec.Struct, frozen=True, order=True):
+    """One pair of settings; 3 is MariaDB's, and a sync_binlog of 0 leaves syncs to the kernel."""
+
+    trx_commit: int
+    sync_binlog: int
+
+    @property
+    def name(self) -> str:
+        """`strict 1/1`, or `1/0` where no floor has the name."""
+        floor = FLOORS.get(self)
+        return f"{floor} {self.pair}" if floor else self.pair
+
+    @property
+    def pair(self) -> str:
+        return f"{self.trx_commit}/{self.sync_binlog}"
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the redo log is synced once a second and not at commit."""
+        return self.trx_commit in (0, 2)
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether every acknowledged commit is synced in redo log and binlog."""
+        return not self.is_timed and self.sync_binlog == 1
+
+    @property
+    def format(self) -> str:
+        """The server whose binlog files are written: 3 exists on MariaDB only."""
+        return MARIADB if self.trx_commit == 3 else MYSQL
+
+
+MYSQL, MARIADB = "9.7.4", "10.11.19-MariaDB"
+STRICT, MARIADB_STRICT, SECOND, RELAXED = (
+    SyncSettings(1, 1),
+    SyncSettings(3, 1),
+    SyncSettings(2, 1000),
+    SyncSettings(0, 0),
+)
+FLOORS = {STRICT: "strict", MARIADB_STRICT: "strict", SECOND: "second", RELAXED: "relaxed"}
+"""Names of the durability floors with these settings."""
+
+_BY_NAME = {"strict": STRICT, "second": SECOND, "relaxed": RELAXED}
+_PAIR = re.compile(r"(\d{1,10})/(\d{1,10})")
+
+
+def parse_sync_settings(text: str) -> SyncSettings:
+    """Sync settings from `strict`, `second`, `relaxed`, or TRX_COMMIT/SYNC_BINLOG such as `2/1000`."""
+    if text in _BY_NAME:
+        return _BY_NAME[text]
+    found = _PAIR.fullmatch(text)
+    if found is None:
+        raise UsageError(
+            f"--trx-commit {text!r} is neither a floor nor two settings",
+            hint="use strict, second, relaxed, or innodb_flush_log_at_trx_commit/sync_binlog such as 2/1000",
+        )
+    settings = SyncSettings(int(found[1]), int(found[2]))
+    if settings.trx_commit > 3:
+        raise UsageError(
+            f"--trx-commit {text}: innodb_flush_log_at_trx_commit={settings.trx_commit} does not exist",
+            hint="it is 0, 1 or 2, on MariaDB also 3",
+        )
+    if settings.sync_binlog > MAX_SYNC_BINLOG:
+        raise UsageError(
+            f"--trx-commit {text}: sync_binlog={settings.sync_binlog} is too large",
+            hint=f"it takes 0 to {MAX_SYNC_BINLOG}",
+        )
+    return settings
+
+
+def parse_binlog_strategy(text: str) -> BinlogStrategy:
+    for strategy in BINLOG_STRATEGIES:
+        if text == strategy:
+            return strategy
+    raise UsageError(
+        f"--binlog-strategy {text!r} is not a binlog write strategy",
+        hint=f"one of {', '.join(BINLOG_STRATEGIES)}",
+    )
+
+
+MAX_THREADS = 256
 
 THREADS, QUICK_THREADS = (1, 4, 16, 64), (1, 64)
 """Committers."""
@@ -48,6 +129,8 @@ SYNCED_SECONDS = 0.4
 WARM_UP_SECONDS = 0.08
 _SLICE_SECONDS = 0.05
 _SECONDS_TO_END = 30.0
+_SHAPE = {"kind": "oltp_update_non_index", "tables": 100, "rows": 100_000}
+"""The transactions that are committed: those of one OLTP workload."""
 BYTES_PER_COMMIT = 1_024
 """Of the binlog, at most, in the shape that is committed."""
 
@@ -64,14 +147,16 @@ class CommitCell(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
 
     @property
-    def words(self) -> str:
-        """For whoever watches."""
-        return f"{self.sync_settings.name} · {self.binlog_strategy} · {self.threads} connections"
-
-    @property
     def natural_seconds(self) -> float:
-        """How long the window has to be."""
         return TIMED_SECONDS if self.sync_settings.is_timed else SYNCED_SECONDS
+
+
+class StrategyGroup(NamedTuple):
+    """Strategies that sync settings permit, to be run with so many connections."""
+
+    sync_settings: SyncSettings
+    strategies: tuple[BinlogStrategy, ...]
+    threads: int
 
 
 class Matrix(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,41 +177,6 @@ FULL = Matrix(left_out=((MARIADB_STRICT, "redo"), (MARIADB_STRICT, "two-syncs"),
 QUICK = Matrix(sync_settings=(STRICT, SECOND), threads=QUICK_THREADS)
 
 
-class CommitShape(msgspec.Struct, frozen=True, kw_only=True):
-    """Which transactions are committed: those of one OLTP workload."""
-
-    kind: str = "oltp_update_non_index"
-    tables: int = 100
-    rows: int = 100_000
-
-
-class StrategyChange(msgspec.Struct, frozen=True, kw_only=True):
-    """Another binlog write strategy, so many seconds after the start, the warm-up included."""
-
-    after_seconds: float
-    binlog_strategy: BinlogStrategy
-
-
-class CommitSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes down to the core; see `_core.CommitPath`."""
-
-    directory: str
-    keep: bool = False
-    format: str
-    trx_commit: int
-    sync_binlog: int
-    binlog_strategy: BinlogStrategy
-    threads: int
-    committers: int
-    shape: CommitShape = CommitShape()
-    think_us: float = 0
-    warmup_seconds: float = WARM_UP_SECONDS
-    seconds: float
-    seed: int = 1
-    redo_capacity_bytes: int
-    changes: tuple[StrategyChange, ...] = ()
-
-
 class CommitRun(Protocol):
     """One run of the commit path, as `_core.CommitPath` has it."""
 
@@ -144,52 +194,45 @@ class CommitRun(Protocol):
 
 
 Maker = Callable[[bytes], CommitRun]
-"""Makes a run from the JSON of a CommitSpec; raises CoreError of the kind `usage` for one that contradicts
-itself."""
+"""Makes a run from the JSON of its specification; raises CoreError of the kind `usage` for a
+contradiction."""
 
 
-class _Progress(msgspec.Struct, frozen=True):
-    phase: str
-    seconds: float
-    commits: int
+class Place(NamedTuple):
+    """The probe's own folder, its disk, the bytes that files may take, and the maker of runs."""
+
+    folder: Path
+    medium: Medium
+    most_bytes: int
+    make: Maker
 
 
-def plan(
-    matrix: Matrix, folder: Path, make: Maker
-) -> tuple[tuple[CommitCell, ...], tuple[RefusedStrategy, ...]]:
+def plan(matrix: Matrix, place: Place) -> tuple[tuple[CommitCell, ...], tuple[RefusedStrategy, ...]]:
     """The cells in their order, strategies side by side, and what the commit path refuses."""
     cells, refused = [], []
-    permitted: dict[SyncSettings, list[BinlogStrategy]] = {}
     for settings in matrix.sync_settings:
-        permitted[settings] = []
+        permitted = []
         for strategy in matrix.strategies:
             if (settings, strategy) in matrix.left_out:
                 continue
-            reason = refusal(settings, strategy, folder, make)
-            if reason is None:
-                permitted[settings].append(strategy)
+            if (reason := refusal(settings, strategy, place)) is None:
+                permitted.append(strategy)
             else:
-                refused.append(
-                    RefusedStrategy(
-                        **msgspec.structs.asdict(settings), binlog_strategy=strategy, reason=reason[0]
-                    )
-                )
-    for settings in matrix.sync_settings:
-        for threads in matrix.threads:
-            cells += [
-                CommitCell(sync_settings=settings, binlog_strategy=strategy, threads=threads)
-                for strategy in permitted[settings]
-            ]
+                facts = {**msgspec.structs.asdict(settings), "binlog_strategy": strategy}
+                refused.append(RefusedStrategy(**facts, reason=reason[0]))
+        cells += [
+            CommitCell(sync_settings=settings, binlog_strategy=strategy, threads=threads)
+            for threads in matrix.threads
+            for strategy in permitted
+        ]
     return tuple(cells), tuple(refused)
 
 
-def refusal(
-    settings: SyncSettings, strategy: BinlogStrategy, folder: Path, make: Maker
-) -> tuple[str, str | None] | None:
+def refusal(settings: SyncSettings, strategy: BinlogStrategy, place: Place) -> tuple[str, str | None] | None:
     """The rule that the combination breaks and the way out; None if it is permitted."""
     cell = CommitCell(sync_settings=settings, binlog_strategy=strategy, threads=1)
     try:
-        make(msgspec.json.encode(_spec(cell, folder, SYNCED_SECONDS)))
+        place.make(msgspec.json.encode(_spec(cell, place.folder, SYNCED_SECONDS)))
     except _core.CoreError as error:
         if error.kind != "usage":
             raise
@@ -197,22 +240,13 @@ def refusal(
     return None
 
 
-def measure(
-    folder: Path, cell: CommitCell, *, seconds: float, most_bytes: int, medium: Medium, make: Maker
-) -> Ceiling | None:
-    """Measures one cell in the probe's own folder; its files are gone afterwards.
+def measure(place: Place, cell: CommitCell, *, seconds: float) -> Ceiling | None:
+    """One cell; its files are gone afterwards. None if no commit ended in the window.
 
-    A window ends early when its files have reached `most_bytes`.
-
-    Returns:
-        None if not one commit ended in the window.
-
-    Raises:
-        StorageError: the file system fails, or is full.
-        MeasurementError: the commit path does not end, or finds no threads.
-        KeyboardInterrupt: on Ctrl-C.
+    Ends early when files reach `most_bytes`. Raises KeyboardInterrupt on Ctrl-C, StorageError if the file
+    system fails, MeasurementError if the commit path does not end, or finds no threads.
     """
-    result, noise = run_of(folder, cell, seconds=seconds, most_bytes=most_bytes, medium=medium, make=make)
+    result, noise = run_of(place, cell, seconds=seconds)
     if is_empty(result):
         return None
     settings = msgspec.structs.asdict(cell.sync_settings)
@@ -221,51 +255,50 @@ def measure(
 
 
 def run_of(
-    folder: Path,
+    place: Place,
     cell: CommitCell,
     *,
     seconds: float,
-    most_bytes: int,
-    medium: Medium,
-    make: Maker,
-    changes: tuple[StrategyChange, ...] = (),
+    changes: Sequence[Mapping[str, Any]] = (),
     own_us: float | None = None,
 ) -> tuple[dict[str, Any], float | None]:
     """One run of the commit path, and the noise of its rate; with changes its files are left.
 
     Args:
+        changes: to other binlog write strategies, seconds after the start, the warm-up included.
         own_us: as in a server that spends so much time before each commit; None: the disk's ceiling.
-
-    Raises:
-        StorageError, MeasurementError, KeyboardInterrupt: as `measure`.
     """
-    spec = _spec(cell, folder, seconds)
-    spec = msgspec.structs.replace(spec, changes=changes, keep=bool(changes))
+    spec = _spec(cell, place.folder, seconds) | {"changes": changes, "keep": bool(changes)}
     if own_us is not None:
-        spec = msgspec.structs.replace(spec, threads=cell.threads, think_us=own_us)
-    with core_errors(Path(medium.directory)):
-        run = make(msgspec.json.encode(spec))
+        spec |= {"threads": cell.threads, "think_us": own_us}
+    with core_errors(Path(place.medium.directory)):
+        run = place.make(msgspec.json.encode(spec))
         with _stopped(run):
             run.start()
-            return _follow(run, seconds, most_bytes - REDO_BYTES)
+            return _follow(run, seconds, place.most_bytes - REDO_BYTES)
 
 
-def _spec(cell: CommitCell, folder: Path, seconds: float) -> CommitSpec:
-    return CommitSpec(
-        directory=str(folder),
-        format=cell.sync_settings.format,
+def _spec(cell: CommitCell, folder: Path, seconds: float) -> dict[str, Any]:
+    return {
+        "directory": str(folder),
+        "keep": False,
+        "format": cell.sync_settings.format,
         **msgspec.structs.asdict(cell.sync_settings),
-        binlog_strategy=cell.binlog_strategy,
-        threads=min(DRIVERS, cell.threads),
-        committers=cell.threads,
-        seconds=seconds,
-        redo_capacity_bytes=REDO_BYTES,
-    )
+        "binlog_strategy": cell.binlog_strategy,
+        "threads": min(DRIVERS, cell.threads),
+        "committers": cell.threads,
+        "shape": _SHAPE,
+        "think_us": 0,
+        "warmup_seconds": WARM_UP_SECONDS,
+        "seconds": seconds,
+        "seed": 1,
+        "redo_capacity_bytes": REDO_BYTES,
+        "changes": (),
+    }
 
 
 @contextlib.contextmanager
 def core_errors(directory: Path) -> Iterator[None]:
-    """Turns what the commit path says into flushlab's errors."""
     try:
         with storage_errors(directory):
             yield
@@ -289,14 +322,14 @@ def _stopped(run: CommitRun) -> Iterator[None]:
 
 
 def _follow(run: CommitRun, seconds: float, most_bytes: int) -> tuple[dict[str, Any], float | None]:
-    """Waits for the result and notes the commits of each slice of the window meanwhile."""
     seen: list[tuple[float, int]] = []
     end = time.monotonic() + seconds + _SECONDS_TO_END
     while (answer := run.wait(_SLICE_SECONDS)) is None:
-        progress = msgspec.json.decode(run.progress(), type=_Progress)
-        if progress.phase == "measuring" and (not seen or progress.seconds > seen[-1][0]):
-            seen.append((progress.seconds, progress.commits))
-        if progress.commits * BYTES_PER_COMMIT > most_bytes:
+        progress = msgspec.json.decode(run.progress())
+        at, commits = progress["seconds"], progress["commits"]
+        if progress["phase"] == "measuring" and (not seen or at > seen[-1][0]):
+            seen.append((at, commits))
+        if commits * BYTES_PER_COMMIT > most_bytes:
             run.stop()
         if time.monotonic() > end:
             raise MeasurementError(
@@ -331,75 +364,50 @@ def noise(seen: Sequence[tuple[float, int]]) -> float | None:
 PHASE_SECONDS = 0.4
 
 
-class SwitchCell(msgspec.Struct, frozen=True, kw_only=True):
-    """One run to be made: the binlog write strategies in their order."""
-
-    sync_settings: SyncSettings
-    strategies: tuple[BinlogStrategy, ...]
-    threads: int
-
-    @property
-    def words(self) -> str:
-        """For whoever watches."""
-        return f"{self.sync_settings.name} · switching · {self.threads} connections"
-
-    @property
-    def natural_seconds(self) -> float:
-        """How long the window has to be."""
-        return PHASE_SECONDS * len(self.strategies)
-
-
-def switch_cells(of: Sequence[CommitCell]) -> tuple[SwitchCell, ...]:
-    """A run for each pair of sync settings that permits two binlog write strategies, with the most threads.
-
-    Raises:
-        UsageError: no pair of sync settings does.
-    """
+def strategy_groups(cells: Sequence[CommitCell]) -> tuple[StrategyGroup, ...]:
+    """Each pair of sync settings that permits two strategies, with the most connections of all cells."""
     permitted: dict[SyncSettings, dict[BinlogStrategy, None]] = {}
-    for cell in of:
+    for cell in cells:
         permitted.setdefault(cell.sync_settings, {})[cell.binlog_strategy] = None
-    most = max(cell.threads for cell in of)
-    found = tuple(
-        SwitchCell(sync_settings=settings, strategies=(*strategies, next(iter(strategies))), threads=most)
+    most = max(cell.threads for cell in cells)
+    return tuple(
+        StrategyGroup(settings, tuple(strategies), most)
         for settings, strategies in permitted.items()
         if len(strategies) > 1
     )
-    if not found:
+
+
+def switching_groups(cells: Sequence[CommitCell]) -> tuple[StrategyGroup, ...]:
+    """Runs that switch through the strategies and back to the first."""
+    groups = strategy_groups(cells)
+    if not groups:
         raise UsageError(
             "--switch needs sync settings that permit two binlog write strategies",
             hint="repeat --binlog-strategy, as in --trx-commit 2/1000 --binlog-strategy serial"
             " --binlog-strategy parallel",
         )
-    return found
+    return tuple(one._replace(strategies=(*one.strategies, one.strategies[0])) for one in groups)
 
 
-def measure_switching(
-    folder: Path, cell: SwitchCell, *, seconds: float, most_bytes: int, medium: Medium, make: Maker
-) -> Switching | None:
-    """Switches through the strategies of a cell in the probe's own folder; its files are left there.
-
-    Returns:
-        None if not one commit ended in the window. Errors: as of `measure`.
-    """
-    first, *others = cell.strategies
-    each = seconds / len(cell.strategies)
-    changes = tuple(
-        StrategyChange(after_seconds=WARM_UP_SECONDS + each * number, binlog_strategy=strategy)
+def measure_switching(place: Place, group: StrategyGroup, *, seconds: float) -> Switching | None:
+    """Switches through the strategies; its files are left. None if no commit ended in the window."""
+    first, *others = group.strategies
+    each = seconds / len(group.strategies)
+    changes = [
+        {"after_seconds": WARM_UP_SECONDS + each * number, "binlog_strategy": strategy}
         for number, strategy in enumerate(others, 1)
-    )
-    begin = CommitCell(sync_settings=cell.sync_settings, binlog_strategy=first, threads=cell.threads)
-    result, _ = run_of(
-        folder, begin, seconds=seconds, most_bytes=most_bytes, medium=medium, make=make, changes=changes
-    )
+    ]
+    begin = CommitCell(sync_settings=group.sync_settings, binlog_strategy=first, threads=group.threads)
+    result, _ = run_of(place, begin, seconds=seconds, changes=changes)
     if is_empty(result):
         return None
     return Switching(
-        **msgspec.structs.asdict(cell.sync_settings),
-        threads=cell.threads,
+        **msgspec.structs.asdict(group.sync_settings),
+        threads=group.threads,
         phases=msgspec.convert(result["phases"], tuple[SwitchPhase, ...]),
         longest_commit_us=result["latency_us"]["max"],
         transactions=result["last_gtid"],
-        binlog_is_whole=_is_whole(folder, result["last_gtid"]),
+        binlog_is_whole=_is_whole(place.folder, result["last_gtid"]),
     )
 
 

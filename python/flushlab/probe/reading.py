@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeVar
 
+from flushlab.probe.ceilings import SyncSettings
 from flushlab.probe.servers import OWN_FACTORS, STORY_GAIN, STORY_PROCESSORS, Gain, gains
-from flushlab.probe.sync_settings import SyncSettings
 from flushlab.record import BinlogStrategy, Ceiling, DiskResult, ProbeRecord, ServerRate
 from flushlab.units import format_size
 
@@ -38,7 +38,6 @@ SERVERS: dict[BinlogStrategy, str] = {
 
 
 def read(record: ProbeRecord) -> tuple[str, ...]:
-    """The sentences."""
     return (*_of_disk(record), *_of_servers(record), *_of_ceilings(record), *_of_shares(record))
 
 
@@ -72,7 +71,6 @@ def ratio_words(one: ServerRate) -> str:
 
 
 def most_threads(ceilings: Iterable[Ceiling]) -> int:
-    """The largest number of threads that was measured."""
     return max((one.threads for one in ceilings), default=0)
 
 
@@ -80,7 +78,6 @@ C = TypeVar("C", bound=Ceiling)
 
 
 def by_sync_settings(ceilings: Iterable[C]) -> dict[SyncSettings, list[C]]:
-    """Ceilings by sync settings, in the order of the record."""
     found: dict[SyncSettings, list[C]] = {}
     for one in ceilings:
         found.setdefault(SyncSettings(one.trx_commit, one.sync_binlog), []).append(one)
@@ -172,7 +169,6 @@ def _of_servers(record: ProbeRecord) -> Iterator[str]:
 
 
 def _of_gains(settings: SyncSettings, computed: Iterable[Gain], own_us: float) -> str:
-    """The computed gains of the strategies at some sync settings, beside what was published."""
     by_strategy: dict[BinlogStrategy, list[Gain]] = {}
     for one in computed:
         by_strategy.setdefault(one.binlog_strategy, []).append(one)
@@ -283,7 +279,6 @@ def _cell(cells: Iterable[Ceiling], strategy: BinlogStrategy, threads: int) -> C
 
 
 def threads_words(count: int) -> str:
-    """`one connection`, `64 connections`."""
     return "one connection" if count == 1 else f"{count} connections"
 
 

@@ -15,20 +15,25 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from flushlab import _core, machine
 from flushlab.errors import UsageError
-from flushlab.probe import against, ceilings, disk, honored_flushes
+from flushlab.probe import against, ceilings, disk
 from flushlab.probe.against import MeasuredServer
-from flushlab.probe.ceilings import CommitCell, Maker, Matrix, SwitchCell
-from flushlab.probe.disk import DiskCell
-from flushlab.probe.folder import existing, medium_of, most_bytes, probe_folder, storage_errors
+from flushlab.probe.ceilings import CommitCell, Maker, Matrix, Place, StrategyGroup, SyncSettings
+from flushlab.probe.disk import (
+    DiskCell,
+    existing,
+    medium_of,
+    most_bytes,
+    probe_folder,
+    storage_errors,
+)
 from flushlab.probe.reading import headline, read
-from flushlab.probe.servers import OWN_US, ROUNDS, ServerCell, measure_servers, server_cells
-from flushlab.probe.sync_settings import SyncSettings
+from flushlab.probe.servers import OWN_US, ROUND_SECONDS, ROUNDS, measure_servers
 from flushlab.record import (
     Ceiling,
     DiskEmulation,
@@ -86,38 +91,31 @@ class ProgressReporter(Protocol):
 
 
 def probe(request: ProbeRequest, watch: ProgressReporter, make: Maker = _core.CommitPath) -> ProbeRecord:
-    """Probes a disk.
-
-    Raises:
-        UsageError: no combination of the matrix is permitted, or there are more threads than this machine
-            has room for.
-        StorageError: the directory is missing, not writable, too small or full, or its disk fails.
-        KeyboardInterrupt: on Ctrl-C.
-    """
     directory = existing(request.directory)
     medium = medium_of(directory)
     most = most_bytes(medium)
     started, begin = datetime.now(UTC).isoformat(timespec="seconds"), _Moment()
     with probe_folder(directory) as folder:
-        cells, refused = _cells(request, folder, make)
+        place = Place(folder, medium, most, make)
+        cells, refused = _cells(request, place)
         _require_threads(cells)
         on_disk = disk.cells(quick=request.quick)
-        beside = server_cells(cells, request.own_us)
-        switches = ceilings.switch_cells(cells) if request.switch else ()
-        steps = _Steps(request, [*on_disk, *cells, *beside, *switches], watch)
+        beside = [one for one in ceilings.strategy_groups(cells) if "serial" in one.strategies]
+        switches = ceilings.switching_groups(cells) if request.switch else ()
+        steps = _Steps(request, watch, on_disk, cells, beside, switches)
         with _below(folder, "disk") as own:
             file_bytes = min(FILE_BYTES, most // 4)
             measured = steps.measured(
                 on_disk, partial(disk.measure, own, file_bytes=file_bytes, medium=medium)
             )
-        path: dict[str, Any] = {"most_bytes": most, "medium": medium, "make": make}
         with _below(folder, "commits") as own:
-            reached = steps.measured(cells, partial(ceilings.measure, own, **path))
-            served = steps.measured(beside, partial(measure_servers, own, **path))
+            there = place._replace(folder=own)
+            reached = steps.measured(cells, partial(ceilings.measure, there))
+            served = steps.measured(beside, partial(measure_servers, there, own_us=request.own_us))
 
-        def switch(cell: SwitchCell, *, seconds: float) -> Switching | None:
+        def switch(group: StrategyGroup, *, seconds: float) -> Switching | None:
             with _below(folder, "switching") as own:
-                return ceilings.measure_switching(own, cell, seconds=seconds, **path)
+                return ceilings.measure_switching(place._replace(folder=own), group, seconds=seconds)
 
         switched = steps.measured(switches, switch)
     facts = machine.describe(directory, slow_disk=request.disk)
@@ -136,7 +134,7 @@ def probe(request: ProbeRequest, watch: ProgressReporter, make: Maker = _core.Co
         switches=switched,
         against=against.shares(request.servers, reached, medium),
         warnings=(
-            *honored_flushes.flush_warnings(medium, measured),
+            *disk.flush_warnings(medium, measured),
             *_short(reached),
             *_caveats(facts, begin, steps.left_out),
         ),
@@ -146,7 +144,6 @@ def probe(request: ProbeRequest, watch: ProgressReporter, make: Maker = _core.Co
 
 @contextmanager
 def _below(folder: Path, name: str) -> Iterator[Path]:
-    """A folder for one part of the measurements; its files make room for the next part's."""
     own = folder / name
     with storage_errors(folder.parent):
         own.mkdir()
@@ -154,22 +151,23 @@ def _below(folder: Path, name: str) -> Iterator[Path]:
     shutil.rmtree(own, ignore_errors=True)
 
 
-def _cells(
-    request: ProbeRequest, folder: Path, make: Maker
-) -> tuple[tuple[CommitCell, ...], tuple[RefusedStrategy, ...]]:
-    cells, refused = ceilings.plan(request.matrix, folder, make)
+def _cells(request: ProbeRequest, place: Place) -> tuple[tuple[CommitCell, ...], tuple[RefusedStrategy, ...]]:
+    cells, refused = ceilings.plan(request.matrix, place)
     if not cells:
-        raise _nothing_permitted(request, refused, folder, make)
+        rules = [
+            f"{one.binlog_strategy} at {one.trx_commit}/{one.sync_binlog}: {one.reason}" for one in refused
+        ]
+        first = ceilings.refusal(request.matrix.sync_settings[0], request.matrix.strategies[0], place)
+        raise UsageError(f"nothing is permitted: {'; '.join(rules)}", hint=first[1] if first else None)
     more = [
         cell
         for cell in against.cells(request.servers)
-        if ceilings.refusal(cell.sync_settings, cell.binlog_strategy, folder, make) is None
+        if ceilings.refusal(cell.sync_settings, cell.binlog_strategy, place) is None
     ]
     return tuple(dict.fromkeys([*more, *cells])), refused
 
 
 def _require_threads(cells: Sequence[CommitCell]) -> None:
-    """Refuses a number of threads that this machine has no room for, before anything is measured."""
     most, left = max(cell.threads for cell in cells), machine.threads_left()
     if left is not None and most + SPARE_THREADS > left:
         raise UsageError(
@@ -178,48 +176,47 @@ def _require_threads(cells: Sequence[CommitCell]) -> None:
         )
 
 
-def _nothing_permitted(
-    request: ProbeRequest, refused: Sequence[RefusedStrategy], folder: Path, make: Maker
-) -> UsageError:
-    """The rules that all of the combinations break, and the way out of the first."""
-    rules = [f"{one.binlog_strategy} at {one.trx_commit}/{one.sync_binlog}: {one.reason}" for one in refused]
-    told = ceilings.refusal(request.matrix.sync_settings[0], request.matrix.strategies[0], folder, make)
-    return UsageError(f"nothing is permitted: {'; '.join(rules)}", hint=told[1] if told else None)
-
-
-def _windows(cell: DiskCell | CommitCell | ServerCell | SwitchCell) -> int:
-    """Windows of which a cell is made."""
-    if isinstance(cell, ServerCell):
-        return ROUNDS * len(cell.strategies)
-    return len(cell.strategies) if isinstance(cell, SwitchCell) else 1
-
-
-class _Cell(Protocol):
-    @property
-    def words(self) -> str: ...
-
-
-C = TypeVar("C", bound=_Cell)
+C = TypeVar("C")
 T = TypeVar("T")
 
 
+class _Step(NamedTuple):
+    """A measurement to be made: its words, natural length, and windows."""
+
+    words: str
+    natural_s: float
+    windows: int = 1
+
+
 class _Steps:
-    """The measurements, each with its window and its word to the watcher."""
+    """The measurements in their order, each with its window and its word to the watcher."""
 
     def __init__(
         self,
         request: ProbeRequest,
-        cells: Sequence[DiskCell | CommitCell | ServerCell | SwitchCell],
         watch: ProgressReporter,
+        on_disk: Sequence[DiskCell],
+        cells: Sequence[CommitCell],
+        beside: Sequence[StrategyGroup],
+        switches: Sequence[StrategyGroup],
     ) -> None:
-        own = QUICK_DISK_SECONDS if request.quick else DISK_SECONDS
-        naturals = [own if isinstance(cell, DiskCell) else cell.natural_seconds for cell in cells]
+        disk_s = QUICK_DISK_SECONDS if request.quick else DISK_SECONDS
+        self._steps = [_Step(f"disk · {one.words}", disk_s) for one in on_disk]
+        for cell in cells:
+            how = f"{cell.sync_settings.name} · {cell.binlog_strategy}"
+            self._steps.append(_Step(f"{how} · {cell.threads} connections", cell.natural_seconds))
+        for group in (*beside, *switches):
+            windows, each, how = ROUNDS * len(group.strategies), ROUND_SECONDS, "as in a server"
+            if group in switches:
+                windows, each, how = len(group.strategies), ceilings.PHASE_SECONDS, "switching"
+            words = f"{group.sync_settings.name} · {how} · {group.threads} connections"
+            self._steps.append(_Step(words, each * windows, windows))
+        naturals = [one.natural_s for one in self._steps]
         limit: float | None = QUICK_LIMIT_S if request.quick else LIMIT_S
         if request.seconds is not None:
-            each, limit = request.seconds, None
-            naturals = [each * _windows(cell) for cell in cells]
+            limit, naturals = None, [request.seconds * one.windows for one in self._steps]
         self._budget = ProbeBudget(limit, naturals, time.monotonic)
-        self._watch, self._next, self._total = watch, 0, len(naturals)
+        self._watch, self._next = watch, 0
 
     @property
     def left_out(self) -> int:
@@ -230,7 +227,7 @@ class _Steps:
         """Results of the cells that come next: `measure(cell, seconds=…)`."""
         found = []
         for cell in cells:
-            self._watch.step(self._next, self._total, cell.words)
+            self._watch.step(self._next, len(self._steps), self._steps[self._next].words)
             window = self._budget.window(self._next)
             self._next += 1
             if window is None:
@@ -243,8 +240,6 @@ class _Steps:
 
 
 class _Moment:
-    """The machine's counters when the probe begins."""
-
     def __init__(self) -> None:
         self.at = time.monotonic()
         self.sample = machine.sample()
@@ -292,13 +287,6 @@ FIRST_OVERHEAD_S = 0.1
 
 
 class ProbeBudget:
-    """Windows of the steps of a probe.
-
-    Args:
-        limit_s: for all steps together; None: every window has its natural length.
-        naturals: length of each step's window, in order.
-    """
-
     def __init__(self, limit_s: float | None, naturals: Sequence[float], clock: Callable[[], float]) -> None:
         self._naturals = tuple(naturals)
         self._clock = clock
@@ -308,7 +296,6 @@ class ProbeBudget:
         self.left_out = 0
 
     def window(self, step: int) -> float | None:
-        """Length of the step's window; None if it is to be left out."""
         self._learn()
         natural, window = self._naturals[step], self._naturals[step]
         now = self._clock()

@@ -2,6 +2,20 @@
 
 Probe layer. Each round runs every binlog write strategy once, in rotating order; ratios are those of a round:
 what changes on the machine meanwhile changes both. The interval is Student's t of their logarithms.
+
+The rate on more processors than this machine has is computed by the universal scalability law (Gunther,
+"Guerrilla Capacity Planning", 2007). Its term for coherence is left out, as one or two processors do not show
+coherence costs.
+
+- T is the processor time of a commit; S is the part of T that only one thread at a time can spend.
+- N processors reach N / (T + (N - 1) S): one processor 1/T, any number less than 1/S.
+- S is measured: the longer of two stations in a row, the ordered section and the handover of the binlog to
+  the kernel.
+- Where every group is synced, the disk's syncs/s alone bound the gain: a write waits for the sync of its
+  file, so S cannot be measured there. `serial` needs a pair of syncs, `redo` one sync of a file that is
+  overwritten, `two-syncs` one of a file that grows.
+
+Real machines stay below: caches and locks cost more with every processor.
 """
 
 from __future__ import annotations
@@ -9,14 +23,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from flushlab.probe.ceilings import CommitCell, Maker, is_empty, run_of
-from flushlab.probe.sync_settings import SyncSettings
-from flushlab.record import BinlogStrategy, DiskResult, Medium, ProbeRecord, ServerRate
+from flushlab.probe.ceilings import CommitCell, Place, StrategyGroup, SyncSettings, is_empty, run_of
+from flushlab.record import BinlogStrategy, DiskResult, ProbeRecord, ServerRate
 
 OWN_US = 60.0
 """Processor time of a server and its client per small transaction, besides the commit: an assumption.
@@ -29,94 +41,51 @@ _T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 
 """Student's t at 97.5 % by the number of rounds."""
 
 
-class ServerCell(msgspec.Struct, frozen=True, kw_only=True):
-    """Strategies to be compared at one pair of sync settings, `serial` first."""
-
-    sync_settings: SyncSettings
-    strategies: tuple[BinlogStrategy, ...]
-    threads: int
-    own_us: float = OWN_US
-
-    @property
-    def words(self) -> str:
-        """For whoever watches."""
-        return f"{self.sync_settings.name} · as in a server · {self.threads} connections"
-
-    @property
-    def natural_seconds(self) -> float:
-        """All rounds."""
-        return ROUNDS * ROUND_SECONDS * len(self.strategies)
-
-
-def server_cells(of: Sequence[CommitCell], own_us: float) -> tuple[ServerCell, ...]:
-    """For each pair of sync settings that permits `serial` and another one, with the most connections."""
-    permitted: dict[SyncSettings, dict[BinlogStrategy, None]] = {}
-    for cell in of:
-        permitted.setdefault(cell.sync_settings, {})[cell.binlog_strategy] = None
-    most = max(cell.threads for cell in of)
-    return tuple(
-        ServerCell(sync_settings=settings, strategies=tuple(strategies), threads=most, own_us=own_us)
-        for settings, strategies in permitted.items()
-        if len(strategies) > 1 and "serial" in strategies
-    )
-
-
 def measure_servers(
-    folder: Path, cell: ServerCell, *, seconds: float, most_bytes: int, medium: Medium, make: Maker
+    place: Place, group: StrategyGroup, *, seconds: float, own_us: float = OWN_US
 ) -> tuple[ServerRate, ...] | None:
-    """Measures one cell in the probe's own folder; its files are gone afterwards.
-
-    Returns:
-        None if a window ended without a commit. Errors: as of `ceilings.measure`.
-    """
-    each = seconds / (ROUNDS * len(cell.strategies))
-    found: dict[BinlogStrategy, list[dict[str, Any]]] = {strategy: [] for strategy in cell.strategies}
+    """All strategies of a group, `serial` among them; None if a window ended without a commit."""
+    each = seconds / (ROUNDS * len(group.strategies))
+    found: dict[BinlogStrategy, list[dict[str, Any]]] = {strategy: [] for strategy in group.strategies}
     for number in range(ROUNDS):
-        shift = number % len(cell.strategies)
-        for strategy in (*cell.strategies[shift:], *cell.strategies[:shift]):
-            one = CommitCell(sync_settings=cell.sync_settings, binlog_strategy=strategy, threads=cell.threads)
-            result, _ = run_of(
-                folder, one, seconds=each, most_bytes=most_bytes, medium=medium, make=make, own_us=cell.own_us
+        shift = number % len(group.strategies)
+        for strategy in (*group.strategies[shift:], *group.strategies[:shift]):
+            cell = CommitCell(
+                sync_settings=group.sync_settings, binlog_strategy=strategy, threads=group.threads
             )
+            result, _ = run_of(place, cell, seconds=each, own_us=own_us)
             if is_empty(result):
                 return None
             found[strategy].append(result)
     serial = [result["commits_per_s"] for result in found["serial"]]
-    return tuple(_rate(cell, strategy, results, serial) for strategy, results in found.items())
+    cell_facts = {**msgspec.structs.asdict(group.sync_settings), "threads": group.threads, "own_us": own_us}
+    return tuple(
+        _rate({**cell_facts, "binlog_strategy": strategy}, results, serial)
+        for strategy, results in found.items()
+    )
 
 
-def _rate(
-    cell: ServerCell, strategy: BinlogStrategy, results: Sequence[dict[str, Any]], serial: Sequence[float]
-) -> ServerRate:
+def _rate(facts: dict[str, Any], results: Sequence[dict[str, Any]], serial: Sequence[float]) -> ServerRate:
     middle = sorted(results, key=lambda result: result["commits_per_s"])[len(results) // 2]
-    rates = [result["commits_per_s"] for result in results]
     known: dict[str, Any] = {
         **middle,
-        **msgspec.structs.asdict(cell.sync_settings),
-        "binlog_strategy": strategy,
-        "threads": cell.threads,
-        "own_us": cell.own_us,
+        **facts,
         "rounds": len(results),
         "seconds": sum(result["seconds"] for result in results),
-        "round_costs": _costs(results),
         "ratio": 1.0,
     }
-    if strategy != "serial":
+    if all(one["cpu_us_per_commit"] and one["ordered_ns_per_commit"] for one in results):
+        known["round_costs"] = [
+            {
+                "cpu_us": one["cpu_us_per_commit"],
+                "single_ns": max(one["ordered_ns_per_commit"], one.get("write_ns_per_commit") or 0.0),
+            }
+            for one in results
+        ]
+    if facts["binlog_strategy"] != "serial":
+        rates = [result["commits_per_s"] for result in results]
         known["ratio"], known["ratio_low"], known["ratio_high"] = ratio(rates, serial)
     return msgspec.convert(known, ServerRate)
-
-
-def _costs(results: Sequence[dict[str, Any]]) -> list[dict[str, float]]:
-    known = [one for one in results if one["cpu_us_per_commit"] and one["ordered_ns_per_commit"]]
-    if len(known) < len(results):
-        return []
-    return [
-        {
-            "cpu_us": one["cpu_us_per_commit"],
-            "single_ns": max(one["ordered_ns_per_commit"], one.get("write_ns_per_commit") or 0.0),
-        }
-        for one in known
-    ]
 
 
 def ratio(rates: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
@@ -153,12 +122,7 @@ class CommitCost(msgspec.Struct, frozen=True, kw_only=True):
     single_ns: float
 
     def commits_per_s(self, processors: int, own_us: float = 0.0) -> float:
-        """The ceiling on so many processors.
-
-        Args:
-            processors: 1 or more.
-            own_us: a server's own processor time per transaction besides; it runs in parallel.
-        """
+        """The ceiling; a server's own processor time per transaction runs in parallel."""
         whole_ns = self.cpu_ns + own_us * 1000
         return 1e9 * processors / (whole_ns + (processors - 1) * self.single_ns)
 
@@ -235,34 +199,52 @@ class Gain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def gains(record: ProbeRecord, processors: Sequence[int] = STORY_PROCESSORS) -> tuple[Gain, ...]:
-    """Of each strategy that was measured beside `serial`, where the costs of its commits are known."""
+    """Of each strategy that was measured beside `serial`; the disk's limit is the same on all processors."""
     found = []
     for one in record.servers:
+        settings = SyncSettings(one.trx_commit, one.sync_binlog)
         serial = next(
             other
             for other in record.servers
-            if (other.trx_commit, other.sync_binlog, other.binlog_strategy)
-            == (one.trx_commit, one.sync_binlog, "serial")
+            if SyncSettings(other.trx_commit, other.sync_binlog) == settings
+            and other.binlog_strategy == "serial"
         )
         if one is serial:
             continue
-        if SyncSettings(one.trx_commit, one.sync_binlog).is_strict:
-            found += _of_syncs(one, record.disk, processors)
-        elif len(one.round_costs) == len(serial.round_costs) > 1:
-            found += [_of_processors(one, serial, count) for count in processors]
+        bound = _of_syncs(one, record.disk) if settings.is_strict else None
+        for count in processors:
+            if settings.is_strict:
+                ratios = None if bound is None else (bound,) * 3
+            else:
+                ratios = _of_processors(one, serial, count)
+            if ratios is not None:
+                found.append(
+                    Gain(
+                        **msgspec.structs.asdict(settings),
+                        binlog_strategy=one.binlog_strategy,
+                        processors=count,
+                        ratio=ratios[0],
+                        low=ratios[1],
+                        high=ratios[2],
+                        limit="disk" if settings.is_strict else "processors",
+                    )
+                )
     return tuple(found)
 
 
-def _of_syncs(one: ServerRate, disk: Sequence[DiskResult], processors: Sequence[int]) -> list[Gain]:
-    """The same on every number of processors; none where the syncs are unknown, or the bound is refuted."""
+def _of_syncs(one: ServerRate, disk: Sequence[DiskResult]) -> float | None:
+    """None where the syncs are unknown, or the bound is refuted: one sync takes no longer than a pair, and no
+    measured ratio is above a bound."""
     syncs, of_serial = _syncs(one.binlog_strategy, disk), _syncs("serial", disk)
-    # One sync takes no longer than a pair, and no measured ratio is above a bound.
     if not syncs or not of_serial or syncs / of_serial < max(1.0, one.ratio_low or 0.0):
-        return []
-    return [_gain(one, count, (syncs / of_serial,) * 3, "disk") for count in processors]
+        return None
+    return syncs / of_serial
 
 
-def _of_processors(one: ServerRate, serial: ServerRate, processors: int) -> Gain:
+def _of_processors(one: ServerRate, serial: ServerRate, processors: int) -> tuple[float, float, float] | None:
+    if not len(one.round_costs) == len(serial.round_costs) > 1:
+        return None
+
     def rates(of: ServerRate, factor: float) -> list[float]:
         costs = [
             CommitCost(
@@ -276,22 +258,7 @@ def _of_processors(one: ServerRate, serial: ServerRate, processors: int) -> Gain
 
     ratios = [ratio(rates(one, factor), rates(serial, factor)) for factor in OWN_FACTORS]
     low, high = min(low for _, low, _ in ratios), max(high for _, _, high in ratios)
-    return _gain(one, processors, (ratios[OWN_FACTORS.index(1.0)][0], low, high), "processors")
-
-
-def _gain(
-    one: ServerRate, processors: int, found: tuple[float, float, float], limit: Literal["processors", "disk"]
-) -> Gain:
-    return Gain(
-        trx_commit=one.trx_commit,
-        sync_binlog=one.sync_binlog,
-        binlog_strategy=one.binlog_strategy,
-        processors=processors,
-        ratio=found[0],
-        low=found[1],
-        high=found[2],
-        limit=limit,
-    )
+    return ratios[OWN_FACTORS.index(1.0)][0], low, high
 
 
 def _syncs(strategy: BinlogStrategy, disk: Sequence[DiskResult]) -> float | None:

@@ -13,6 +13,14 @@ Value = int | float | str
 sizes are integers in bytes; enumerations are spelled as the server spells them."""
 
 
+BASE = "base"
+"""Name of the arm that the others are compared with."""
+CONTROL = "control"
+"""Name of the arm that runs the base's settings once more."""
+BEST = "best"
+"""Name of the arm that is composed of all that proved faster."""
+
+
 class Arm(msgspec.Struct, frozen=True, kw_only=True):
     """One settings mapping under comparison.
 

@@ -7,7 +7,7 @@ never stored.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -95,42 +95,12 @@ class OltpSpec(msgspec.Struct, frozen=True, kw_only=True):
     create_secondary: bool = True
 
 
-class IntegerParameter(msgspec.Struct, frozen=True, kw_only=True, tag="integer", tag_field="kind"):
-    """A whole number of a range, drawn by a distribution of `LoadSpec.rand_type`."""
-
-    low: int
-    high: int
-    rand_type: str = "uniform"
-    rand: RandSpec = RandSpec()
-
-
-class DecimalParameter(msgspec.Struct, frozen=True, kw_only=True, tag="decimal", tag_field="kind"):
-    """A number of a range with digits after the decimal point; the bounds count the last of these digits."""
-
-    low: int
-    high: int
-    digits: int
-    rand_type: str = "uniform"
-    rand: RandSpec = RandSpec()
-
-
-class ChoiceDraw(msgspec.Struct, frozen=True, kw_only=True, tag="choice", tag_field="kind"):
-    """One of several values, by weight."""
-
-    values: tuple[int | str, ...]
-    weights: tuple[int, ...]
-
-
 class SequenceParameter(msgspec.Struct, frozen=True, kw_only=True, tag="sequence", tag_field="kind"):
     """Ascending numbers, of each connection or of all together."""
 
     start: int = 1
     step: int = 1
     shared: bool = True
-
-
-class ConnectionParameter(msgspec.Struct, frozen=True, kw_only=True, tag="connection", tag_field="kind"):
-    """The number of the connection, from 1."""
 
 
 class TextDraw(msgspec.Struct, frozen=True, kw_only=True, tag="text", tag_field="kind"):
@@ -141,41 +111,11 @@ class TextDraw(msgspec.Struct, frozen=True, kw_only=True, tag="text", tag_field=
     alphabet: str
 
 
-class PatternParameter(msgspec.Struct, frozen=True, kw_only=True, tag="pattern", tag_field="kind"):
-    r"""A template as in plans of `fill`, without a row: `[A-Z]{3}-\\d{4}`."""
-
-    pattern: str
-
-
-class RowTextDraw(msgspec.Struct, frozen=True, kw_only=True, tag="row_text", tag_field="kind"):
-    """Groups of eleven digits, joined by dashes: sysbench's c has ten, its pad five."""
-
-    groups: int = 10
-
-
 class UuidParameter(msgspec.Struct, frozen=True, kw_only=True, tag="uuid", tag_field="kind"):
     """A UUID: random (version 4) or ascending with time (version 7); as text or as 16 bytes."""
 
     ascending: bool = False
     binary: bool = False
-
-
-class DatetimeParameter(msgspec.Struct, frozen=True, kw_only=True, tag="datetime", tag_field="kind"):
-    """A date and time of a range, in seconds since 1970."""
-
-    low: int
-    high: int
-
-
-class DateParameter(msgspec.Struct, frozen=True, kw_only=True, tag="date", tag_field="kind"):
-    """A date of a range, in days since 1970."""
-
-    low: int
-    high: int
-
-
-class NowParameter(msgspec.Struct, frozen=True, kw_only=True, tag="now", tag_field="kind"):
-    """The client's clock in UTC, to the microsecond."""
 
 
 class ColumnParameter(msgspec.Struct, frozen=True, kw_only=True, tag="column", tag_field="kind"):
@@ -185,22 +125,8 @@ class ColumnParameter(msgspec.Struct, frozen=True, kw_only=True, tag="column", t
     column: int
 
 
-Parameter = (
-    IntegerParameter
-    | DecimalParameter
-    | ChoiceDraw
-    | SequenceParameter
-    | ConnectionParameter
-    | TextDraw
-    | PatternParameter
-    | RowTextDraw
-    | UuidParameter
-    | DatetimeParameter
-    | DateParameter
-    | NowParameter
-    | ColumnParameter
-)
-"""What draws the values of a parameter of `txn:`."""
+Parameter = SequenceParameter | TextDraw | UuidParameter | ColumnParameter
+"""What draws the values of a parameter of `--workload data`."""
 
 
 class TxnStatement(msgspec.Struct, frozen=True, kw_only=True):
@@ -258,9 +184,13 @@ class TxnRows(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TxnSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The user's own transactions, ready for the engine."""
+    """The user's own transactions, ready for the engine.
 
-    parameters: tuple[Parameter, ...]
+    Attributes:
+        parameters: each a `Parameter`, or the JSON that `flushlab.plan.draws` makes of a file's parameter.
+    """
+
+    parameters: tuple[Any, ...]
     transactions: tuple[TxnTransaction, ...]
     rows: tuple[TxnRows, ...] = ()
 

@@ -1,4 +1,4 @@
-"""One trial for people and as `flushlab.bench/1`."""
+"""Report of `bench`: the document of a run, here or on each machine of a fleet, and the JSON. Pure."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from flushlab.errors import ValueOutOfRange
-from flushlab.record import KindTime, Latency, Launch, LoadResult, NodeActivity, Trial
-from flushlab.report.clients import load_came_from
-from flushlab.report.words import data_words, disk_words, small, unit_of_work
+from flushlab.record import FleetBench, Latency, Launch, LoadResult, NodeActivity, Trial
+from flushlab.report.document import Cell, Document, Section, Table, facts_table, numbers, warnings_section
+from flushlab.report.words import data_words, disk_words, load_came_from, small, unit_of_work
 from flushlab.settings.durability import Verdict, described, verdict
 from flushlab.units import format_latency, format_seconds
+from flushlab.version import __version__
 
 _LEAST_SECONDS = 3
 
@@ -49,8 +47,13 @@ class BenchDocument(Trial, frozen=True, kw_only=True, tag_field="schema", tag="f
     guarantees: Mapping[str, str] = {}
 
 
-def document(trial: Trial) -> BenchDocument:
-    """The JSON document of a measured trial."""
+class FleetBenchDocument(
+    FleetBench, frozen=True, kw_only=True, tag_field="schema", tag="flushlab.fleet-bench/1"
+):
+    """The document: `schema` and the results."""
+
+
+def as_json(trial: Trial) -> BenchDocument:
     known = {name: getattr(trial, name) for name in trial.__struct_fields__}
     kept = _kept(trial)
     return BenchDocument(
@@ -61,51 +64,117 @@ def document(trial: Trial) -> BenchDocument:
     )
 
 
-def render(trial: Trial) -> RenderableType:
-    """What a person reads; fits 80 columns."""
+def fleet_as_json(found: FleetBench) -> FleetBenchDocument:
+    return FleetBenchDocument(**{name: getattr(found, name) for name in found.__struct_fields__})
+
+
+def document(trial: Trial) -> Document:
     assert trial.result is not None and trial.server is not None
-    table = Table("", "", show_header=False, box=None, pad_edge=False)
-    table.columns[0].style = "dim"
-    digits = 2 if trial.result < 100 else 0
-    table.add_row("result", Text(f"{trial.result:,.{digits}f} {trial.unit}", style="bold"))
+    result, discarded = f"{_figure(trial.result)} {trial.unit}", trial.outcome == "discarded"
+    return _document(
+        f"Discarded: {trial.reason}, so these results do not count" if discarded else result,
+        [*_facts(trial)],
+        trial.load,
+        servers=trial.server.title,
+        workload=trial.workload,
+        lead=(result,) if discarded else (),
+        warnings=tuple(warning.text for warning in trial.warnings),
+        hint="one run proves no difference: flushlab compare alternates slices, with intervals",
+    )
+
+
+def interrupted_document(load: LoadResult, unit: str) -> Document:
+    """What was measured until Ctrl-C."""
+    facts = [*_load(load), ("window", f"{load.seconds:.1f} s, until interrupted")]
+    warnings = ("interrupted: the window is shorter than requested",)
+    return _document(f"{load.throughput:,.0f} {unit}", facts, load, warnings=warnings)
+
+
+def fleet_document(found: FleetBench) -> Document:
+    rows = []
+    for run in found.runs:
+        trial = run.trial
+        if trial is None:
+            cells = Cell("none", "num"), Cell(run.problem)
+        elif trial.outcome != "measured" or trial.result is None:
+            cells = Cell(trial.outcome, "num"), Cell(trial.reason)
+        else:
+            cells = Cell(f"{_figure(trial.result)} {trial.unit}", "num"), Cell(_others(trial))
+        rows.append((Cell(run.machine, "name"), *cells))
+    measured = [run.trial for run in found.runs if run.trial is not None]
+    server = measured[0].server.title if measured and measured[0].server else ""
+    warnings = dict.fromkeys(
+        f"{run.machine}: {warning.text}" for run in found.runs if run.trial for warning in run.trial.warnings
+    )
+    headline, lead = "No machine has a result.", list[str]()
+    if found.between is not None:
+        headline = f"Fastest {found.fastest}, slowest {found.slowest}: {found.between:.2f}× between them"
+        if found.mean is not None:
+            low, high = _figure(found.mean.low), _figure(found.mean.high)
+            mean = f"{_figure(found.mean.estimate)} {measured[0].unit} [{low}, {high}], 95 %"
+            lead.append(f"Mean of such machines: {mean}.")
+        lead.append("One run on each machine: the difference contains the noise of single runs.")
+    elif found.fastest:
+        headline = f"Only {found.fastest} has a result."
+    head = (Cell("machine"), Cell("result", "num"), Cell("others"))
+    return Document(
+        "bench",
+        headline,
+        lead=tuple(lead),
+        servers=server,
+        sections=(
+            Section("machines", "On each machine", tables=(Table(head, tuple(rows)),)),
+            *warnings_section(tuple(warnings)),
+        ),
+        flushlab=__version__,
+    )
+
+
+def _document(
+    headline: str,
+    facts: Iterable[tuple[str, str]],
+    load: LoadResult | None,
+    *,
+    warnings: tuple[str, ...],
+    servers: str = "",
+    workload: str = "",
+    lead: tuple[str, ...] = (),
+    hint: str = "",
+) -> Document:
+    sections = [Section("results", "Results", tables=(facts_table(*facts),))]
+    sections += _by_kind(load) if load is not None else ()
+    sections += warnings_section(warnings)
+    return Document(
+        "bench",
+        headline,
+        lead=lead,
+        servers=servers,
+        workload=workload,
+        sections=tuple(sections),
+        flushlab=__version__,
+        hint=hint,
+    )
+
+
+def _facts(trial: Trial) -> Iterator[tuple[str, str]]:
     if (seconds := _range(trial.load)) is not None:
-        words = f"{seconds.slowest:,} to {seconds.fastest:,} a second, median {seconds.median:,}"
-        table.add_row("range", words)
-    if trial.foreign_cpu_share is not None:
-        stolen = f", the hypervisor {trial.steal_share:.0%}" if trial.steal_share >= 0.01 else ""
-        table.add_row("others", f"other programs took {trial.foreign_cpu_share:.0%} of the CPU{stolen}")
+        yield "range", f"{seconds.slowest:,} to {seconds.fastest:,} a second, median {seconds.median:,}"
+    yield "others", _others(trial)
     if trial.load is not None:
-        _add_load(table, trial.load)
-    _add_syncs(table, trial)
+        yield from _load(trial.load)
+    yield "fsyncs", _syncs(trial)
     for node in trial.nodes:
-        table.add_row(f"node {node.node}", node_words(node))
-    if lines := trial.output.strip().splitlines():
-        table.add_row("printed", Text(lines[-1]))
-    table.add_row("server", trial.server.title)
-    if trial.workload:
-        table.add_row("workload", Text(trial.workload))
+        yield f"node {node.node}", node_words(node)
+    yield "printed", (trial.output.strip().splitlines() or [""])[-1]
     if trial.data is not None:
-        table.add_row("data", Text(data_words(trial.data, trial.tables)))
+        yield "data", data_words(trial.data, trial.tables)
     if kept := _kept(trial):
-        table.add_row("floor", str(kept[0]))
+        yield "floor", str(kept[0])
     if trial.disk is not None:
-        table.add_row("disk", disk_words(trial.disk))
-    table.add_row(
-        "window",
-        f"{trial.seconds.get('window', 0):.1f} s after {trial.seconds.get('warm_up', 0):.1f} s of warm-up",
-    )
-    if trial.seed is not None:
-        table.add_row("seed", str(trial.seed))
-    warnings = [Text(f"warning: {warning.text}", style="yellow") for warning in trial.warnings]
-    tables = _tables(trial.load) if trial.load is not None else ()
-    one = Text(
-        "one run proves no difference: flushlab compare alternates slices, with intervals",
-        style="dim",
-    )
-    discarded = (
-        [f"discarded: {trial.reason}, so these results do not count"] if trial.outcome == "discarded" else []
-    )
-    return Group(*(Text(words, style="bold red") for words in discarded), table, *tables, *warnings, one)
+        yield "disk", disk_words(trial.disk)
+    window, warm_up = trial.seconds.get("window", 0), trial.seconds.get("warm_up", 0)
+    yield "window", f"{window:.1f} s after {warm_up:.1f} s of warm-up"
+    yield "seed", "" if trial.seed is None else str(trial.seed)
 
 
 def _kept(trial: Trial) -> tuple[Verdict, dict[str, str]] | None:
@@ -118,6 +187,17 @@ def _kept(trial: Trial) -> tuple[Verdict, dict[str, str]] | None:
         return verdict(*situation), described(*situation)
     except ValueOutOfRange:
         return None
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.{2 if value < 100 else 0}f}"
+
+
+def _others(trial: Trial) -> str:
+    if trial.foreign_cpu_share is None:
+        return ""
+    stolen = f", the hypervisor {trial.steal_share:.0%}" if trial.steal_share >= 0.01 else ""
+    return f"other programs took {trial.foreign_cpu_share:.0%} of the CPU{stolen}"
 
 
 def node_words(node: NodeActivity) -> str:
@@ -138,51 +218,39 @@ def _range(load: LoadResult | None) -> SecondRange | None:
     return SecondRange(slowest=min(seconds), median=statistics.median_low(seconds), fastest=max(seconds))
 
 
-def render_interrupted(load: LoadResult, unit: str) -> RenderableType:
-    """What was measured until Ctrl-C."""
-    table = Table("", "", show_header=False, box=None, pad_edge=False)
-    table.columns[0].style = "dim"
-    table.add_row("result", Text(f"{load.throughput:,.0f} {unit}", style="bold"))
-    _add_load(table, load)
-    table.add_row("window", f"{load.seconds:.1f} s, until interrupted")
-    caveat = Text("warning: interrupted: the window is shorter than requested", style="yellow")
-    return Group(table, *_tables(load), caveat)
-
-
-def _add_load(table: Table, load: LoadResult) -> None:
-    event = "transaction" if load.rows is None and not load.kinds else "statement"
+def _load(load: LoadResult) -> Iterator[tuple[str, str]]:
+    rows, loop, failed = load.rows, load.open_loop, load.failed
     if load.latency_us is not None:
-        table.add_row("latency", _latency(load.latency_us) + (" per statement" if load.rows else ""))
-    if load.rows is not None:
-        rows = load.rows
+        yield "latency", _latency(load.latency_us) + (" per statement" if rows else "")
+    if rows is not None:
         text = f"{rows.committed:,} committed, {rows.updated / max(rows.committed, 1):.0%} of them updates"
-        table.add_row("rows", text + (f" · {rows.rolled_back:,} rolled back" if rows.rolled_back else ""))
+        yield "rows", text + (f" · {rows.rolled_back:,} rolled back" if rows.rolled_back else "")
         if rows.commit_latency_us is not None:
-            table.add_row("commits", f"{rows.commits:,}")
-            table.add_row("COMMIT", _latency(rows.commit_latency_us))
-    if load.open_loop is not None:
-        loop = load.open_loop
-        table.add_row("intended", f"{loop.intended:,.0f}/s; backlog at most {loop.backlog_max:,} events")
-        if loop.lag_us is not None:
-            lag = loop.lag_us
-            parts = (("p50", lag.p50), ("p99", lag.p99), ("p99.9", lag.p999), ("max", lag.max))
-            table.add_row("lag", _percentiles(parts))
+            yield "commits", f"{rows.commits:,}"
+            yield "COMMIT", _latency(rows.commit_latency_us)
+    if loop is not None:
+        yield "intended", f"{loop.intended:,.0f}/s; backlog at most {loop.backlog_max:,} events"
+        if lag := loop.lag_us:
+            yield (
+                "lag",
+                _percentiles(("p50", lag.p50), ("p99", lag.p99), ("p99.9", lag.p999), ("max", lag.max)),
+            )
     if load.client_cpu_us_per_event is not None:
+        event = "transaction" if rows is None and not load.kinds else "statement"
         busy = "" if load.client_busy is None else f", busy {load.client_busy:.0%} of the time"
-        table.add_row("client", f"{load.client_cpu_us_per_event:.1f} µs of CPU per {event}{busy}")
+        yield "client", f"{load.client_cpu_us_per_event:.1f} µs of CPU per {event}{busy}"
     if load.clients:
-        table.add_row("from", load_came_from(load.clients, load.clients_skew_us))
+        yield "from", load_came_from(load.clients, load.clients_skew_us)
     for error in load.errors:
-        table.add_row("error", Text(f"{error.count:,} × {error.errno} ({error.sqlstate}): {error.message}"))
-    if load.failed is not None:
-        failed = load.failed
-        total = format_seconds(failed.count * failed.latency_us.mean / 1e6)
+        yield "error", f"{error.count:,} × {error.errno} ({error.sqlstate}): {error.message}"
+    if failed is not None:
         took = failed.latency_us
-        spread = (("p50", took.p50), ("p99", took.p99), ("max", took.max))
-        table.add_row("failed", f"{failed.count:,} attempts, {total} in all: {_percentiles(spread)}")
+        spread = _percentiles(("p50", took.p50), ("p99", took.p99), ("max", took.max))
+        total = format_seconds(failed.count * took.mean / 1e6)
+        yield "failed", f"{failed.count:,} attempts, {total} in all: {spread}"
 
 
-def _add_syncs(table: Table, trial: Trial) -> None:
+def _syncs(trial: Trial) -> str:
     """Syncs by file class where they were seen, else what InnoDB itself counts."""
     per, count = unit_of_work(trial)
     seen = {name: one.fsyncs for name, one in trial.file_activity.items() if one.fsyncs or name == "binlog"}
@@ -192,64 +260,54 @@ def _add_syncs(table: Table, trial: Trial) -> None:
     hidden = "; of the binlog not visible" if "binlog" in seen.keys() - counted.keys() else ""
     if hidden and trial.performance and (why := trial.performance.untold.get("io_by_file")):
         hidden += f": {why.partition(': ')[0].partition(' (')[0]}"
-    if words := " · ".join(f"{name} {small(fsyncs)}" for name, fsyncs in counted.items()):
-        table.add_row("fsyncs", f"{words} per {per}{hidden}")
+    words = " · ".join(f"{name} {small(fsyncs)}" for name, fsyncs in counted.items())
+    return f"{words} per {per}{hidden}" if words else ""
 
 
 def _latency(latency: Latency) -> str:
     return _percentiles(
-        (("p50", latency.p50), ("p95", latency.p95), ("p99", latency.p99), ("max", latency.max))
+        ("p50", latency.p50), ("p95", latency.p95), ("p99", latency.p99), ("max", latency.max)
     )
 
 
-def _percentiles(parts: Iterable[tuple[str, float]]) -> str:
+def _percentiles(*parts: tuple[str, float]) -> str:
     return " · ".join(f"{name} {format_latency(value)}" for name, value in parts)
 
 
-def _tables(load: LoadResult) -> Iterator[Table]:
+def _by_kind(load: LoadResult) -> Iterator[Section]:
     """Kinds of transactions and of statements, where there are several."""
     if len(load.transactions) > 1:
-        yield _by_name(
-            "transactions",
-            ((kind.transaction, kind.count, kind.latency_us) for kind in load.transactions),
-            load.seconds,
-        )
+        transactions = ((kind.transaction, kind.count, kind.latency_us) for kind in load.transactions)
+        yield _by_name("transactions", transactions, load.seconds)
     if len(load.statements) > 1:
-        shown = [one for one in load.statements if one.statement != "COMMIT" or load.rows is None]
-        yield _by_name(
-            "statements", ((one.statement, one.count, one.latency_us) for one in shown), load.seconds
-        )
+        shown = (one for one in load.statements if one.statement != "COMMIT" or load.rows is None)
+        statements = ((one.statement, one.count, one.latency_us) for one in shown)
+        yield _by_name("statements", statements, load.seconds)
     if load.kinds:
-        yield _kinds(load.kinds)
-
-
-def _figures(title: str, *heads: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column(title, overflow="fold")
-    for head in heads:
-        table.add_column(head, justify="right", no_wrap=True)
-    return table
-
-
-def _by_name(title: str, rows: Iterable[tuple[str, int, Latency | None]], seconds: float) -> Table:
-    table = _figures(title, "count", "per second", "p50", "p95", "p99")
-    for name, count, latency in rows:
-        parts = ("", "", "") if latency is None else (latency.p50, latency.p95, latency.p99)
-        cells = (part if isinstance(part, str) else format_latency(part) for part in parts)
-        table.add_row(Text(name), f"{count:,}", f"{count / seconds:,.1f}", *cells)
-    return table
-
-
-def _kinds(kinds: tuple[KindTime, ...]) -> Table:
-    table = _figures("statements", "count", "seconds", "share", "slowest", "in line")
-    total = sum(kind.seconds for kind in kinds)
-    for kind in kinds:
-        table.add_row(
-            Text(kind.kind),
-            f"{kind.count:,}",
-            f"{kind.seconds:.3f}",
-            f"{kind.seconds / total:.0%}" if total else "",
-            f"{kind.slowest_s:.3f}",
-            str(kind.slowest_line),
+        total = sum(kind.seconds for kind in load.kinds)
+        rows = tuple(
+            (
+                Cell(kind.kind, "name"),
+                *numbers(
+                    f"{kind.count:,}",
+                    f"{kind.seconds:.3f}",
+                    f"{kind.seconds / total:.0%}" if total else "",
+                    f"{kind.slowest_s:.3f}",
+                    str(kind.slowest_line),
+                ),
+            )
+            for kind in load.kinds
         )
-    return table
+        head = (Cell("statement"), *numbers("count", "seconds", "share", "slowest", "in line"))
+        yield Section("statements", "Statements", tables=(Table(head, rows),))
+
+
+def _by_name(key: str, rows: Iterable[tuple[str, int, Latency | None]], seconds: float) -> Section:
+    head = (Cell(key.removesuffix("s")), *numbers("count", "per second", "p50", "p95", "p99"))
+    body = []
+    for name, count, latency in rows:
+        spread = ["", "", ""]
+        if latency is not None:
+            spread = [format_latency(value) for value in (latency.p50, latency.p95, latency.p99)]
+        body.append((Cell(name, "name"), *numbers(f"{count:,}", f"{count / seconds:,.1f}", *spread)))
+    return Section(key, key.capitalize(), tables=(Table(head, tuple(body)),))

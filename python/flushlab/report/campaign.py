@@ -1,33 +1,31 @@
-"""The result of `tune`, `series` and `compare` for people, and as `flushlab.campaign/1`. Pure.
+"""Report of `tune`, `series` and `compare`: the document, and `flushlab.campaign/1`. Pure.
 
 docs/reference/campaign-json.md has every field of the latter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePath
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.text import Text
-
-from flushlab.campaign.analysis import LEAST_MACHINES
+from flushlab.advice.handed_over import Advice
 from flushlab.campaign.facts import CampaignFacts
-from flushlab.campaign.recommended import Recommended, offered, recommended
-from flushlab.report import crash, tables
-from flushlab.report.answer import answer
-from flushlab.report.carry_over import (
-    CarryOver,
-    carry_over,
-    render_carry_over,
-    render_offers,
-    render_what_now,
-)
-from flushlab.report.clients import load_came_from
-from flushlab.report.machines import who_ran
-from flushlab.report.observed import demand_words, source_words
-from flushlab.report.words import base_name, base_words, changes, data_words, servers, sizes, ways
-from flushlab.units import counted, format_seconds, format_spread
+from flushlab.campaign.recommended import IF_LOST, Recommended, offered, recommended
+from flushlab.campaign.request import SeriesRequest
+from flushlab.record import Trial
+from flushlab.report import about, crash, measured, results
+from flushlab.report.answer import headline, keys
+from flushlab.report.arms import by_arm
+from flushlab.report.document import Code, Document, Section
+from flushlab.report.repeat import repeat, when
+from flushlab.report.results import CarryOver, carry_over
+from flushlab.report.stored import request_of, workload_of
+from flushlab.report.subject import Subject
+from flushlab.report.words import servers
+from flushlab.settings.floor import Floor
+from flushlab.store import CampaignRow
+from flushlab.version import __version__
 
 
 class CampaignDocument(
@@ -49,96 +47,140 @@ class CampaignDocument(
     crash: Any = None
 
 
-def document(facts: CampaignFacts) -> CampaignDocument:
-    """The JSON document."""
+def as_json(facts: CampaignFacts) -> CampaignDocument:
     known = {name: getattr(facts, name) for name in facts.__struct_fields__}
-    known["crash"] = crash.document(facts.crash) if facts.crash else None
+    known["crash"] = crash.as_json(facts.crash) if facts.crash else None
     return CampaignDocument(
-        **known, recommended=recommended(facts), offered=offered(facts), carry_over=carry_over(facts)
+        **known, recommended=recommended(facts), offered=offered(facts), carry_over=tuple(carry_over(facts))
     )
 
 
-def render(facts: CampaignFacts) -> RenderableType:
-    """What a person reads: the answer first. Fits 80 columns."""
-    parts: list[RenderableType] = [
-        Text(f"{servers(facts)} · {facts.workload}", style="dim"),
-        *([Text(facts.title, style="dim")] if facts.kind == "series" else []),
-        answer(facts),
-        *([Text(words)] if (words := demand_words(facts)) and facts.blocks else []),
-        "",
-    ]
-    if not facts.never_ran:
-        parts += _tables(facts)
-        parts += _notes(facts)
+def document(
+    facts: CampaignFacts | None,
+    row: CampaignRow | None = None,
+    trials: Iterable[Trial] = (),
+    *,
+    advice: Sequence[Advice] | None = None,
+    beside: Sequence[Section] = (),
+    per_machine: bool = False,
+) -> Document:
+    """The document of a campaign.
+
+    Args:
+        facts: what it found out, or so far; None: nothing is proven.
+        row, trials: as stored.
+        advice: what to change on each server, with its files; None: what the facts recommend, without files.
+        beside: sections of other records that bear on it.
+        per_machine: a terminal shows the ratios of each machine of a fleet, too.
+    """
+    trials = list(trials)
+    request = request_of(row) if row is not None else None
+    subject = Subject(row, request, facts, trials, by_arm(trials))
+    first, interval, lead = headline(subject)
+    if facts is not None:
+        todo, hint = () if facts.never_ran else _todo(facts, advice), _hint(facts)
+        title = facts.title if facts.kind == "series" else ""
+    else:
+        todo, hint, title = (), "", request.title if isinstance(request, SeriesRequest) else ""
+    sections = (*_sections(subject, per_machine), *beside)
+    is_empty = facts is not None and facts.never_ran
+    if is_empty:
+        sections = tuple(section._replace(short=()) for section in sections)
+    return Document(
+        kind=row.kind if row is not None else facts.kind if facts is not None else "",
+        headline=first,
+        interval=interval,
+        lead=lead,
+        servers=servers(facts) if facts else ", ".join(one.server.title for one in subject.servers),
+        workload=facts.workload if facts is not None else workload_of(request),
+        title=title,
+        keys=() if is_empty else tuple(keys(subject)),
+        sections=sections,
+        todo=todo,
+        id=row.id if row is not None else facts.campaign_id if facts is not None else "",
+        when=when(row) if row is not None else "",
+        state=row.state if row is not None else "",
+        flushlab=row.flushlab if row is not None else __version__,
+        hint=hint,
+    )
+
+
+def _sections(subject: Subject, per_machine: bool) -> Iterator[Section]:
+    """The story: what was found, how it was measured, what it costs and where it holds."""
+    row, facts = subject.row, subject.facts
+    yield from results.frontier(subject)
+    yield from results.ratios(subject)
+    yield from results.machines(subject, per_machine=per_machine)
+    yield from results.effects(subject)
+    yield from measured.over_time(subject)
+    yield from measured.files(subject)
+    yield from measured.nodes(subject)
+    yield from about.settings(subject)
+    yield from results.claims(subject)
+    yield from results.guarantees(subject)
+    if facts is not None and facts.crash is not None:
+        left, *failing = crash.sections(facts.crash)
+        yield from (left, *(section._replace(short=()) for section in failing))
+    yield from about.machine(subject)
+    yield from results.left_out(subject)
+    yield from measured.warnings(subject)
+    yield from measured.output(subject)
+    yield from about.stand_in(subject)
+    yield from results.carries(subject)
+    if row is not None:
+        yield from repeat(row, subject.request)
+
+
+def _hint(facts: CampaignFacts) -> str:
+    """The last line in a terminal: how to go on."""
     if facts.ending == "interrupted":
-        parts.append(Text(f"interrupted; resume with: {facts.resume}"))
-    found = recommended(facts)
-    if found or (facts.plan and any(arm.is_faster and not arm.is_base for arm in facts.arms)):
-        parts += ["", *render_carry_over(facts), *render_what_now(facts, found)]
-    parts += render_offers(offered(facts))
-    if facts.plan and facts.ending != "interrupted" and not facts.files:
-        files = ", with these files" if any(one.has_files for one in found) else ""
-        hint = Text(f"HTML page{files}: flushlab report {facts.campaign_id}", style="dim")
-        parts += [*([""] if files else []), hint]
-    return Group(*parts)
+        return f"interrupted; resume with: {facts.resume}"
+    if facts.plan is None or facts.files:
+        return ""
+    files = ", with these files" if any(one.has_files for one in recommended(facts)) else ""
+    return f"HTML page{files}: flushlab report {facts.campaign_id}"
 
 
-def _tables(facts: CampaignFacts) -> Iterator[RenderableType]:
-    if (tuning := facts.tuning) is not None and tuning.frontier:
-        yield from (*tables.frontier(facts, tuning), "")
-    if tuning is not None and (tuning.frontier or (not tuning.tried and facts.ending == "done")):
-        yield from (tables.guarantees(facts, tuning), "")
-    if facts.crash is not None:
-        yield from (crash.guarantees(facts.crash), "")
-    if (plan := facts.plan) is not None:
-        yield from (*tables.arms(facts), "")
-        if plan.factors:
-            yield from (*tables.effects(facts, plan), "")
-        if plan.claims:
-            yield from (*tables.claims(plan), "")
+def _todo(facts: CampaignFacts, advice: Sequence[Advice] | None) -> tuple[Section, ...]:
+    """What to do on each server for which there is something, then the gains below the floor."""
+    if advice is None:
+        advice = [Advice(one) for one in recommended(facts)]
+    found = [_to_do(facts, one, number) for number, one in enumerate(advice)]
+    return (*found, *(_offer(one) for one in offered(facts)))
 
 
-def _notes(facts: CampaignFacts) -> Iterator[RenderableType]:
-    if facts.base.result is not None:
-        measured = f"{counted(facts.blocks, 'block')}, {_windows(facts)}".removesuffix(", ")
-        yield Text(f"{base_name(facts)}: {base_words(facts)} ({measured})", style="dim")
-    if facts.base.result is not None or facts.plan is not None:
-        yield from (Text(words, style="dim") for words in ways(facts))
-    if facts.base.observed is not None:
-        yield Text(source_words(facts.base.observed), style="dim")
-    if facts.clients:
-        yield Text(load_came_from(facts.clients), style="dim")
-    if sum(one.compared for one in facts.machines) >= LEAST_MACHINES:
-        yield Text(f"{who_ran(facts)}; intervals are about all machines like them", style="dim")
-    if facts.plan is not None and facts.plan.scale != 1:
-        yield Text(f"tables at {facts.plan.scale:g} of the plan's size", style="dim")
-    if facts.data is not None:
-        yield Text(f"your data: {data_words(facts.data, facts.tables)}", style="dim")
-    if known := " : ".join(f"{name} {size}" for name, size in sizes(facts).items()):
-        yield Text(known, style="dim")
-    for arm in (facts.base, *facts.arms):
-        if arm.recovery_s is not None:
-            yield Text(f"recovery after SIGKILL, {arm.name}: {arm.recovery_s:.1f} s", style="dim")
-    yield from (Text(words, style="yellow") for words in _left_out(facts))
-    yield from (Text(f"warning: {warning.text}", style="yellow") for warning in facts.warnings)
+def _to_do(facts: CampaignFacts, advice: Advice, number: int) -> Section:
+    """A change with its costs, the steps to it, and the files that they name."""
+    one = advice.recommended
+    where = one.folder or "your server"
+    folder = PurePath(facts.files[0]).parent / one.folder if facts.files else None
+    files = f", with the files in {folder}/" if folder and one.has_files else ""
+    return Section(
+        "what-to-do" if not number else f"what-to-do-{number + 1}",
+        f"What to do on {where}{files}",
+        texts=(one.sentence, *_costs(one), *(() if one.has_files else one.not_shown)),
+        code=(
+            *(
+                Code("\n".join(step.commands), f"{place}. {step.what}", "always")
+                for place, step in enumerate(one.next_steps, 1)
+            ),
+            *(
+                Code(text, name, "page" if name in ("my.cnf", "settings.sql") else "folded")
+                for name, text in advice.files.items()
+            ),
+        ),
+    )
 
 
-def _windows(facts: CampaignFacts) -> str:
-    plan = facts.plan
-    if plan is None:
-        return counted(facts.tuning.interim_analyses, "interim analysis") if facts.tuning is not None else ""
-    if plan.rounds and plan.slice_s:
-        return f"{counted(plan.rounds, 'round')} of {format_spread(*plan.slice_s)} each"
-    return "" if facts.unit == "s" else f"windows of {format_seconds(plan.window_s)}"
+def _offer(one: Recommended) -> Section:
+    return Section(
+        f"offer-{one.floor}",
+        f"Offer, if you can lose {IF_LOST[Floor(one.floor)]} (floor {one.floor})",
+        texts=(one.sentence, *_costs(one)),
+        code=tuple(Code("\n".join(step.commands), step.what, "always") for step in one.next_steps),
+    )
 
 
-def _left_out(facts: CampaignFacts) -> Iterator[str]:
-    """What a tuning changed of the user's settings, and what it left out."""
-    if (tuning := facts.tuning) is None:
-        return
-    yield from (f"raised to the floor: {words}" for words in tuning.raised_why)
-    yield from (f"rejected {one.arm}: {one.reason}" for one in tuning.rejected)
-    for one in tuning.excluded:
-        became, reason = one.told
-        if became != "excluded" or not tuning.tried:
-            yield f"{became} {changes(one.settings)}: {reason}"
+def _costs(one: Recommended) -> tuple[str, ...]:
+    costs = tuple(f"Costs: {line}." for line in one.costs)
+    return costs or ("Costs: no durability; every guarantee stays.",)

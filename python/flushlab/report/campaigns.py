@@ -14,8 +14,7 @@ from flushlab.campaign.analysis import too_busy
 from flushlab.campaign.facts import CampaignFacts, TuningFacts
 from flushlab.errors import StorageError
 from flushlab.experiment.protocol import Objective
-from flushlab.plan.plan import BEST
-from flushlab.record import CrashFacts, Ratio
+from flushlab.record import BEST, CrashFacts, Ratio
 from flushlab.report.crash import said
 from flushlab.report.stored import facts_of, probe_of, request_of
 from flushlab.report.words import count_answers
@@ -50,7 +49,7 @@ def lines(rows: Sequence[CampaignRow]) -> list[Line]:
     return [_line(row) for row in rows]
 
 
-def document(rows: Sequence[CampaignRow]) -> dict[str, Any]:
+def as_json(rows: Sequence[CampaignRow]) -> dict[str, Any]:
     """The JSON document."""
     return {"schema": SCHEMA, "campaigns": lines(rows)}
 

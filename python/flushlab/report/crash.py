@@ -1,15 +1,12 @@
-"""Crashes for people and as `flushlab.crash/1`. Pure."""
+"""Report of crashes: the document, what a tuning shows of its winner's crashes, and the JSON. Pure."""
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from flushlab.campaign.facts import resuming
 from flushlab.crashed.measured import (
@@ -17,24 +14,26 @@ from flushlab.crashed.measured import (
     WHAT,
     CrashCounts,
     OutcomeCounts,
-    at_most,
+    age,
     at_random,
     binlog_in_words,
     chosen,
     counts,
     gtid_in_words,
-    measured,
     replica_in_words,
     spread,
     tally,
 )
 from flushlab.record import Crash, CrashArm, CrashFacts, CrashOutcome, NodeWay
+from flushlab.report.document import Cell, Document, Row, Section, Table, numbers, warnings_section
+from flushlab.report.repeat import repeat, when
+from flushlab.report.stored import request_of
 from flushlab.spec.parts import RemoteAccess
+from flushlab.store import CampaignRow
 from flushlab.units import counted
 
 _WORST: tuple[CrashOutcome, ...] = ("not_started", "inconsistent", "lost", "unknown", "sound", "kept")
 """Worst first."""
-_UNKNOWN: CrashOutcome = "unknown"
 _WAYS: Mapping[NodeWay, str] = {
     "bootstrap": "bootstrapped",
     "ist": "IST",
@@ -47,10 +46,25 @@ _NODES = {
     "all": "on all nodes at once ",
     "cascade": "on one node after the other until none was left ",
 }
-_TOLD = 5
-"""Failing crashes that are listed."""
-_LEAST, _NAMES = 22, 34
-"""How wide the column of names is: most settings stay whole."""
+_POINTS = {
+    "random": "at random",
+    "after_ack": "just after an acknowledgement",
+    "before_flush": "just before a flush",
+    "most_unsynced": "just before a flush with the most data waiting for it",
+    "after_write": "just after a write to a file",
+    "in_recovery": "and again in recovery",
+}
+_SHOWN = 10
+_KEPT = "A crash kept everything if each commit that had been acknowledged before it was there afterwards."
+_SOUND = (
+    "Without an acknowledgement table, lost commits are unknown: a crash counts as kept if the server started"
+    " with sound tables."
+)
+_BOUND = (
+    "“Fail at most” is the upper end of the one-sided 95 % interval of Clopper and Pearson. It bounds the"
+    " share of crashes that do not keep everything, at random moments of this run. Chosen moments are counted"
+    " separately."
+)
 
 
 class AloneCounts(OutcomeCounts, frozen=True, kw_only=True):
@@ -124,8 +138,7 @@ class CrashDocument(CrashFacts, frozen=True, kw_only=True, tag_field="schema", t
     failing: tuple[FailingCrash, ...]
 
 
-def document(facts: CrashFacts) -> CrashDocument:
-    """The JSON document."""
+def as_json(facts: CrashFacts) -> CrashDocument:
     known = {name: getattr(facts, name) for name in facts.__struct_fields__}
     known["arms"] = tuple(
         CrashArmDocument(
@@ -150,6 +163,186 @@ def document(facts: CrashFacts) -> CrashDocument:
     return CrashDocument(**known, verdict=verdict(facts), failing=tuple(bad))
 
 
+def document(facts: CrashFacts, row: CampaignRow | None = None) -> Document:
+    """The document of crashes.
+
+    Args:
+        row: the stored campaign; None: a crash was replayed.
+    """
+    headline, goes_on = said(facts), facts.ending == "interrupted"
+    resume = resuming("crash", facts.campaign, RemoteAccess()) if goes_on and facts.campaign else ""
+    return Document(
+        kind="crash",
+        headline=headline[0].upper() + headline[1:],
+        lead=("It was interrupted: this is what was judged until then.",) if goes_on else (),
+        servers=facts.server,
+        workload=facts.workload,
+        title=f"What is left of {facts.server} after {WHAT[facts.failure]}?",
+        keys=tuple(_keys(facts)),
+        sections=(
+            *sections(facts),
+            _settings(facts),
+            *warnings_section(tuple(warning.text for warning in facts.warnings)),
+            *_repeat(row, facts),
+        ),
+        id=facts.campaign,
+        when=when(row) if row else "",
+        state=row.state if row else "",
+        flushlab=row.flushlab if row else "",
+        hint=f"resume it with: {resume}" if resume else "",
+    )
+
+
+def _keys(facts: CrashFacts) -> Iterator[tuple[str, str]]:
+    yield "verdict", verdict(facts).replace("_", " ")
+    yield "crashes", f"{sum(len(arm.crashes) for arm in facts.arms if not arm.positive_control):,}"
+    if controls := sum(len(arm.crashes) for arm in facts.arms if arm.positive_control):
+        yield "of the positive control", f"{controls:,}"
+    if facts.fs:
+        yield "file system", facts.fs
+
+
+def sections(facts: CrashFacts) -> Iterator[Section]:
+    """What was measured, and the crashes that did not keep everything."""
+    load = f"{facts.workload} beside {facts.background}" if facts.background else facts.workload
+    nodes = _NODES[facts.crashed] if facts.crashed else ""
+    disk = f", on a disk like {facts.disk}" if facts.disk else ""
+    place = f" on {facts.fs}{disk}" if facts.fs else ""
+    names = sorted({crash.machine for arm in facts.arms for crash in arm.crashes if crash.machine})
+    machines = f", on {counted(len(names), 'machine')} ({', '.join(names)})" if names else ""
+    head = (Cell("configuration"), *numbers("kept", "fail at most", "commits lost"))
+    yield Section(
+        "crashes",
+        "What crashes left",
+        f"{_KEPT if all(arm.checks_rows for arm in facts.arms) else _SOUND} {_BOUND}",
+        (f"{load}: {nodes}{WHAT[facts.failure]}{place}{machines}.",),
+        tables=(Table(head, tuple(row for arm in facts.arms for row in _measured(arm))),),
+        notes=tuple(_on_controls(facts)),
+    )
+    head = (Cell("cut"), Cell("outcome"), Cell("what is wrong"))
+    if tables := tuple(
+        Table(head, tuple(_failing(facts, arm)), arm.name)
+        for arm in facts.arms
+        if failing(arm) and not arm.positive_control
+    ):
+        yield Section(
+            "failing",
+            "Crashes that did not keep everything",
+            f"The worst first, at most {_SHOWN} of each configuration; the JSON has all. If the record was"
+            " kept, the command below a crash judges it again.",
+            tables=tables,
+        )
+
+
+def _measured(arm: CrashArm) -> Iterator[Row]:
+    """Of an arm what was measured, and below it its binary log, its nodes and what the model says."""
+    found, random = counts(arm.crashes), counts(at_random(arm.crashes))
+    bound, lost, seconds = random.bound_95, found.lost_commits, found.lost_s
+    yield (
+        Cell(arm.name, "name", "it must lose" if arm.positive_control else ""),
+        _kept(arm.crashes),
+        Cell("", "num")
+        if bound is None or bound == 1
+        else Cell(f"{bound:.1%}", "num", f"of {random.crashes:,} random"),
+        Cell(f"up to {lost.max:,.0f}", "num", age(seconds.max))
+        if lost and seconds
+        else Cell("none" if arm.checks_rows else "not known", "num"),
+    )
+    for name, words in _details(arm, found):
+        if words:
+            yield (Cell(f"{name}: {words}."),)
+
+
+def _details(arm: CrashArm, found: CrashCounts) -> Iterator[tuple[str, str]]:
+    moments = [*_by_moment(arm)]
+    yield "Kept", ", ".join(moments) if len(moments) > 1 else ""
+    if (lost := found.lost_commits) and (seconds := found.lost_s):
+        yield "In the median", f"{lost.p50:,.0f} commits lost, {age(seconds.p50)}"
+    yield "It must lose", must_lose(arm, found)
+    yield "By machine", by_machine(arm)
+    yield "The server", arm.fault.removeprefix("the server ")
+    if found.binlog:
+        yield "Binary log", binlog_in_words(found.binlog)
+    if found.gtid:
+        yield "GTIDs", gtid_in_words(found.gtid)
+    for what, replica in found.replicas:
+        yield what.capitalize(), replica_in_words(replica)
+    if nodes := _nodes(arm.crashes):
+        ways = (f"{words} {count:,}" for way, words in _WAYS.items() if (count := getattr(nodes, way)))
+        yield "The nodes", ", ".join(ways)
+        if alone := nodes.alone:
+            most = alone.lost_commits
+            commits = f"; {most.p50:,.0f} commits in the median, {most.max:,.0f} at most" if most else ""
+            yield "Each alone", f"of {counted(alone.looked_at, 'node')}: {_outcomes(alone)}{commits}"
+    yield "The model", arm.guarantee
+    yield "Floor", arm.floor
+    yield "Load", f"{arm.commits_per_s:,.0f} commits/s" if arm.commits_per_s else ""
+
+
+def _outcomes(found: OutcomeCounts, *but: str) -> str:
+    return ", ".join(
+        f"{count:,} {name.replace('_', ' ')}"
+        for name in OUTCOMES
+        if name not in but and (count := getattr(found, name))
+    )
+
+
+def _by_moment(arm: CrashArm) -> Iterator[str]:
+    for kind, words in _POINTS.items():
+        if crashes := [crash for crash in arm.crashes if crash.point.kind == kind]:
+            kept = _kept(crashes)
+            yield f"{words} {kept.text}{f' ({kept.small})' if kept.small else ''}"
+
+
+def _kept(crashes: Sequence[Crash]) -> Cell:
+    found = counts(crashes)
+    others, is_bad = _outcomes(found, "kept", "sound"), found.lost + found.inconsistent + found.not_started
+    kind = "bad" if is_bad else "mute" if others else "good"
+    return Cell(f"{found.kept + found.sound:,} of {len(crashes):,}", f"num {kind}", others)
+
+
+def _on_controls(facts: CrashFacts) -> Iterator[str]:
+    if any(arm.positive_control for arm in facts.arms):
+        yield "The positive control is an unsafe configuration, crashed to prove that losses are detected."
+    elif facts.arms and not any(failing(arm) for arm in facts.arms):
+        yield "Nothing was lost and no positive control was run, so nothing proves that losses are detected."
+
+
+def _failing(facts: CrashFacts, arm: CrashArm) -> Iterator[Row]:
+    bad = worst_first(arm)
+    for crash in bad[:_SHOWN]:
+        wrong = list(crash.reasons)
+        if crash.lost:
+            wrong.insert(0, f"{crash.lost:,} of {crash.acknowledged:,} commits lost, {age(crash.lost_s)}")
+        yield (
+            Cell(moment(arm, crash), "", _POINTS[crash.point.kind] if crash.point.kind != "random" else ""),
+            Cell(crash.outcome.replace("_", " "), "bad"),
+            Cell("; ".join(wrong)),
+        )
+        if said := line(arm, crash):
+            command = shlex.join(["flushlab", "crash", "--replay", said, *options(facts)])
+            yield (Cell(command, "code"),)
+    if len(bad) > _SHOWN:
+        yield (Cell(f"and {len(bad) - _SHOWN:,} more"),)
+
+
+def _settings(facts: CrashFacts) -> Section:
+    """What was set, a column for each configuration."""
+    names = dict.fromkeys(name for arm in facts.arms for name in arm.settings)
+    rows = tuple(
+        (Cell(name, "code"), *(Cell(str(arm.settings.get(name, "")), "code") for arm in facts.arms))
+        for name in names
+    )
+    head = (Cell("setting"), *(Cell(arm.name) for arm in facts.arms))
+    return Section("settings", "Configurations", tables=(Table(head, rows),), short=())
+
+
+def _repeat(row: CampaignRow | None, facts: CrashFacts) -> Iterator[Section]:
+    note = "The same recording gives the same crashes; another run makes another recording."
+    if row is not None:
+        yield from repeat(row, request_of(row), *([] if facts.failure == "process" else [note]))
+
+
 def verdict(facts: CrashFacts) -> CrashOutcome:
     """The worst outcome; `unknown` if neither the configurations nor a positive control lost anything."""
     found = _worst(verdict_of(arm) for arm in facts.arms if not arm.positive_control)
@@ -164,7 +357,7 @@ def verdict_of(arm: CrashArm) -> CrashOutcome:
 
 
 def _worst(outcomes: Iterable[CrashOutcome]) -> CrashOutcome:
-    return min(outcomes, key=_WORST.index, default=_UNKNOWN)
+    return min(outcomes, key=_WORST.index, default="unknown")
 
 
 def failing(arm: CrashArm) -> list[Crash]:
@@ -196,12 +389,6 @@ def options(facts: CrashFacts) -> list[str]:
     return found
 
 
-def replay_words(facts: CrashFacts, arm: CrashArm, crash: Crash) -> str | None:
-    """The command that judges a crash again; None where its record was not kept."""
-    said = line(arm, crash)
-    return None if said is None else shlex.join(["flushlab", "crash", "--replay", said, *options(facts)])
-
-
 def moment(arm: CrashArm, crash: Crash) -> str:
     """When a crash crashed, in words, and on which machine of a fleet: records of several disks count their
     own numbers, so it is a time."""
@@ -229,116 +416,14 @@ def _nodes(crashes: Sequence[Crash]) -> NodeCounts | None:
     )
 
 
-def render(facts: CrashFacts) -> RenderableType:
-    """Text for the terminal; fits 80 columns."""
-    parts: list[RenderableType] = [
-        Text(
-            f"{facts.server}, {load(facts)}: {which(facts)}{WHAT[facts.failure]}{where(facts)}"
-            f"{on_machines(facts)}",
-            style="bold",
-        ),
-        Text(""),
-    ]
-    for arm in facts.arms:
-        parts += [_rows_of(arm), Text("")]
-    if sum(not arm.positive_control for arm in facts.arms) > 1:
-        parts += [guarantees(facts), Text("")]
-    parts.append(Text(f"verdict: {said(facts)}", style="bold"))
-    for arm in facts.arms:
-        if not arm.positive_control and failing(arm):
-            parts += _listed(facts, arm)
-    parts += [Text(f"warning: {warning.text}", style="yellow") for warning in facts.warnings]
-    if facts.ending == "interrupted":
-        parts.append(Text("interrupted: this is what was judged until then", style="yellow"))
-        if facts.campaign:
-            parts.append(Text(f"resume it with: {resuming('crash', facts.campaign, RemoteAccess())}"))
-    return Group(*parts)
-
-
-def which(facts: CrashFacts) -> str:
-    """On which nodes of a cluster, in words; empty for a server alone."""
-    return _NODES[facts.crashed] if facts.crashed else ""
-
-
-def where(facts: CrashFacts) -> str:
-    """File system and disk, in words; empty where the process was killed."""
-    disk = f", on a disk like {facts.disk}" if facts.disk else ""
-    return f" on {facts.fs}{disk}" if facts.fs else ""
-
-
-def on_machines(facts: CrashFacts) -> str:
-    """The machines of a fleet that crashed, in words; empty without one."""
-    names = sorted({crash.machine for arm in facts.arms for crash in arm.crashes if crash.machine})
-    return f", on {counted(len(names), 'machine')} ({', '.join(names)})" if names else ""
-
-
 def by_machine(arm: CrashArm) -> str:
     """Crashes of each machine that did not keep everything, in words; empty unless some machines had such
     crashes and others had none."""
-    judged = Counter(crash.machine for crash in arm.crashes if crash.outcome != _UNKNOWN)
+    judged = Counter(crash.machine for crash in arm.crashes if crash.outcome != "unknown")
     bad = Counter(crash.machine for crash in failing(arm))
     if not bad or bad.keys() >= judged.keys():
         return ""
     return ", ".join(f"{name}: {bad[name]:,} of {judged[name]:,} not kept" for name in sorted(judged))
-
-
-def load(facts: CrashFacts) -> str:
-    """The load, in words."""
-    return f"{facts.workload} beside {facts.background}" if facts.background else facts.workload
-
-
-def guarantees(facts: CrashFacts) -> Table:
-    """Measured outcomes of each arm beside the prediction of the durability model."""
-    table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left")
-    longest = max((len(word) for arm in facts.arms for word in arm.name.split()), default=0)
-    table.add_column(f"when {WHAT[facts.failure]}", overflow="fold", width=min(max(longest, _LEAST), _NAMES))
-    table.add_column("measured", overflow="fold", ratio=4)
-    table.add_column("the model", overflow="fold", ratio=3)
-    for arm in facts.arms:
-        table.add_row(arm.name, "\n".join(measured(arm)), arm.guarantee)
-    return table
-
-
-def _rows_of(arm: CrashArm) -> Table:
-    table = Table(show_header=False, box=None, pad_edge=False, title=arm.name, title_justify="left")
-    table.add_column(style="dim", min_width=13)
-    table.add_column()
-    random, others, found = at_random(arm.crashes), chosen(arm.crashes), counts(arm.crashes)
-    if random or not others:
-        table.add_row("random", _in_words(random))
-    if others:
-        table.add_row("chosen", _in_words(others))
-    if (lost := found.lost_commits) and (seconds := found.lost_s):
-        table.add_row(
-            "lost commits",
-            f"{lost.p50:,.0f} in the median, {lost.max:,.0f} at most;"
-            f" {at_most(seconds.p50)} and {at_most(seconds.max)} old",
-        )
-    if must := must_lose(arm, found):
-        table.add_row("must lose", must)
-    if differ := by_machine(arm):
-        table.add_row("machines", differ)
-    if arm.fault:
-        table.add_row("the server", arm.fault.removeprefix("the server "))
-    if found.binlog:
-        table.add_row("binary log", binlog_in_words(found.binlog))
-    if found.gtid:
-        table.add_row("GTIDs", gtid_in_words(found.gtid))
-    for what, replica in found.replicas:
-        table.add_row(what, replica_in_words(replica))
-    if nodes := _nodes(arm.crashes):
-        ways = [f"{words} {n:,}" for way, words in _WAYS.items() if (n := getattr(nodes, way))]
-        if ways:
-            table.add_row("the nodes", ", ".join(ways))
-        if nodes.alone:
-            table.add_row("each alone", _alone_in_words(nodes.alone))
-    if arm.guarantee:
-        table.add_row("the model", arm.guarantee)
-    if arm.floor:
-        table.add_row("floor", arm.floor)
-    if arm.commits_per_s:
-        table.add_row("load", f"{arm.commits_per_s:,.0f} commits/s")
-    return table
 
 
 def must_lose(arm: CrashArm, found: CrashCounts) -> str:
@@ -358,25 +443,6 @@ def must_lose(arm: CrashArm, found: CrashCounts) -> str:
         f"{unflushed.bad:,} of {counted(unflushed.crashes, 'crash')} cut between an acknowledgement and"
         " the next flush did not keep everything"
     )
-
-
-def _in_words(crashes: Sequence[Crash]) -> str:
-    if not crashes:
-        return "no crash"
-    seen = counts(crashes)
-    bound = seen.bound_95
-    upper = "" if bound is None or bound == 1 else f"; at most {bound:.1%} fail (95 %)"
-    return f"{counted(len(crashes), 'crash')}: {_outcomes(seen)}{upper}"
-
-
-def _alone_in_words(alone: AloneCounts) -> str:
-    lost = alone.lost_commits
-    most = f"; {lost.p50:,.0f} commits in the median, {lost.max:,.0f} at most" if lost else ""
-    return f"of {counted(alone.looked_at, 'node')}: {_outcomes(alone)}{most}"
-
-
-def _outcomes(found: OutcomeCounts) -> str:
-    return ", ".join(f"{n:,} {name.replace('_', ' ')}" for name in OUTCOMES if (n := getattr(found, name)))
 
 
 def said(facts: CrashFacts) -> str:
@@ -416,19 +482,6 @@ def _why_unknown(facts: CrashFacts) -> str:
     else:
         why = "no positive control lost anything"
     return f"{why}, so nothing proves that losses are detected"
-
-
-def _listed(facts: CrashFacts, arm: CrashArm) -> list[RenderableType]:
-    found: list[RenderableType] = []
-    bad = worst_first(arm)
-    for crash in bad[:_TOLD]:
-        what = counted(crash.lost, "commit") if crash.outcome == "lost" else "; ".join(crash.reasons)
-        found.append(Text(f"  {arm.name}, {moment(arm, crash)}: {crash.outcome.replace('_', ' ')}: {what}"))
-        if replay := replay_words(facts, arm, crash):
-            found.append(Text(f"    {replay}", style="dim", overflow="ignore", no_wrap=True))
-    if len(bad) > _TOLD:
-        found.append(Text(f"  and {len(bad) - _TOLD} more", style="dim"))
-    return found
 
 
 def _but_for_the_binlog(facts: CrashFacts) -> str:

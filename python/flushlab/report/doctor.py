@@ -1,28 +1,30 @@
-"""Report of the doctor: a diagnosis for the terminal and as JSON. Pure."""
+"""Report of the doctor: the document of a diagnosis, and its JSON. Pure."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
 
-from flushlab.diagnosis.diagnose import Diagnosis
+from flushlab.diagnosis.diagnose import PLACES, Diagnosis, service_of
 from flushlab.diagnosis.doctor import Account
+from flushlab.diagnosis.evidence import WITH_READS
 from flushlab.diagnosis.finding import Change, Finding, Seen, Strength
-from flushlab.diagnosis.host import Host
+from flushlab.diagnosis.findings.machine import rate
+from flushlab.diagnosis.host import Host, Place
 from flushlab.diagnosis.shares import Share, Step, times
-from flushlab.diagnosis.state import State
-from flushlab.diagnosis.waits import ROW_LOCK, WAITS, wait_words
-from flushlab.report.doctor_changes import change_lines
-from flushlab.report.doctor_host import host_lines
-from flushlab.report.doctor_state import restart_changes, state_lines
-from flushlab.report.words import changes, grouped
-from flushlab.units import counted, format_seconds
-
-WIDTH = 80
+from flushlab.diagnosis.state import SettingState, State
+from flushlab.diagnosis.waits import wait_words
+from flushlab.machine.describe import DiskUse
+from flushlab.record import ServerIdentity, Value
+from flushlab.report import doctor_plots
+from flushlab.report.document import Cell, Code, Document, Line, Section, Table, numbers
+from flushlab.report.words import FAILURES, changes, rounded
+from flushlab.settings.catalog import SettingHere, load_catalog
+from flushlab.units import counted, format_seconds, format_size
+from flushlab.version import __version__
 
 
 class FoundDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,15 +121,17 @@ class DoctorDocument(msgspec.Struct, frozen=True, kw_only=True):
     state: State
 
 
-def document(diagnosis: Diagnosis) -> DoctorDocument:
-    """The diagnosis as `flushlab.doctor/1`."""
+def as_json(diagnosis: Diagnosis) -> DoctorDocument:
     evidence = diagnosis.evidence
+    began = (
+        datetime.fromtimestamp(evidence.began, UTC).isoformat(timespec="seconds") if evidence.began else ""
+    )
     return DoctorDocument(
         server=evidence.server,
         address=evidence.after.key,
         files=evidence.files,
         left_out=evidence.left_out,
-        began=_began(evidence.began),
+        began=began,
         seconds=evidence.seconds,
         samples=evidence.time.samples,
         writers=evidence.time.writers,
@@ -136,21 +140,11 @@ def document(diagnosis: Diagnosis) -> DoctorDocument:
         connections=None if evidence.write_time is None else evidence.write_time.connections,
         steps=evidence.time.steps,
         step_s=evidence.time.step_s,
-        commits=tuple(CommitRate(at_s=at_s, per_s=rate) for at_s, rate in evidence.commit_rates),
+        commits=tuple(CommitRate(at_s=at_s, per_s=per_s) for at_s, per_s in evidence.commit_rates),
         commits_by=evidence.commits_by,
         findings=tuple(
-            FoundDocument(
-                name=one.name,
-                title=one.title,
-                strength=one.strength,
-                share=one.share,
-                at_most=one.at_most,
-                waits=one.waits,
-                seen=one.seen,
-                advice=one.advice,
-                changes=one.changes,
-            )
-            for one in diagnosis.findings
+            FoundDocument(**{name: getattr(finding, name) for name in FoundDocument.__struct_fields__})
+            for finding in diagnosis.findings
         ),
         floor=diagnosis.floor,
         guarantees=diagnosis.guarantees,
@@ -160,95 +154,146 @@ def document(diagnosis: Diagnosis) -> DoctorDocument:
     )
 
 
-def render(diagnosis: Diagnosis, *, full: bool = False) -> str:
-    """The diagnosis for people, 80 columns wide.
-
-    Args:
-        diagnosis: to show.
-        full: with hints, and the statement that shows each number.
-    """
+def document(diagnosis: Diagnosis) -> Document:
     evidence = diagnosis.evidence
-    lines = [
-        f"{evidence.server}, {window_words(diagnosis)}",
-        evidence.after.key,
-        "",
-        *_wrapped(diagnosis.answer),
-    ]
-    for doubt in diagnosis.doubts:
-        lines += _wrapped(f"Doubt: {doubt}.")
-    if evidence.time.writers and evidence.time.is_sample:
-        lines += ["", *_where(diagnosis)]
-    without_shares = bool(evidence.files) and not evidence.time.is_sample
-    shown = [one for one in diagnosis.findings if full or without_shares or one.strength != "hint"]
-    for one in shown:
-        lines += ["", *_finding(one, diagnosis, full=full)]
-    hints = [one.title for one in diagnosis.findings if one not in shown]
-    if hints:
-        lines += ["", *_wrapped(f"Hints (--full): {'; '.join(hints)}.")]
-    if full and evidence.host is not None:
-        lines += ["", "Machine"]
-        for line in host_lines(evidence.host):
-            lines += _wrapped(f"  {line}", "    ")
-    if full and (evidence.settings or not evidence.files):
-        lines += ["", "State"]
-        for failures, text in grouped(diagnosis.guarantees).items():
-            lines += _wrapped(f"  {failures}: {text}", "    ")
-        for line in state_lines(diagnosis.state, evidence.identity):
-            lines += _wrapped(f"  {line}", "    ")
-    lines += ["", *_wrapped(f"Floor now: {diagnosis.floor}.")]
-    if changed := restart_changes(diagnosis.state, evidence.identity):
-        lines += _wrapped(f"A restart changes: {', '.join(changed)}.")
-    if full and diagnosis.not_judged:
-        lines += ["Not judged:", *(line for one in diagnosis.not_judged for line in _item(one))]
-    elif diagnosis.not_judged:
-        topics = dict.fromkeys(one.partition(":")[0] for one in diagnosis.not_judged)
-        lacks = f" The account lacks {' and '.join(evidence.missing)}." if evidence.missing else ""
-        lines += _wrapped(f"Not judged (--full): {'; '.join(topics)}.{lacks}")
-    if full and evidence.files:
-        lines += ["Files:", *(line for one in evidence.files for line in _item(one))]
-    if full and evidence.left_out:
-        lines += ["Files left out:", *(line for one in evidence.left_out for line in _item(one))]
-    return "\n".join(lines)
+    first, _, rest = diagnosis.answer.partition(". ")
+    began = datetime.fromtimestamp(evidence.began, UTC) if evidence.began else None
+    return Document(
+        kind="doctor",
+        headline=f"{first.removesuffix('.')}.",
+        lead=(*([rest] if rest else []), *(f"Doubt: {doubt}." for doubt in diagnosis.doubts)),
+        servers=evidence.server,
+        title=f"What bounds the writes of {evidence.after.key}?",
+        keys=tuple(_keys(diagnosis)),
+        sections=(
+            *_waits(diagnosis),
+            *_findings(diagnosis),
+            *_machine(diagnosis),
+            *_guarantees(diagnosis),
+            *_not_judged(diagnosis),
+            *_files(diagnosis),
+        ),
+        id=evidence.after.key,
+        when=f"{began:%Y-%m-%d %H:%M} UTC" if began else "",
+        state="read-only",
+        flushlab=__version__,
+    )
 
 
-def window_words(diagnosis: Diagnosis) -> str:
-    """How long the server was watched, or how much of its time is in files."""
+def account_words(account: Account) -> str:
+    """What an account may see, for a terminal."""
+    lacks = [f"lacks  {', '.join(account.lacks)}"] if account.lacks else []
+    return "\n".join(
+        [
+            f"{account.name} on {account.server.name}",
+            f"sees   {', '.join(account.sees)}",
+            *lacks,
+            *(f"grant  {text}" for text in account.grants),
+        ]
+    )
+
+
+def _keys(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     evidence = diagnosis.evidence
     if not evidence.files:
-        return f"watched for {evidence.seconds:.0f} s"
-    span = f"{format_seconds(evidence.seconds)} of it" if evidence.seconds else "one moment of it"
-    return f"{span} in {counted(len(evidence.files), 'file')}"
+        yield "watched for", f"{evidence.seconds:.0f} s"
+    else:
+        span = format_seconds(evidence.seconds) if evidence.seconds else "one moment"
+        yield "from files", f"{span} in {counted(len(evidence.files), 'file')}"
+    if evidence.time.writers:
+        yield "writers", f"{evidence.time.writers:,}"
+    if evidence.commits is not None:
+        reads = ", reads too" if evidence.commits_by == WITH_READS else ""
+        yield f"commits/s{reads}", rounded(evidence.commits)
+    yield "samples", f"{evidence.time.samples:,}"
+    yield "floor now", diagnosis.floor.partition(",")[0]
 
 
-def render_account(account: Account) -> str:
-    """What an account may see, for people."""
-    lines = [f"{account.name} on {account.server.name}"]
-    lines += _wrapped(f"sees   {', '.join(account.sees)}", "       ")
-    if account.lacks:
-        lines += _wrapped(f"lacks  {', '.join(account.lacks)}", "       ")
-    lines += [f"grant  {text}" for text in account.grants]
-    return "\n".join(lines)
-
-
-def _where(diagnosis: Diagnosis) -> Iterator[str]:
-    """The writers' time by wait, the most first."""
-    time = diagnosis.evidence.time
-    names = sorted((*WAITS, ROW_LOCK), key=lambda name: -time.connections.get(name, 0.0))
-    parts = [
-        f"{wait_words(name)} {percent(time.connections[name] / time.total)}"
-        for name in names
-        if time.connections.get(name, 0.0) >= 0.005 * time.total
+def _waits(diagnosis: Diagnosis) -> Iterator[Section]:
+    """The writers' time over the window, and commits."""
+    evidence, time = diagnosis.evidence, diagnosis.evidence.time
+    if not time.writers or not time.is_sample:
+        return
+    binding = binding_waits(diagnosis)
+    stack = doctor_plots.stacking(time, binding)
+    ordered = sorted(stack, key=lambda wait: -time.connections[wait])
+    shares = {wait: time.connections[wait] / time.total for wait in ordered}
+    rows = tuple(
+        (
+            Cell(wait_words(wait), "name", "binds" if wait in binding else ""),
+            *numbers(f"{time.connections[wait]:.2f}", f"{share:.0%}"),
+        )
+        for wait, share in shares.items()
+    )
+    plots = [
+        doctor_plots.waits(
+            time,
+            binding,
+            evidence.seconds,
+            name="waits",
+            title="Writers in each wait over the window, stacked; the table has the means",
+        )
     ]
-    plural = "s" if time.writers != 1 else ""
-    head = f"Time of {time.writers} writer{plural}, from {time.samples} samples:"
-    yield from _wrapped(f"{head} {', '.join(parts)}.")
+    if rates := evidence.commit_rates:
+        plots.append(
+            doctor_plots.commits(rates, evidence.seconds, name="commits", title="Commits/s over the window")
+        )
+    notes = []
+    if time.connections.get("row lock"):
+        notes.append(
+            "Connection states do not show row lock waits. The server's counters give their total for the"
+            " window; the plot draws them as a fixed share of executing and of locking reads."
+        )
+    parts = (f"{wait_words(wait)} {share:.0%}" for wait, share in shares.items() if share >= 0.005)
+    yield Section(
+        "time",
+        "Where the writers' time goes",
+        "The mean number of writers in a wait is the time spent there per second. A closed loop of writers"
+        " is as fast as the sum allows, the client's turn included.",
+        plots=tuple(plots),
+        legend=tuple((wait_words(wait), doctor_plots.INKS.get(wait, "mute")) for wait in stack),
+        tables=(Table((Cell("wait"), *numbers("writers", "of the time")), rows),),
+        notes=tuple(notes),
+        short=(
+            f"Time of {counted(time.writers, 'writer')}, from {time.samples} samples: {', '.join(parts)}.",
+        ),
+    )
 
 
-def began_words(diagnosis: Diagnosis) -> str:
-    """When the window began: `2026-11-21 10:42 UTC`; empty if files do not tell."""
-    if not diagnosis.evidence.began:
-        return ""
-    return f"{datetime.fromtimestamp(diagnosis.evidence.began, UTC):%Y-%m-%d %H:%M} UTC"
+def binding_waits(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """Those of the finding that the answer names."""
+    first = diagnosis.findings[0] if diagnosis.findings else None
+    return first.waits if first is not None and first.strength == "binds" else ()
+
+
+def _findings(diagnosis: Diagnosis) -> Iterator[Section]:
+    """A section each; in a terminal, hints are one line, unless files are all that there is."""
+    is_short = diagnosis.evidence.time.is_sample or not diagnosis.evidence.files
+    hints = [found for found in diagnosis.findings if is_short and found.strength == "hint"]
+    for found in diagnosis.findings:
+        short: tuple[str, ...] | None = () if found in hints else None
+        if hints and found is hints[0]:
+            short = (f"Hints (--full): {'; '.join(one.title for one in hints)}.",)
+        to_try = tuple(
+            (Cell(changes(change.settings), "name"), Cell(_cost(change, diagnosis)))
+            for change in found.changes
+        )
+        head = (Cell("settings"), Cell("costs"))
+        yield Section(
+            found.name.replace("_", "-"),
+            found.title[0].upper() + found.title[1:],
+            texts=(measured(found, diagnosis.evidence.time.writers), found.advice),
+            lines=tuple(Line(seen.text, seen.sql) for seen in found.seen),
+            tables=(Table(head, to_try, "To try, untested on this server"),) if to_try else (),
+            code=tuple(
+                Code(
+                    to_take(change, diagnosis),
+                    f"{changes(change.settings)}: {_place(diagnosis) or 'SQL and option file'}, untested",
+                )
+                for change in found.changes
+            ),
+            short=short,
+        )
 
 
 _STRENGTHS = {
@@ -259,81 +304,228 @@ _STRENGTHS = {
 }
 
 
-def measured(found: Finding) -> str:
+def measured(found: Finding, writers: int) -> str:
     """Strength, share and bound of a finding in a sentence."""
-    share = found.share
+    share, verb = found.share, _STRENGTHS[found.strength]
     if share is None:
-        return f"{_STRENGTHS[found.strength]}: no share of the writers' time is measured."
-    verb = _STRENGTHS[found.strength]
+        return f"{verb}: no share of the writers' time is measured."
     bound = share.unbounded
     if found.at_most is not None:
-        who = (
-            "writes" if share.affected is None else f"the {counted(share.affected, 'writer')} that it delays"
-        )
+        who = "writes"
+        if share.affected is not None:
+            who = f"the {counted(share.affected, 'writer')} of {writers:,} that it delays"
         bound = f"Without it, {who} are at most {times(found.at_most)} as fast at this number of connections."
-    low, mid, high = percent(share.low), percent(share.mid), percent(share.high)
-    return f"{verb}: {mid if found.is_weighed else 'within'} [{low}, {high}] of the writers' time. {bound}"
+    mid = f"{share.mid:.0%}" if found.is_weighed else "within"
+    return f"{verb}: {mid} [{share.low:.0%}, {share.high:.0%}] of the writers' time. {bound}"
 
 
-def settings_text(change: Change) -> str:
-    """The settings of a change, as people read them."""
-    return changes(change.settings)
-
-
-def _finding(found: Finding, diagnosis: Diagnosis, *, full: bool) -> Iterator[str]:
-    share = found.share
-    said = ""
-    if share is not None:
-        ends = f"{percent(share.low)}, {percent(share.high)}"
-        said = (
-            f": {percent(share.mid)} [{ends}] of the time"
-            if found.is_weighed
-            else f": within [{ends}] of the time"
-        )
-        said += f", at most {times(found.at_most)}" if found.at_most is not None else ", no bound"
-        if found.at_most is not None and share.affected is not None:
-            said += f" for {share.affected} of {counted(diagnosis.evidence.time.writers, 'writer')}"
-    yield from _wrapped(f"{found.strength.upper()}  {found.title}{said}", "  ")
-    for seen in found.seen:
-        yield from _wrapped(f"  - {seen.text}", "    ")
-        if full and seen.sql:
-            yield f"      {seen.sql}"
-    yield from _wrapped(f"  {found.advice}", "  ")
-    for one in found.changes:
-        yield from _wrapped(f"  try (untested): {changes(one.settings)}", "    ")
-        more = " (--full)" if not full and cost(one, diagnosis) == _PART else ""
-        yield from _wrapped(f"    costs: {cost(one, diagnosis)}{more}", "      ")
-        if full:
-            for text in one.costs:
-                yield from _wrapped(f"    - {text}", "      ")
-            yield from (f"      {line}" for line in change_lines(one, diagnosis))
-
-
-def cost(change: Change, diagnosis: Diagnosis) -> str:
+def _cost(change: Change, diagnosis: Diagnosis) -> str:
     """The guarantee that a change gives up, in words."""
     floor = diagnosis.floor.partition(",")[0]
     if change.floor != floor:
         return f"floor {change.floor} instead of {floor}"
-    return _PART if change.costs else "no guarantee"
+    return "part of a guarantee" if change.costs else "no guarantee"
 
 
-_PART = "part of a guarantee"
-
-
-def _began(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds") if at else ""
-
-
-def _item(text: str) -> list[str]:
-    return _wrapped(f"  - {text}", "    ")
-
-
-def percent(share: float) -> str:
-    """A share: `89%`."""
-    return f"{share:.0%}"
-
-
-def _wrapped(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(
-        text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+def to_take(change: Change, diagnosis: Diagnosis) -> str:
+    """A change to take away, with its costs: SQL as far as the server takes it while it runs, and the option
+    file; for a cloud's service the values of its parameters."""
+    server, catalog = diagnosis.evidence.identity, load_catalog()
+    here = [
+        (catalog.require(name, server.flavor, server.version), value)
+        for name, value in change.settings.items()
+    ]
+    costs = [f"Costs: {line}." for line in change.costs]
+    if place := _place(diagnosis):
+        values = (f"{_value(one, value)}{'' if _runs(one) else '  # takes a restart'}" for one, value in here)
+        head = f"# Untested on this server. Values for its {place}:"
+        return "\n".join([head, *(f"# {line}" for line in costs), *values])
+    sql = [f"SET GLOBAL {_value(one, value)};" for one, value in here if _runs(one)]
+    options = [one.option(value) for one, value in here]
+    until = ["-- Untested on this server. Until its next restart:", *sql, ""] if sql else []
+    after = "To keep it after a restart" if len(sql) == len(here) else "Takes a restart"
+    return "\n".join(
+        [
+            *(f"-- {line}" for line in costs),
+            *until,
+            f"# Untested on this server. {after}:",
+            "[mysqld]",
+            *options,
+        ]
     )
+
+
+def _runs(here: SettingHere) -> bool:
+    """Whether the server takes every change of it while it runs."""
+    return here.dynamic and not here.partly_dynamic
+
+
+def _value(here: SettingHere, value: Value) -> str:
+    """Sizes in bytes."""
+    return f"{here.variable} = {here.sql(value)}"
+
+
+def _place(diagnosis: Diagnosis) -> str:
+    """Where a cloud's service has its settings; empty for a server that takes SQL."""
+    evidence = diagnosis.evidence
+    return PLACES.get(service_of(evidence.after.variables, evidence.identity.version_text), "")
+
+
+def _machine(diagnosis: Diagnosis) -> Iterator[Section]:
+    evidence = diagnosis.evidence
+    if evidence.host is not None:
+        yield Section("machine", "The server's machine", lines=_items(host_lines(evidence.host)), short=())
+    lines = _items(state_lines(diagnosis.state, evidence.identity))
+    restart = [
+        f"{one.name} {_shown(one.name, one.value, evidence.identity)}"
+        f" to {_shown(one.name, one.at_restart, evidence.identity)}"
+        for one in diagnosis.state.settings
+        if one.at_restart is not None
+    ]
+    if lines:
+        short = (f"A restart changes: {', '.join(restart)}.",) if restart else ()
+        yield Section("settings", "Settings, their sources, and restarts", lines=lines, short=short)
+
+
+def _guarantees(diagnosis: Diagnosis) -> Iterator[Section]:
+    rows = tuple(
+        (Cell(words), Cell(diagnosis.guarantees[failure]))
+        for failure, words in FAILURES.items()
+        if failure in diagnosis.guarantees
+    )
+    floor = f"Floor now: {diagnosis.floor}."
+    yield Section(
+        "guarantees",
+        "What the server guarantees now",
+        "What happens to acknowledged commits in each failure, by the rules for this version."
+        if rows
+        else "",
+        tables=(Table((Cell("when"), Cell("what is kept")), rows, stacks=True),) if rows else (),
+        notes=(floor,),
+        short=(floor,),
+    )
+
+
+def _not_judged(diagnosis: Diagnosis) -> Iterator[Section]:
+    if diagnosis.not_judged:
+        topics = dict.fromkeys(text.partition(":")[0] for text in diagnosis.not_judged)
+        missing = diagnosis.evidence.missing
+        lacks = f" The account lacks {' and '.join(missing)}." if missing else ""
+        yield Section(
+            "not-judged",
+            "Not judged",
+            lines=_items(diagnosis.not_judged),
+            short=(f"Not judged (--full): {'; '.join(topics)}.{lacks}",),
+        )
+
+
+def _files(diagnosis: Diagnosis) -> Iterator[Section]:
+    evidence = diagnosis.evidence
+    if evidence.files:
+        left_out = (f"left out: {text}" for text in evidence.left_out)
+        yield Section("files", "Files", lines=_items((*evidence.files, *left_out)), short=())
+
+
+def _items(texts: Iterable[str]) -> tuple[Line, ...]:
+    return tuple(Line(text) for text in texts)
+
+
+# -- machine ---------------------------------------------------------------------------------------------
+
+_OF_INTEREST = ("barrier", "nobarrier", "data=", "ro", "sync", "discard", "nobh", "compress", "recordsize")
+"""Mount options that matter to writes, or begin so."""
+
+
+def host_lines(host: Host) -> Iterator[str]:
+    """The machine in the window; one fact per line."""
+    pressure = host.pressure
+    process = "" if host.pid is None else f" (process {host.pid})"
+    memory = f"{format_size(host.memory_bytes)} for the server{process}" if host.memory_bytes else ""
+    parts = [", ".join(text for text in (f"{host.cpus} CPUs" if host.cpus else "", memory) if text)]
+    for name, share in (
+        ("CPU", pressure.cpu_pressure_share),
+        ("I/O", pressure.io_pressure_share),
+        ("memory", pressure.memory_pressure_share),
+    ):
+        if share is not None:
+            parts.append(f"tasks waited for {name} {share:.0%} of the time")
+    parts.append(f"{pressure.steal_share:.0%} stolen")
+    yield "; ".join(filter(None, parts))
+    yield from map(_place_words, host.places)
+    yield from map(_disk_words, host.disks)
+    if host.cpu_quota is not None:
+        throttled = f", throttled in {host.cpu_throttled_share or 0.0:.0%} of the periods"
+        yield f"control group: {host.cpu_quota:.1f} CPUs{throttled}"
+    for limit in host.io_limits:
+        yield f"control group: {limit.used:,.0f} of {limit.limit:,} {limit.unit} on {limit.disk}"
+    if host.bytes_per_s is not None:
+        yield f"written by the server: {format_size(host.bytes_per_s)}/s"
+    for words, is_near in (("beside the data", True), ("elsewhere", False)):
+        others = [
+            f"{writer.name} {format_size(writer.bytes_per_s)}/s"
+            for writer in host.writers
+            if (writer.on_data is not False) == is_near
+        ]
+        if others:
+            yield f"written by others, {words}: {', '.join(others)}"
+
+
+def _place_words(place: Place) -> str:
+    cache = {True: "volatile cache", False: "no volatile cache", None: "cache unknown"}[place.volatile_cache]
+    model = f" ({place.model})" if place.model else ""
+    disk = f" on {place.disk}{model}, {cache}" if place.disk else ", no disk to be seen"
+    options = [option for option in place.options if option.startswith(_OF_INTEREST) and option != "rw"]
+    mounted = f"; mounted {','.join(options)}" if options else ""
+    return f"{', '.join(place.holds)}: {place.path}, {place.filesystem}{disk}{mounted}"
+
+
+def _disk_words(use: DiskUse) -> str:
+    parts = [
+        text
+        for name, requests in (("reads", use.reads), ("writes", use.writes), ("flushes", use.flushes))
+        if requests is not None and (text := rate(name, requests))
+    ]
+    return f"{use.disk}: {', '.join([*parts, f'busy {use.utilisation:.0%}, queue {use.queue:.1f}'])}"
+
+
+# -- state -----------------------------------------------------------------------------------------------
+
+_ALWAYS = (
+    *("innodb_flush_log_at_trx_commit", "sync_binlog", "log_bin", "innodb_doublewrite"),
+    *("innodb_flush_method", "innodb_buffer_pool_size", "innodb_redo_log_capacity", "innodb_log_file_size"),
+)
+"""Shown with their defaults, too."""
+
+
+def state_lines(state: State, server: ServerIdentity) -> Iterator[str]:
+    """Settings with their sources, mistakes of option files, and what the version does; one fact per line."""
+    for one in state.settings:
+        changes_at_restart = one.at_restart is not None or bool(one.restart_origin)
+        if one.name in _ALWAYS or one.origin not in ("default", "computed", None) or changes_at_restart:
+            yield f"{one.name}={_shown(one.name, one.value, server)}{_origin(one)}{_restart(one, server)}"
+    for problem in state.problems:
+        hint = f" ({problem.hint})" if problem.hint else ""
+        yield f"{problem.place}: {problem.text}{hint}"
+    yield from state.by_itself
+    yield from (f"not seen: {text}" for text in state.unseen)
+
+
+def _origin(one: SettingState) -> str:
+    """Empty if it is not known: a line of its own says why."""
+    if one.origin is None:
+        return ""
+    if one.origin == "SET":
+        who = f" by {one.account}" if one.account else ""
+        return f": SET GLOBAL{who}{f', {one.at}' if one.at else ''}"
+    return f": {one.place or one.origin}"
+
+
+def _restart(one: SettingState, server: ServerIdentity) -> str:
+    if one.at_restart is not None:
+        return f"; after a restart {_shown(one.name, one.at_restart, server)} ({one.restart_origin})"
+    return "; a restart loses it, unless an option file has it" if one.restart_origin else ""
+
+
+def _shown(name: str, value: Value, server: ServerIdentity) -> str:
+    here = load_catalog().require(name, server.flavor, server.version)
+    return here.render(value) if here.same(value, value) else str(value)

@@ -1,19 +1,21 @@
 """Plots of a doctor's page: the writers' time by wait, and commits, over the window. Pure.
 
-Sits in `report`, on the drawing of `plots`; matplotlib loads with this module.
+Sits in `report`, on the drawing of `plots`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from flushlab.diagnosis.shares import WriteTime
 from flushlab.diagnosis.waits import ROW_LOCK
-from flushlab.report.plots import COLOURS, axes_in, inline_svg, round_ticks, short
+from flushlab.report.document import Plot
+from flushlab.report.plots import COLOURS, axes_in, round_ticks, short
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 INKS: Mapping[str, str] = {
     "commit": "class-redo",
@@ -39,7 +41,7 @@ def stacking(time: WriteTime, binding: Sequence[str]) -> list[str]:
     return sorted(seen, key=lambda wait: (wait not in binding, wait == "client"))
 
 
-def waits(time: WriteTime, binding: Sequence[str], seconds: float, *, name: str, title: str) -> str:
+def waits(time: WriteTime, binding: Sequence[str], seconds: float, *, name: str, title: str) -> Plot:
     """The writers in each wait over the window, stacked; a line closes in those that bind."""
     stack = stacking(time, binding)
     top = 1.06 * max((sum(one.connections.values()) for one in time.steps), default=1.0) or 1.0
@@ -60,10 +62,10 @@ def waits(time: WriteTime, binding: Sequence[str], seconds: float, *, name: str,
             look: dict[str, Any] = {"ha": "left", "va": "baseline", "weight": "bold", "size": 12}
             axes.annotate("binds", (0, 0), (6, 6), textcoords="offset points", color=COLOURS["ink"], **look)
 
-    return inline_svg(draw, 220, name, title)
+    return Plot(name, title, 220, draw)
 
 
-def commits(rates: Sequence[tuple[float, float]], seconds: float, *, name: str, title: str) -> str:
+def commits(rates: Sequence[tuple[float, float]], seconds: float, *, name: str, title: str) -> Plot:
     """Commits/s over the window."""
     shown = rates[:: 1 + len(rates) // _MOST_POINTS]
     top = 1.06 * (max(rate for _, rate in shown) or 1.0)
@@ -74,7 +76,7 @@ def commits(rates: Sequence[tuple[float, float]], seconds: float, *, name: str, 
         at_s, values = [at for at, _ in shown], [rate for _, rate in shown]
         axes.plot(at_s, values, color=COLOURS["accent"], linewidth=1.6, marker=marker, markersize=5)
 
-    return inline_svg(draw, 150, name, title)
+    return Plot(name, title, 150, draw)
 
 
 def _axes(figure: Figure, seconds: float, top: float, unit: str) -> Axes:

@@ -1,22 +1,18 @@
-"""A dry run for people and as `flushlab.forecast/1`. Pure: facts in, text out."""
+"""Report of a dry run: its document, and the JSON. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 import msgspec
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
-from flushlab.campaign.facts import ArmFacts, CampaignFacts, Forecast, Kind, PlannedArm, Resources
+from flushlab.campaign.facts import ArmResult, CampaignFacts, Forecast, Kind, Resources
 from flushlab.record import Machine, ServerIdentity, Warning
+from flushlab.report.document import Cell, Document, Line, Row, Section, Table, facts_table
 from flushlab.report.words import data_words
 from flushlab.settings.floor import aims
 from flushlab.units import counted, format_seconds, format_size
-
-_NOTHING = Text("Dry run: nothing was started, nothing was written.", style="bold")
+from flushlab.version import __version__
 
 
 class ForecastDocument(
@@ -32,14 +28,14 @@ class ForecastDocument(
     kind: Kind
     server: ServerIdentity
     workload: str
-    base: ArmFacts
+    base: ArmResult
     forecast: Forecast
     warnings: tuple[Warning, ...]
     machine: Machine
 
 
-def document(facts: CampaignFacts, writes: Mapping[str, str]) -> ForecastDocument:
-    """The JSON document; `writes` is what the command itself would write, by place."""
+def as_json(facts: CampaignFacts, writes: Mapping[str, str]) -> ForecastDocument:
+    """The JSON; `writes` is what the command itself would write, by place."""
     forecast = _forecast(facts)
     return ForecastDocument(
         kind=facts.kind,
@@ -52,56 +48,54 @@ def document(facts: CampaignFacts, writes: Mapping[str, str]) -> ForecastDocumen
     )
 
 
-def render(facts: CampaignFacts, writes: Mapping[str, str]) -> RenderableType:
-    """What a person reads; fits 80 columns."""
+def document(facts: CampaignFacts, writes: Mapping[str, str]) -> Document:
+    """The document; `writes` as of `as_json`."""
     forecast = _forecast(facts)
-    runs = sum(one.runs for one in forecast.arms)
-    lowest = facts.tuning.lowest if facts.tuning else ""
-    raised = facts.tuning.raised_why if facts.tuning else ()
-    what = f"{counted(runs, 'candidate')} {aims(facts.floor, lowest)}"
+    runs = sum(arm.outcome == "measured" for arm in forecast.arms)
+    what = f"{counted(runs, 'candidate')} {aims(facts.floor, facts.tuning.lowest if facts.tuning else '')}"
     if facts.plan is not None:
         what = f"{counted(runs, 'arm')} in {counted(facts.plan.blocks, 'block')}"
-    about = Text(f"{facts.server.title} · {facts.workload}", style="dim")
-    if not forecast.trials_most and forecast.trials_most is not None:
-        return Group(_NOTHING, about, "", Text(f"It would try {what}, and end at once."))
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    data = [("data", data_words(facts.data, ()))] if facts.data is not None else []
-    for name, text in (*data, *_rows(forecast)):
-        table.add_row(name, Text(text))
-    places = Table(show_header=False, box=None, pad_edge=False)
-    places.add_column(overflow="fold")
-    places.add_column(style="dim", overflow="fold")
-    for place, why in {**forecast.writes, **writes}.items():
-        places.add_row(Text(place), why)
-    return Group(
-        _NOTHING,
-        about,
-        "",
-        *(Text(f"Your settings do not meet {facts.raised_to}. It would raise them:") for _ in raised[:1]),
-        *(Padding(Text(why), (0, 0, 0, 2)) for why in raised),
-        *("" for _ in raised[:1]),
-        Text(f"It would try {what}:"),
-        *(line for one in forecast.arms for line in _try(one)),
-        "",
-        table,
-        "",
-        Text("It would write:"),
-        places,
+    raised = facts.tuning.raised_why if facts.tuning else ()
+    found = Document(
+        facts.kind,
+        "Dry run: nothing was started, nothing was written.",
+        servers=facts.server.title,
+        workload=facts.workload,
+        flushlab=__version__,
     )
+    if not forecast.trials_most and forecast.trials_most is not None:
+        return found._replace(lead=(f"It would try {what}, and end at once.",))
+    sections = [
+        Section("arms", f"It would try {what}:", tables=(Table((), tuple(map(_arm, forecast.arms))),)),
+        Section("takes", "It would take:", tables=(facts_table(*_rows(facts, forecast)),)),
+        Section(
+            "writes",
+            "It would write:",
+            tables=(
+                Table(
+                    (),
+                    tuple((Cell(place), Cell(why)) for place, why in {**forecast.writes, **writes}.items()),
+                ),
+            ),
+        ),
+    ]
+    if raised:
+        title = f"Your settings do not meet {facts.raised_to}. It would raise them:"
+        sections.insert(0, Section("raised", title, lines=tuple(map(Line, raised))))
+    return found._replace(sections=tuple(sections))
 
 
-def _try(one: PlannedArm) -> Iterator[RenderableType]:
-    offer = f" (only for an offer, at floor {one.offer})" if one.offer else ""
-    yield Padding(Text(one.name).append(offer, style="dim"), (0, 0, 0, 2))
-    if not one.runs:
-        yield Padding(Text(f"will not run: {one.why}", style="yellow"), (0, 0, 0, 4))
-    elif one.why and one.why != one.name:
-        yield Padding(Text(one.why, style="dim"), (0, 0, 0, 4))
+def _arm(arm: ArmResult) -> Row:
+    offer = f"only for an offer, at floor {arm.floor}" if arm.floor else ""
+    why = "" if arm.text == arm.name else arm.text
+    if arm.outcome != "measured":
+        why = f"will not run: {arm.reason}"
+    return Cell(arm.name, "name"), Cell("; ".join(filter(None, (why, offer))))
 
 
-def _rows(forecast: Forecast) -> Iterator[tuple[str, str]]:
+def _rows(facts: CampaignFacts, forecast: Forecast) -> Iterator[tuple[str, str]]:
+    if facts.data is not None:
+        yield "data", data_words(facts.data, ())
     least, most = forecast.trials_least, forecast.trials_most
     each = "" if forecast.trial_s is None else f", about {format_seconds(forecast.trial_s)} each"
     many = f"at least {least}" if most is None else f"{least} to {most}" if most > least else f"{least}"
@@ -110,18 +104,16 @@ def _rows(forecast: Forecast) -> Iterator[tuple[str, str]]:
         yield "machines", f"{', '.join(forecast.machines)}; each runs whole blocks"
     yield "time", _time(forecast)
     if forecast.resources.servers:
-        yield from _sizes(forecast.resources)
-    if forecast.machines and forecast.resources.servers:
-        yield "", "memory and disk are this machine's; the others need as much"
+        others = "; the other machines need as much" if forecast.machines else ""
+        yield from ((name, text + others) for name, text in _sizes(forecast.resources))
 
 
 def _time(forecast: Forecast) -> str:
     limit = "" if forecast.most_s is None else f"at most {format_seconds(forecast.most_s)}"
     if forecast.least_s is None or forecast.likely_s is None:
         return ", ".join(filter(None, (limit, "the first run will show how long one takes")))
-    likely = f"likely {format_seconds(forecast.likely_s)}"
-    parts = [f"at least {format_seconds(forecast.least_s)}", likely, limit]
-    return ", ".join(part for part in parts if part)
+    least, likely = format_seconds(forecast.least_s), format_seconds(forecast.likely_s)
+    return ", ".join(filter(None, (f"at least {least}", f"likely {likely}", limit)))
 
 
 def _sizes(resources: Resources) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ above their rows, which leaves the whole width to the data. What the page relies
 - text stays text, in the page's own font; matplotlib reads none of it as mathematics;
 - ids are the same in every run and differ between the plots of a page; nothing refers to another file.
 
-matplotlib loads with this module (0.7 s): import it where a page is made, not before.
+matplotlib (0.7 s) loads when the first plot is drawn.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ import re
 import textwrap
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
-
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from flushlab.record import FILE_CLASSES, Ratio
-from flushlab.report.page.arms import Activity, Rounds, Throughput
+from flushlab.report.arms import Activity, Rounds, Throughput
+from flushlab.report.document import Plot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 WIDTH = 360
 POINTS = 400
@@ -101,7 +101,7 @@ class Row(NamedTuple):
     note: str
 
 
-def forest(rows: Sequence[Row], *, name: str, title: str) -> str:
+def forest(rows: Sequence[Row], *, name: str, title: str) -> Plot:
     """Ratios with their intervals, a row each, on a log axis with a line at 1."""
     ruled = _Rows([row.label for row in rows], 42, _FOOT)
 
@@ -115,7 +115,7 @@ def forest(rows: Sequence[Row], *, name: str, title: str) -> str:
             _whisker(axes.plot, row.ratio, place, COLOURS[row.verdict], filled=row.verdict != "mute")
             above(axes, row.note, place, _RISE, at_end=True, colour=COLOURS[row.verdict])
 
-    return inline_svg(draw, ruled.height, name, title)
+    return Plot(name, title, ruled.height, draw)
 
 
 class _Stack:
@@ -149,7 +149,7 @@ class _Stack:
         return axes
 
 
-def seconds(panels: Sequence[Throughput], *, unit: str, name: str, title: str) -> str:
+def seconds(panels: Sequence[Throughput], *, unit: str, name: str, title: str) -> Plot:
     """Throughput per second of each arm, windows end to end, one panel each on one scale."""
     longest = max(len(panel.seconds) for panel in panels)
     stack = _Stack([panel.arm for panel in panels], max(max(panel.seconds) for panel in panels), longest)
@@ -166,10 +166,10 @@ def seconds(panels: Sequence[Throughput], *, unit: str, name: str, title: str) -
                 look = {"marker": "^", "markersize": 6, "markeredgewidth": 1, "clip_on": False, "zorder": 3}
                 _dots(axes, at, [floor] * len(stalls), COLOURS["bad"], **look)
 
-    return inline_svg(draw, stack.height, name, title)
+    return Plot(name, title, stack.height, draw)
 
 
-def rounds(panels: Sequence[Rounds], *, unit: str, name: str, title: str) -> str:
+def rounds(panels: Sequence[Rounds], *, unit: str, name: str, title: str) -> Plot:
     """Every slice of each arm over the time of the campaign, one panel each on one scale."""
     points = [point for panel in panels for point in (*panel.kept, *panel.dropped)]
     first, last = (pick(at for at, _ in points) for pick in (min, max))
@@ -187,10 +187,10 @@ def rounds(panels: Sequence[Rounds], *, unit: str, name: str, title: str) -> str
                 look = {"marker": marker, "markersize": 4, "markeredgewidth": edge}
                 _dots(axes, x, y, ink, clip_on=False, zorder=3, **look)
 
-    return inline_svg(draw, stack.height, name, title)
+    return Plot(name, title, stack.height, draw)
 
 
-def figures(rows: Mapping[str, Sequence[float]], *, unit: str, name: str, title: str) -> str:
+def figures(rows: Mapping[str, Sequence[float]], *, unit: str, name: str, title: str) -> Plot:
     """A workload without a series: the result of each trial, a row per arm."""
     ruled = _Rows([*rows], 38, _FOOT)
     top = max(max(values) for values in rows.values())
@@ -207,7 +207,7 @@ def figures(rows: Mapping[str, Sequence[float]], *, unit: str, name: str, title:
             colour = COLOURS["accent" if number else "mute"]
             _dots(axes, shown, [place] * len(shown), colour, markersize=5, alpha=0.55)
 
-    return inline_svg(draw, ruled.height, name, title)
+    return Plot(name, title, ruled.height, draw)
 
 
 def stacked(
@@ -217,7 +217,7 @@ def stacked(
     *,
     name: str,
     title: str,
-) -> str:
+) -> Plot:
     """One quantity per class of files, a stacked bar per arm; a sum that lacks a class is a bound."""
     ruled = _Rows([row.arm for row in rows], 40, 24, width=_LABEL - 3)
     sums = [sum(read(row).values()) for row in rows]
@@ -240,7 +240,7 @@ def stacked(
             is_whole = told & {*row.classes} <= read(row).keys()
             above(axes, spell(whole) if is_whole else f"≥ {spell(whole)}", place, _RISE, at_end=True)
 
-    return inline_svg(draw, ruled.height, name, title)
+    return Plot(name, title, ruled.height, draw)
 
 
 # -- drawing ---------------------------------------------------------------------------------------------
@@ -411,19 +411,23 @@ def _wrapped(text: str, width: int = _LABEL) -> str:
 # -- from matplotlib's SVG to ours -----------------------------------------------------------------------
 
 
-def inline_svg(draw: Callable[[Figure], None], height: float, name: str, title: str) -> str:
-    """What `draw` draws, as an element of the page."""
+def svg(plot: Plot) -> str:
+    """An element of the page."""
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a glyph that its own font lacks; the page's font draws the text
-        figure = Figure(figsize=(WIDTH / 72, height / 72))
+        figure = Figure(figsize=(WIDTH / 72, plot.height / 72))
         FigureCanvasSVG(figure)
         figure.patch.set_visible(False)
-        draw(figure)
+        plot.draw(figure)
         for axes in figure.axes:
             axes.patch.set_visible(False)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    return _inline(buffer.getvalue(), height, name, title)
+    return _inline(buffer.getvalue(), plot.height, plot.name, plot.title)
 
 
 def _inline(svg: str, height: float, name: str, title: str) -> str:

@@ -1,28 +1,32 @@
-"""A probe for people and as `flushlab.probe/1`."""
+"""Report of a probe: its document, and its JSON. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
-from flushlab.probe.reading import by_sync_settings, duration, ratio_words
-from flushlab.probe.servers import PROCESSORS, Curve, Gain, curves, gains
-from flushlab.probe.sync_settings import SyncSettings
-from flushlab.record import (
-    Ceiling,
-    DiskResult,
-    ProbeRecord,
-    ServerRate,
-    Switching,
-    SwitchPhase,
-    Warning,
+from flushlab.probe import against
+from flushlab.probe.against import arms_of, is_here
+from flushlab.probe.ceilings import SyncSettings
+from flushlab.probe.reading import by_sync_settings, duration, gain_words, rate, ratio_words, sync_us
+from flushlab.probe.servers import (
+    OWN_FACTORS,
+    PROCESSORS,
+    STORY_GAIN,
+    STORY_PROCESSORS,
+    Curve,
+    Gain,
+    curves,
+    gains,
 )
-from flushlab.report.words import disk_words
-from flushlab.units import format_size
+from flushlab.record import BinlogStrategy, DiskResult, ProbeRecord, Share, Switching, Trial, Warning
+from flushlab.report import probe_plots
+from flushlab.report.document import Cell, Code, Document, Section, Table, facts_table, numbers
+from flushlab.report.stored import connections_of, request_of
+from flushlab.report.words import disk_words, times
+from flushlab.store import CampaignRow
+from flushlab.units import format_seconds, format_size
 
 
 class Scaling(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,37 +53,351 @@ class ProbeDocument(ProbeRecord, frozen=True, kw_only=True, tag_field="schema", 
     scaling: Scaling
 
 
-def document(record: ProbeRecord) -> ProbeDocument:
-    """The JSON document."""
+def as_json(record: ProbeRecord) -> ProbeDocument:
     known = {name: getattr(record, name) for name in record.__struct_fields__}
     scaling = Scaling(processors=PROCESSORS, curves=curves(record.servers), gains=gains(record))
     return ProbeDocument(**known, scaling=scaling)
 
 
-def render(record: ProbeRecord) -> RenderableType:
-    """What a person reads; fits 80 columns."""
-    parts: list[RenderableType] = [_place(record), Text(""), _syncs(record.disk), Text("")]
-    parts += [_depths(record.disk), Text("")]
-    if told := impossible(record.disk):
-        parts += [*(Text(one, style="dim") for one in told), Text("")]
-    if record.servers:
-        own = duration(record.servers[0].own_us)
-        parts += [Text(f"as in a server: a thread per connection, {own} of its own time per commit")]
+def document(record: ProbeRecord, campaign: str = "") -> Document:
+    """The document of a probe.
+
+    Args:
+        campaign: id of the stored one.
+    """
+    sections = (
+        *_servers(record),
+        *_scaling(record),
+        *_ceilings(record),
+        *_switches(record),
+        *_shares(record),
+        *_disk(record),
+        *_depths(record),
+        *_warnings(record),
+        *_machine(record),
+        Section("repeat", "How to repeat it", code=(Code(record.command, shown="page"),), short=()),
+    )
+    placed = {text for section in sections for text in (*section.texts, *section.notes)}
+    refused = [f"Not measured: {one.reason}." for one in record.refused]
+    return Document(
+        kind="probe",
+        headline=record.headline,
+        lead=tuple(text for text in (*record.reading, *refused) if text not in placed),
+        workload="update_non_index, commits only",
+        title=f"What {record.medium.directory} allows",
+        keys=tuple(_keys(record)),
+        sections=sections,
+        id=campaign,
+        when=f"{record.started_at[:16].replace('T', ' ')} UTC",
+        state="done",
+        flushlab=record.flushlab,
+    )
+
+
+def beside(
+    record: ProbeRecord, probe_id: str, row: CampaignRow, trials: Sequence[Trial]
+) -> Iterator[Section]:
+    """A section of a campaign's page: its arms beside the ceilings of a probe of the same disk.
+
+    Nothing if the probe is of another disk, or has no ceiling for any arm.
+    """
+    arms = arms_of(row.id, connections_of(request_of(row)), trials)
+    shares = against.shares([arm for arm in arms if is_here(arm, record)], record.ceilings, record.medium)
+    if not shares:
+        return
+    names = {f"{row.id}:{number}": trial.arm.name for number, trial in enumerate(trials, 1)}
+    yield Section(
+        "ceiling",
+        "What this disk allows",
+        f"The arms next to what {probe_id} measured on the same disk: commits/s of connections"
+        " that only commit, with the same sync settings and number.",
+        tables=(_share_table(shares, [names[share.trial] for share in shares]),),
+        notes=record.reading[:1],
+        short=(),
+    )
+
+
+def _keys(record: ProbeRecord) -> Iterator[tuple[str, str]]:
+    yield "file system", record.medium.filesystem
+    if record.medium.device:
+        yield "device", record.medium.device
+    yield "a synced write", duration(sync_us(record))
+    yield "processors", str(record.machine.cpu_count)
+    yield "took", format_seconds(record.seconds)
+
+
+def _reading(record: ProbeRecord, *parts: str) -> tuple[str, ...]:
+    """The sentences with one of these parts."""
+    return tuple(text for text in record.reading if any(part in text for part in parts))
+
+
+def _servers(record: ProbeRecord) -> Iterator[Section]:
+    """A section per sync settings: pipelines beside `serial`, as in a server."""
+    figures = ("÷ serial", "connections", "commits/s", "group", "p50", "p99")
     for settings, rates in by_sync_settings(record.servers).items():
-        parts += [_servers(settings, rates), Text("")]
-    if record.ceilings:
-        parts += [Text("the disk's ceiling: two threads for all connections, without sleeping")]
+        rows = tuple(
+            (
+                Cell(one.binlog_strategy, "name"),
+                *numbers(
+                    "1" if one.ratio_low is None else ratio_words(one),
+                    str(one.threads),
+                    f"{one.commits_per_s:,.0f}",
+                    f"{one.group_size:,.1f}",
+                    duration(one.latency_us.p50),
+                    duration(one.latency_us.p99),
+                ),
+            )
+            for one in rates
+        )
+        yield Section(
+            f"server-{settings.trx_commit}-{settings.sync_binlog}",
+            f"As in a server at {settings.name}",
+            "A thread per connection spends the server's own time before each commit and sleeps until the"
+            f" commit is acknowledged. {rates[0].rounds} rounds, strategies in turn; ratios per round,"
+            " with the 95 % interval.",
+            _reading(record, f"commits/s at {settings.name}. ", f"processors at {settings.name}:"),
+            tables=(Table((Cell("strategy"), *numbers(*figures)), rows),),
+        )
+
+
+def _ceilings(record: ProbeRecord) -> Iterator[Section]:
+    figures = ("connections", "commits/s", "group", "p50", "p99", "at risk", "syncs/s")
     for settings, cells in by_sync_settings(record.ceilings).items():
-        parts += [_ceilings(settings, cells), Text("")]
-    if record.refused:
-        parts += [*_refused(record), Text("")]
-    for switched in record.switches:
-        parts += [_switching(switched), Text(switch_words(switched)), Text("")]
+        key = f"ceiling-{settings.trx_commit}-{settings.sync_binlog}"
+        rows = tuple(
+            (
+                Cell(one.binlog_strategy, "name"),
+                *numbers(
+                    str(one.threads),
+                    f"{one.commits_per_s:,.0f}",
+                    f"{one.group_size:,.1f}",
+                    duration(one.latency_us.p50),
+                    duration(one.latency_us.p99),
+                    format_size(one.bytes_at_risk),
+                    f"{one.fsyncs_per_s:,.0f}",
+                ),
+            )
+            for one in cells
+        )
+        yield Section(
+            key,
+            f"The disk's ceiling at {settings.name}",
+            "Two threads do the work of all connections and never sleep.",
+            tuple(text for text in record.reading if text.startswith(f"At {settings.name} ")),
+            plots=(
+                probe_plots.ceilings(
+                    cells,
+                    name=key,
+                    title=f"Commits/s over connections at {settings.name}; the table has the numbers",
+                ),
+            ),
+            tables=(Table((Cell("strategy"), *numbers(*figures)), rows),),
+            notes=tuple(
+                f"Not measured: {one.reason}."
+                for one in record.refused
+                if SyncSettings(one.trx_commit, one.sync_binlog) == settings
+            ),
+        )
+
+
+def _switches(record: ProbeRecord) -> Iterator[Section]:
+    head = (Cell("strategy"), *numbers("switch took", "commits/s"))
+    for one in record.switches:
+        rows = tuple(
+            (
+                Cell(phase.binlog_strategy, "name"),
+                *numbers(
+                    duration(phase.switch_us) if phase.switch_us else "-",
+                    f"{phase.commits / phase.seconds:,.0f}" if phase.seconds else "-",
+                ),
+            )
+            for phase in one.phases
+        )
+        yield Section(
+            f"switching-{one.trx_commit}-{one.sync_binlog}",
+            f"Switching the binlog strategy live at {SyncSettings(one.trx_commit, one.sync_binlog).name}",
+            texts=(switch_words(one),),
+            tables=(Table(head, rows),),
+        )
+
+
+def switch_words(one: Switching) -> str:
+    """What became of the commits and of the binlog meanwhile."""
+    whole = "whole: every transaction is there once" if one.binlog_is_whole else "DAMAGED: this is a bug"
+    return (
+        f"With {one.threads} connections, no commit took longer than {duration(one.longest_commit_us)}."
+        f" The binlog of {one.transactions:,} transactions is {whole}."
+    )
+
+
+def _shares(record: ProbeRecord) -> Iterator[Section]:
     if record.against:
-        parts += [_shares(record), Text("")]
-    parts += [Text(sentence) for sentence in record.reading]
-    parts += [Text(f"warning: {one.text}", style="yellow") for one in warnings_of(record)]
-    return Group(*parts)
+        yield Section(
+            "against",
+            "A measured server next to its ceiling",
+            "The ceiling: connections that only commit, with the same sync settings and number. A server also"
+            " parses, locks, reads and replies.",
+            tables=(_share_table(record.against, [share.server for share in record.against]),),
+        )
+
+
+def _share_table(shares: Sequence[Share], names: Sequence[str]) -> Table:
+    figures = ("settings", "connections", "commits/s", "ceiling", "share", "best strategy")
+    rows = tuple(
+        (
+            Cell(name, "name", share.trial),
+            *numbers(
+                SyncSettings(share.trx_commit, share.sync_binlog).pair,
+                str(share.threads),
+                f"{share.commits_per_s:,.0f}",
+                f"{share.ceiling_per_s:,.0f}",
+                f"{share.share:.0%}",
+            ),
+            Cell(share.best_strategy, "num", f"{share.best_per_s:,.0f}"),
+        )
+        for name, share in zip(names, shares, strict=True)
+    )
+    return Table((Cell("server"), *numbers(*figures)), rows)
+
+
+def _scaling(record: ProbeRecord) -> Iterator[Section]:
+    """Rates on more processors than there are here, beside what was published; the reading sums them up."""
+    found = {curve.cost.binlog_strategy: curve for curve in curves(record.servers)}
+    if "serial" not in found or len(found) < 2:
+        return
+    one = found["serial"]
+    settings, here = SyncSettings(one.trx_commit, one.sync_binlog), record.machine.cpu_count
+    reached = {
+        cell.binlog_strategy: (here, cell.commits_per_s)
+        for cell in by_sync_settings(record.servers)[settings]
+    }
+    low, high = (round(100 * (gain - 1)) for gain in STORY_GAIN)
+    single = ", ".join(
+        f"{curve.cost.binlog_strategy} {duration(curve.cost.single_ns / 1000)}" for curve in found.values()
+    )
+    yield Section(
+        "scaling",
+        "On more processors",
+        f"Computed, not measured: the rate that {one.threads} connections and more could reach at"
+        f" {settings.name} on up to {PROCESSORS[-1]} processors, with {duration(one.own_us)} of the server's"
+        " own time per commit. The basis is the time per commit that only one thread"
+        f" at a time can spend: {single}. The dots were measured here.",
+        plots=(
+            probe_plots.scaling(
+                tuple(found.values()),
+                reached,
+                dict.fromkeys(STORY_PROCESSORS, f"+{low}–{high} %"),
+                name="scaling",
+                title="Rates over processors; the table has the numbers",
+            ),
+        ),
+        tables=(_gains(found, gains(record, PROCESSORS)),),
+        notes=(
+            "The interval of a gain is that of the rounds (95 %), widened to half and twice of the server's"
+            f" own time: {' to '.join(duration(one.own_us * factor) for factor in OWN_FACTORS[::2])}.",
+            "Published gain of Binlog Parallel Flush on real servers of"
+            f" {' and '.join(map(str, STORY_PROCESSORS))} processors: +{low} to {high} % transactions/s. The"
+            " computed gain is an upper bound. It leaves out the cost of caches and locks, which grows with"
+            " the processors, and all that a server passes one by one besides the commit. It begins on as"
+            " many processors as fill the part that is passed one by one.",
+        ),
+        short=(),
+    )
+
+
+def _gains(found: Mapping[BinlogStrategy, Curve], computed: Iterable[Gain]) -> Table:
+    """Rates of `serial` and of the best other strategy by processors."""
+    serial = found["serial"]
+    best = found.get("parallel") or next(one for strategy, one in found.items() if strategy != "serial")
+    of_best = (best.trx_commit, best.sync_binlog, best.cost.binlog_strategy)
+    words = {
+        one.processors: gain_words(one)
+        for one in computed
+        if (one.trx_commit, one.sync_binlog, one.binlog_strategy) == of_best
+    }
+    rows = tuple(
+        (
+            Cell(str(processors), "name"),
+            *numbers(
+                rate(serial.commits_per_s[place]),
+                rate(best.commits_per_s[place]),
+                words.get(processors, times(best.commits_per_s[place] / serial.commits_per_s[place])),
+            ),
+        )
+        for place, processors in enumerate(PROCESSORS)
+        if processors >= 4
+    )
+    return Table((Cell("processors"), *numbers("serial", best.cost.binlog_strategy, "gain")), rows)
+
+
+def _disk(record: ProbeRecord) -> Iterator[Section]:
+    alone = [
+        one
+        for one in record.disk
+        if one.depth == 1 and one.order == "sequential" and (one.way != "direct" or one.bytes == 4096)
+    ]
+    measured = [one for one in alone if one.latency_us is not None]
+    if not measured:
+        return
+    refused = (
+        f"{probe_plots.way_words(one)}, {probe_plots.size_words(one.bytes)}: {one.refused}."
+        for one in record.disk
+        if one.refused
+    )
+    yield Section(
+        "disk",
+        "One write at a time",
+        "A write and the call that makes it durable. Dot: median; line: up to the 99th percentile;"
+        " mark: the slowest. Gray rows make nothing durable: they show what the flush costs.",
+        plots=(
+            probe_plots.syncs(
+                [one for one in measured if one.bytes == 4096 or one.way == "pair"],
+                name="disk",
+                title="Latency of synchronous writes by way; the table has the numbers",
+            ),
+        ),
+        tables=(
+            Table(
+                (Cell("way"), *numbers("size", "per s", "p50", "p99", "max")),
+                tuple(
+                    _figures(probe_plots.way_words(one), one, probe_plots.size_words(one.bytes))
+                    for one in measured
+                ),
+            ),
+        ),
+        notes=tuple(dict.fromkeys(refused)),
+    )
+
+
+def _depths(record: ProbeRecord) -> Iterator[Section]:
+    deep = [one for one in record.disk if one.way == "direct" and one.bytes == 16384 and one.latency_us]
+    if deep:
+        yield Section(
+            "depth",
+            "Many writes at once: 16 KiB, O_DIRECT, no flush",
+            "InnoDB's page cleaners write so.",
+            tables=(
+                Table(
+                    (Cell("order"), *numbers("at once", "MiB/s", "per s", "p50", "p99", "max")),
+                    tuple(
+                        _figures(
+                            one.order,
+                            one,
+                            str(one.depth),
+                            f"{one.operations_per_s * one.bytes / (1 << 20):,.0f}",
+                        )
+                        for one in deep
+                    ),
+                ),
+            ),
+        )
+
+
+def _figures(name: str, one: DiskResult, *first: str) -> tuple[Cell, ...]:
+    latency = one.latency_us
+    assert latency is not None
+    spread = map(duration, (latency.p50, latency.p99, latency.max))
+    return Cell(name, "name"), *numbers(*first, f"{one.operations_per_s:,.0f}", *spread)
 
 
 def warnings_of(record: ProbeRecord) -> list[Warning]:
@@ -87,17 +405,31 @@ def warnings_of(record: ProbeRecord) -> list[Warning]:
     return [*record.warnings, *(warning for one in record.against for warning in one.warnings)]
 
 
-def _place(record: ProbeRecord) -> Table:
+def _warnings(record: ProbeRecord) -> Iterator[Section]:
+    found = warnings_of(record)
+    rows = tuple((Cell(one.slug, "name"), Cell(one.text)) for one in found)
+    yield Section(
+        "warnings",
+        "Warnings",
+        texts=() if rows else ("None.",),
+        tables=(Table((Cell("warning"), Cell("what")), rows),) if rows else (),
+        short=tuple(f"warning: {one.text}" for one in found),
+    )
+
+
+def _machine(record: ProbeRecord) -> Iterator[Section]:
     medium, machine = record.medium, record.machine
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
-    table.add_row("directory", Text(medium.directory, overflow="fold"))
-    options = f" ({', '.join(medium.options)})" if medium.options else ""
-    table.add_row("file system", Text(f"{medium.filesystem}{options}, {format_size(medium.free_bytes)} free"))
-    table.add_row("device", Text(device_words(record)))
-    table.add_row("machine", Text(f"{machine.cpu_model}, {machine.cpu_count} processors"))
-    return table
+    facts = (
+        ("directory", medium.directory),
+        ("file system", " ".join([medium.filesystem, *medium.options])),
+        ("device", device_words(record)),
+        ("free", format_size(medium.free_bytes)),
+        ("processor", f"{machine.cpu_model}, {machine.cpu_count} usable"),
+        ("memory", format_size(machine.memory_bytes)),
+        ("kernel", machine.kernel),
+        ("flushlab", record.flushlab),
+    )
+    yield Section("machine", "Machine and versions", tables=(facts_table(*facts),))
 
 
 def device_words(record: ProbeRecord) -> str:
@@ -117,141 +449,3 @@ def device_words(record: ProbeRecord) -> str:
     if medium.logical_block_bytes:
         words.append(f"blocks of {medium.logical_block_bytes:,} B")
     return ", ".join(words)
-
-
-def _grid(*heads: str, left: int = 1) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for place, head in enumerate(heads):
-        table.add_column(head, justify="left" if place < left else "right", no_wrap=place >= left)
-    return table
-
-
-def _syncs(disk: Iterable[DiskResult]) -> Table:
-    table = _grid("one write at a time", "size", "per s", "p50", "p99", "max")
-    for one in disk:
-        if one.depth == 1 and one.order == "sequential" and (one.way != "direct" or one.bytes == 4096):
-            _add(table, way_words(one), one)
-    return table
-
-
-def _depths(disk: Iterable[DiskResult]) -> Table:
-    table = _grid("16 KiB, O_DIRECT, no flush", "at once", "per s", "p50", "p99", "max")
-    for one in disk:
-        if one.way == "direct" and one.bytes == 16384:
-            _add(table, one.order, one, second=str(one.depth))
-    return table
-
-
-def _add(table: Table, name: str, one: DiskResult, second: str | None = None) -> None:
-    latency = one.latency_us
-    if latency is not None:
-        times = (duration(us) for us in (latency.p50, latency.p99, latency.max))
-        cell = second if second is not None else size_words(one.bytes)
-        table.add_row(name, cell, f"{one.operations_per_s:,.0f}", *times)
-
-
-def impossible(disk: Iterable[DiskResult]) -> list[str]:
-    """What this place can't do, and why, each once."""
-    found = (f"{way_words(one)}, {size_words(one.bytes)}: {one.refused}" for one in disk if one.refused)
-    return list(dict.fromkeys(found))
-
-
-WAYS = {
-    "fsync": "fsync",
-    "fdatasync": "fdatasync",
-    "dsync": "O_DSYNC",
-    "direct_dsync": "O_DIRECT + O_DSYNC",
-    "direct": "O_DIRECT (no flush)",
-    "pair": "fdatasync of redo + binlog",
-}
-"""Ways of writing, as people know them."""
-
-_LAYOUTS = {"written": "", "allocated": ", preallocated", "extending": ", growing file"}
-
-
-def way_words(one: DiskResult) -> str:
-    """A way with the state of its blocks."""
-    return WAYS[one.way] + _LAYOUTS[one.layout]
-
-
-def size_words(size: int) -> str:
-    """`512 B`, `4 KiB`."""
-    return f"{size >> 10} KiB" if size >= 1024 else f"{size} B"
-
-
-def _servers(settings: SyncSettings, rates: Iterable[ServerRate]) -> Table:
-    """Pipelines beside `serial`, a thread per connection."""
-    table = _grid(settings.name, "threads", "commits/s", "p50", "÷ serial")
-    for one in rates:
-        beside = "1" if one.ratio_low is None else ratio_words(one)
-        table.add_row(
-            one.binlog_strategy,
-            str(one.threads),
-            f"{one.commits_per_s:,.0f}",
-            duration(one.latency_us.p50),
-            beside,
-        )
-    return table
-
-
-def _ceilings(settings: SyncSettings, cells: Iterable[Ceiling]) -> Table:
-    table = _grid(settings.name, "at once", "commits/s", "p50", "p99", "group", "syncs/s", "at risk")
-    table.columns[0].no_wrap = True
-    for one in cells:
-        table.add_row(
-            one.binlog_strategy,
-            str(one.threads),
-            f"{one.commits_per_s:,.0f}",
-            duration(one.latency_us.p50),
-            duration(one.latency_us.p99),
-            f"{one.group_size:.1f}",
-            f"{one.fsyncs_per_s:,.0f}",
-            format_size(one.bytes_at_risk),
-        )
-    return table
-
-
-def _refused(record: ProbeRecord) -> list[Text]:
-    return [
-        Text(f"not at {SyncSettings(one.trx_commit, one.sync_binlog).name}: {one.reason}", style="dim")
-        for one in record.refused
-    ]
-
-
-def _switching(one: Switching) -> Table:
-    """What was reached under each strategy, in their order."""
-    table = _grid(
-        f"switching live, {SyncSettings(one.trx_commit, one.sync_binlog).name}", "switch took", "commits/s"
-    )
-    for phase in one.phases:
-        table.add_row(phase.binlog_strategy, *switch_figures(phase))
-    return table
-
-
-def switch_figures(phase: SwitchPhase) -> tuple[str, str]:
-    """How long the switch took, and commits/s after it."""
-    took = duration(phase.switch_us) if phase.switch_us else "-"
-    return took, f"{phase.commits / phase.seconds:,.0f}" if phase.seconds else "-"
-
-
-def switch_words(one: Switching) -> str:
-    """What became of the commits and of the binlog meanwhile."""
-    whole = "whole: every transaction is there once" if one.binlog_is_whole else "DAMAGED: this is a bug"
-    return (
-        f"With {one.threads} connections, no commit took longer than {duration(one.longest_commit_us)}."
-        f" The binlog of {one.transactions:,} transactions is {whole}."
-    )
-
-
-def _shares(record: ProbeRecord) -> Table:
-    table = _grid("measured server", "settings", "threads", "commits/s", "ceiling", "share", left=2)
-    for one in record.against:
-        table.add_row(
-            Text(f"{one.server}, {one.trial}"),
-            SyncSettings(one.trx_commit, one.sync_binlog).pair,
-            str(one.threads),
-            f"{one.commits_per_s:,.0f}",
-            f"{one.ceiling_per_s:,.0f}",
-            f"{one.share:.0%}",
-        )
-    return table

@@ -1,21 +1,23 @@
 """Plots of a probe's page: syncs, ceilings by threads, and the curve over processors. Pure.
 
-Sits in `report`, on the drawing of `plots`; matplotlib loads with this module.
+Sits in `report`, on the drawing of `plots`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
+from flushlab.probe.ceilings import BINLOG_STRATEGIES
 from flushlab.probe.reading import duration
 from flushlab.probe.servers import PROCESSORS, Curve
-from flushlab.probe.sync_settings import BINLOG_STRATEGIES
 from flushlab.record import BinlogStrategy, Ceiling, DiskResult
-from flushlab.report.plots import COLOURS, above, axes_in, inline_svg, round_ticks, short
-from flushlab.report.probe import size_words, way_words
+from flushlab.report.document import Plot
+from flushlab.report.plots import COLOURS, above, axes_in, round_ticks, short
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 STRATEGY_COLOURS: Mapping[BinlogStrategy, str] = {
     "serial": COLOURS["mute"],
@@ -28,7 +30,30 @@ _LEGEND = 26
 """Height of the line of names above a plot."""
 
 
-def syncs(figures: Sequence[DiskResult], *, name: str, title: str) -> str:
+WAYS = {
+    "fsync": "fsync",
+    "fdatasync": "fdatasync",
+    "dsync": "O_DSYNC",
+    "direct_dsync": "O_DIRECT + O_DSYNC",
+    "direct": "O_DIRECT (no flush)",
+    "pair": "fdatasync of redo + binlog",
+}
+"""Ways of writing, as people know them."""
+
+_LAYOUTS = {"written": "", "allocated": ", preallocated", "extending": ", growing file"}
+
+
+def way_words(one: DiskResult) -> str:
+    """A way with the state of its blocks."""
+    return WAYS[one.way] + _LAYOUTS[one.layout]
+
+
+def size_words(size: int) -> str:
+    """`512 B`, `4 KiB`."""
+    return f"{size >> 10} KiB" if size >= 1024 else f"{size} B"
+
+
+def syncs(figures: Sequence[DiskResult], *, name: str, title: str) -> Plot:
     """Latencies on a log axis, a row per way: the median, a line to p99, a tick at the slowest."""
     rows = [one for one in figures if one.latency_us is not None]
     pitch, foot = 38, 26
@@ -50,7 +75,7 @@ def syncs(figures: Sequence[DiskResult], *, name: str, title: str) -> str:
         for place, one in enumerate(rows):
             _sync(axes, place, one)
 
-    return inline_svg(draw, height, name, title)
+    return Plot(name, title, height, draw)
 
 
 def _sync(axes: Axes, place: int, one: DiskResult) -> None:
@@ -65,7 +90,7 @@ def _sync(axes: Axes, place: int, one: DiskResult) -> None:
     axes.plot([latency.p50], [place], marker="o", markersize=7, color=colour, markeredgewidth=0)
 
 
-def ceilings(cells: Sequence[Ceiling], *, name: str, title: str) -> str:
+def ceilings(cells: Sequence[Ceiling], *, name: str, title: str) -> Plot:
     """Commits/s over threads, a line per binlog write strategy."""
     counts = sorted({one.threads for one in cells})
     strategies = [
@@ -95,7 +120,7 @@ def ceilings(cells: Sequence[Ceiling], *, name: str, title: str) -> str:
                 markeredgewidth=0,
             )
 
-    return inline_svg(draw, 232, name, title)
+    return Plot(name, title, 232, draw)
 
 
 def scaling(
@@ -105,7 +130,7 @@ def scaling(
     *,
     name: str,
     title: str,
-) -> str:
+) -> Plot:
     """Ceilings over processors, both axes logarithmic; what was measured as dots; some numbers marked."""
     rates = [rate for curve in curves for rate in curve.commits_per_s]
     low, high = min(rates) / 1.5, max(rates) * 1.8
@@ -134,7 +159,7 @@ def scaling(
             if strategy in measured:
                 _dot(axes, strategy, measured[strategy])
 
-    return inline_svg(draw, 268, name, title)
+    return Plot(name, title, 268, draw)
 
 
 def _mark(axes: Axes, words: str, place: tuple[float, float]) -> None:

@@ -15,9 +15,8 @@ from flushlab.campaign.crash.request import CrashRequest
 from flushlab.campaign.facts import CampaignFacts, Kind
 from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.errors import StorageError, UsageError
-from flushlab.plan.plan import BASE
 from flushlab.probe.against import Connections
-from flushlab.record import CrashFacts, CrashRow, ProbeRecord, Trial, Value
+from flushlab.record import CrashFacts, CrashRow, ProbeRecord, Trial
 from flushlab.redact import without_passwords
 from flushlab.spec.build import words
 from flushlab.store import CampaignRow, unreadable
@@ -122,25 +121,6 @@ def connections_of(request: Request | None) -> Connections:
         return count if isinstance(count, int) else None
 
     return found
-
-
-def own_settings(request: Request | None, base: str = BASE) -> Mapping[str, Value]:
-    """What the user's option file or the plan's base sets, on the server of that base arm."""
-    if isinstance(request, TuneRequest):
-        return request.original
-    if not isinstance(request, SeriesRequest):
-        return {}
-    return next((arm.settings for arm in request.arms if arm.name == base), request.base.settings)
-
-
-def has_option_file(request: Request | None) -> bool:
-    """Whether flushlab has read an option file of the user's."""
-    return request is not None and any(source.kind == "option file" for source in request.sources)
-
-
-def before_change(trials: Iterable[Trial], base: str = BASE) -> Mapping[str, Value]:
-    """What a server with the base reported; empty where none has run."""
-    return next((trial.settings for trial in trials if trial.arm.name == base and trial.settings), {})
 
 
 def command(request: Request) -> str:

@@ -1,4 +1,4 @@
-"""Suite report: a run of `flushlab test` as a document and as a few lines for people, and its comparison."""
+"""Report of `test`: the document of a run, that of a comparison, and their JSON. Pure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from flushlab.record import Ratio
+from flushlab.record import Performance, Ratio
+from flushlab.report.document import Cell, Document, Line, Row, Section, Table, numbers, warnings_section
 from flushlab.suite.pool import PoolUse
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.servers import Reset
 from flushlab.suite.session import SuiteResult
 from flushlab.units import counted, format_seconds, format_size
+from flushlab.version import __version__
 
 if TYPE_CHECKING:
     from flushlab.suite.comparison import Compared, Side
@@ -24,7 +26,7 @@ _WORTH_A_HINT_S = 2.0
 _WORTH_TELLING_S = 0.1
 
 
-def document(result: SuiteResult, request: SuiteRequest) -> dict[str, Any]:
+def as_json(result: SuiteResult, request: SuiteRequest) -> dict[str, Any]:
     """The run as `flushlab.test/1`; docs/reference/test-json.md tells what stands in it."""
     return {
         "schema": SCHEMA,
@@ -57,21 +59,32 @@ def document(result: SuiteResult, request: SuiteRequest) -> dict[str, Any]:
 
 
 def summary(result: SuiteResult, request: SuiteRequest) -> list[str]:
-    """Lines for stderr after the suite's output."""
-    lines = [f"flushlab: {note}" for note in result.notes]
+    """The document as lines for stderr: they stand after the suite's output, which is not flushlab's."""
+    return [line if line.startswith("hint: ") else f"flushlab: {line}" for line in _lines(result, request)]
+
+
+def document(result: SuiteResult, request: SuiteRequest) -> Document:
+    lines = tuple(Line(line.strip()) for line in _lines(result, request))
+    headline = f"exit code {result.exit_code}"
+    return Document(
+        "test", headline, sections=(Section("run", "The run", lines=lines),), flushlab=__version__
+    )
+
+
+def _lines(result: SuiteResult, request: SuiteRequest) -> Iterator[str]:
+    yield from result.notes
     if result.death:
-        lines += [f"flushlab: {result.death}"]
+        yield result.death
     if result.server is None:
-        return lines
+        return
     names = ("ready", *(["prepare"] if result.seconds["prepare"] else []), "command", "teardown")
-    parts = [f"{name} {format_seconds(result.seconds[name])}" for name in names]
+    parts = ", ".join(f"{name} {format_seconds(result.seconds[name])}" for name in names)
     where = "in memory" if result.in_memory else "on disk"
     template = "nothing prepared" if result.template == "none" else f"template {result.template}"
-    lines.append(f"flushlab: {result.server.name} {where}, {template}: {', '.join(parts)}")
-    lines += _pool(result.pool)
-    lines += _resets(result.resets)
-    lines += _hints(result, request)
-    return lines
+    yield f"{result.server.name} {where}, {template}: {parts}"
+    yield from _pool(result.pool)
+    yield from _resets(result.resets)
+    yield from _hints(result, request)
 
 
 class _Kind(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,17 +113,16 @@ _HOW = {"undone": "undone", "replaced": "by a standby server", "restarted": "by 
 
 def _resets(resets: Sequence[Reset]) -> Iterator[str]:
     """How a suite's resets were done, and what could not be undone."""
-    kinds = _kinds(resets)
     lines = [
-        f"{one.count:,} {_HOW[one.how]}, {1000 * one.median_s:,.1f} ms at the median"
-        + (f", because of {one.why}" if one.why else "")
-        for one in kinds
+        f"{kind.count:,} {_HOW[kind.how]}, {1000 * kind.median_s:,.1f} ms at the median"
+        + (f", because of {kind.why}" if kind.why else "")
+        for kind in _kinds(resets)
     ]
     if len(lines) == 1:
-        yield f"flushlab: {counted(len(resets), 'reset')}: {lines[0]}"
+        yield f"{counted(len(resets), 'reset')}: {lines[0]}"
     elif lines:
-        yield f"flushlab: {counted(len(resets), 'reset')}:"
-        yield from (f"flushlab:   {line}" for line in lines)
+        yield f"{counted(len(resets), 'reset')}:"
+        yield from (f"  {line}" for line in lines)
 
 
 def _pool(use: PoolUse) -> Iterator[str]:
@@ -124,27 +136,25 @@ def _pool(use: PoolUse) -> Iterator[str]:
         parts.append(f"{counted(use.ended, 'lease')} ended before the test gave its database back")
     if use.left:
         parts.append(f"{use.left:,} {'was' if use.left == 1 else 'were'} not given back")
-    yield f"flushlab: {'; '.join(parts)}"
+    yield "; ".join(parts)
 
 
-def _hints(result: SuiteResult, request: SuiteRequest) -> list[str]:
-    again = result.recreated
-    if again is not None:
+def _hints(result: SuiteResult, request: SuiteRequest) -> Iterator[str]:
+    if (again := result.recreated) is not None:
         way_out = "; keep the template by skipping clean" if request.prepare else ""
-        said = f"the suite dropped and recreated {again.count} objects: {format_seconds(again.seconds)}"
-        return [f"flushlab: {said}{way_out}"]
-    if result.created and not request.prepare:
-        return [
+        took = format_seconds(again.seconds)
+        yield f"the suite dropped and recreated {again.count} objects: {took}{way_out}"
+    elif result.created and not request.prepare:
+        yield (
             f"hint: the suite created {result.created.count} objects in about"
             f" {format_seconds(result.created.seconds)}; with --prepare 'COMMAND' --inputs 'FILES',"
             " later runs start from a template"
-        ]
-    if result.template == "hit" and result.saved_seconds >= _WORTH_A_HINT_S:
-        return [f"flushlab: the template saved {format_seconds(result.saved_seconds)} of preparation"]
-    return []
+        )
+    elif result.template == "hit" and result.saved_seconds >= _WORTH_A_HINT_S:
+        yield f"the template saved {format_seconds(result.saved_seconds)} of preparation"
 
 
-def compared_document(compared: Compared, request: SuiteRequest) -> dict[str, Any]:
+def compared_as_json(compared: Compared, request: SuiteRequest) -> dict[str, Any]:
     """A comparison as `flushlab.test/1`: the last fast run, counters of stock, both sides and the ratios."""
     last = compared.stock[-1]
     tables = {
@@ -156,7 +166,7 @@ def compared_document(compared: Compared, request: SuiteRequest) -> dict[str, An
         for name in ("io_by_file", "statements_by_kind", "stages")
     }
     return {
-        **document(compared.result, request),
+        **as_json(compared.result, request),
         **tables,
         "ratio": _ratio(compared.ratio),
         "database_ratio": None if compared.database_ratio is None else _ratio(compared.database_ratio),
@@ -168,45 +178,58 @@ def compared_document(compared: Compared, request: SuiteRequest) -> dict[str, An
     }
 
 
-def comparison(compared: Compared) -> list[str]:
-    """Table of the parts of the run, then the statements that took stock's time."""
-    stock, fast = compared.stock, compared.fast
+def comparison(compared: Compared, request: SuiteRequest) -> Document:
+    """The parts of the run beside each other, then where stock's time went."""
+    stock, fast, share = compared.stock, compared.fast, compared.database_ratio
     parts: tuple[tuple[str, Callable[[Side], float]], ...] = (
         ("setup: server", lambda side: side.seconds["ready"]),
         ("setup: migrations", lambda side: side.seconds["prepare"]),
         ("tests", lambda side: side.seconds["command"]),
         ("teardown", lambda side: side.seconds["teardown"]),
         ("total", lambda side: side.total_s),
-        ("  the database's share", lambda side: side.database_s),
-        ("  the application's share", lambda side: side.application_s),
+        ("the database's share", lambda side: side.database_s),
+        ("the application's share", lambda side: side.application_s),
     )
-    rows = [("", "stock", "fast", ""), *(_seconds(label, stock, fast, of) for label, of in parts)]
+    rows = [_seconds(label, stock, fast, of) for label, of in parts]
     slow, quick = stock[-1].fsyncs, fast[-1].fsyncs
     if slow is not None and quick is not None:
-        rows.append(("fsyncs", f"{slow:,}", f"{quick:,}", ""))
-    lines = [*_aligned(rows), ""]
+        rows.append((Cell("fsyncs"), *numbers(f"{slow:,}", f"{quick:,}", "")))
+    of_database = "" if share is None else f"; the database's share {_words(share)}"
+    notes = []
     if len(stock) > 1:
-        lines.append(
+        notes.append(
             f"seconds: medians of {len(stock)} blocks; ratios: geometric means of the blocks' ratios"
         )
-    share = compared.database_ratio
-    of_database = "" if share is None else f"; the database's share {_words(share)}"
-    lines.append(f"{_words(compared.ratio)} as fast{of_database}")
-    failed = {name: _failed(sides) for name, sides in (("stock", stock), ("fast", fast))}
-    if any(failed.values()):
-        runs = ", ".join(f"{name} {words or 'exit code 0'}" for name, words in failed.items())
-        lines.append(f"warning: the suite failed ({runs}): the seconds may not be of the same work")
-    if share is None:
-        lines.append(
-            "warning: the suite resets its server. The stock server cannot be reset, so that the seconds are"
-            " not of the same work"
-        )
     if compared.prepared_s:
-        lines.append(
+        notes.append(
             f"migrations take {format_seconds(compared.prepared_s)} on the fast server too:"
             " only the template avoids them"
         )
-    return [*lines, *_where(compared.stock[-1])]
+    ran = tuple(Line(line.strip()) for line in _lines(compared.result, request))
+    head = (Cell("seconds"), *numbers("stock", "fast", "times"))
+    return Document(
+        "test",
+        f"{_words(compared.ratio)} as fast{of_database}",
+        sections=(
+            Section("parts", "Stock against fast", tables=(Table(head, tuple(rows)),), notes=tuple(notes)),
+            *_where(stock[-1]),
+            *warnings_section(tuple(_warnings(compared))),
+            Section("run", "The last fast run", lines=ran),
+        ),
+        flushlab=__version__,
+    )
+
+
+def _warnings(compared: Compared) -> Iterator[str]:
+    failed = {name: _failed(sides) for name, sides in (("stock", compared.stock), ("fast", compared.fast))}
+    if any(failed.values()):
+        runs = ", ".join(f"{name} {words or 'exit code 0'}" for name, words in failed.items())
+        yield f"the suite failed ({runs}): the seconds may not be of the same work"
+    if compared.database_ratio is None:
+        yield (
+            "the suite resets its server. The stock server cannot be reset, so that the seconds are not of"
+            " the same work"
+        )
 
 
 def _failed(sides: Sequence[Side]) -> str:
@@ -215,34 +238,39 @@ def _failed(sides: Sequence[Side]) -> str:
     return f"exit code {', '.join(map(str, codes))}" if codes else ""
 
 
-def _where(side: Side) -> list[str]:
+def _where(side: Side) -> Iterator[Section]:
     """Counters of the stock server, part by part, most time first."""
-    lines = []
     for part, told in side.told.items():
-        what = "migrations" if part == "prepare" else "tests"
-        total = sum(one.seconds or 0.0 for one in told.io_by_file) or 1.0
-        files = [
-            (
-                one.file,
-                "" if one.fsyncs is None else f"{one.fsyncs:,}",
-                format_size(one.written_bytes or 0),
-                f"{one.seconds or 0:.2f} s ({(one.seconds or 0.0) / total:.0%})",
-            )
-            for one in told.io_by_file
-        ]
-        kinds = [
-            (one.kind, f"{one.count:,}", f"{one.seconds or 0:.2f} s", "") for one in told.statements_by_kind
-        ]
-        stages = [(one.stage, f"{one.count:,}", f"{one.seconds:.2f} s", "") for one in told.stages]
-        for title, head, rows in (
-            ("I/O", ("file", "fsyncs", "written", "time"), files),
-            ("statements", ("statement", "count", "time", ""), kinds),
-            ("stages", ("stage", "count", "time", ""), stages),
-        ):
-            if rows:
-                lines += ["", f"stock, {what}: {title}", *_aligned([head, *rows[:_MOST]])]
-        lines += [f"not available: {name}: {why}" for name, why in told.untold.items()]
-    return lines
+        tables = tuple(
+            Table((Cell(caption), *numbers(*figures)), rows[:_MOST])
+            for caption, figures, rows in _counters(told)
+            if rows
+        )
+        untold = tuple(f"not available: {name}: {why}" for name, why in told.untold.items())
+        if tables or untold:
+            what = "migrations" if part == "prepare" else "tests"
+            yield Section(f"stock-{part}", f"Stock, {what}", tables=tables, notes=untold)
+
+
+def _counters(told: Performance) -> Iterator[tuple[str, tuple[str, ...], tuple[Row, ...]]]:
+    total = sum(one.seconds or 0.0 for one in told.io_by_file) or 1.0
+    files = (
+        (
+            one.file,
+            "" if one.fsyncs is None else f"{one.fsyncs:,}",
+            format_size(one.written_bytes or 0),
+            f"{one.seconds or 0:.2f} s ({(one.seconds or 0.0) / total:.0%})",
+        )
+        for one in told.io_by_file
+    )
+    kinds = ((one.kind, f"{one.count:,}", f"{one.seconds or 0:.2f} s") for one in told.statements_by_kind)
+    stages = ((one.stage, f"{one.count:,}", f"{one.seconds:.2f} s") for one in told.stages)
+    for caption, figures, rows in (
+        ("file", ("fsyncs", "written", "time"), files),
+        ("statement", ("count", "time"), kinds),
+        ("stage", ("count", "time"), stages),
+    ):
+        yield caption, figures, tuple((Cell(name, "name"), *numbers(*texts)) for name, *texts in rows)
 
 
 _MOST = 6
@@ -251,10 +279,10 @@ _LEAST_S = 0.001
 
 def _seconds(
     label: str, stock: Sequence[Side], fast: Sequence[Side], of: Callable[[Side], float]
-) -> tuple[str, str, str, str]:
+) -> tuple[Cell, ...]:
     slow, quick = (statistics.median(of(side) for side in sides) for sides in (stock, fast))
     times = f"{_times(map(of, stock), map(of, fast)):.1f}×" if slow and quick > 0.005 else ""
-    return label, f"{slow:.2f} s", f"{quick:.2f} s", times
+    return Cell(label), *numbers(f"{slow:.2f} s", f"{quick:.2f} s", times)
 
 
 def _times(stock: Iterable[float], fast: Iterable[float]) -> float:
@@ -262,17 +290,6 @@ def _times(stock: Iterable[float], fast: Iterable[float]) -> float:
     return statistics.geometric_mean(
         max(slow, _LEAST_S) / max(quick, _LEAST_S) for slow, quick in zip(stock, fast, strict=True)
     )
-
-
-def _aligned(rows: Sequence[tuple[str, str, str, str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    return [
-        "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def _words(ratio: Ratio) -> str:

@@ -9,10 +9,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from flushlab.campaign import recommended
-from flushlab.campaign.facts import ANSWERS, ArmFacts, CampaignFacts, ClaimFacts
+from flushlab.campaign.facts import ANSWERS, ArmResult, CampaignFacts, ClaimFacts
+from flushlab.diagnosis.evidence import commits_by_words
 from flushlab.experiment.tune_plan import FrontierPoint
-from flushlab.plan.plan import BASE
-from flushlab.record import DataFacts, DiskEmulation, Ratio, TableRows, Trial, Value
+from flushlab.record import (
+    BASE,
+    DataFacts,
+    DiskEmulation,
+    LoadClient,
+    ObservedLoad,
+    Ratio,
+    TableRows,
+    Trial,
+    Value,
+)
 from flushlab.settings.durability import FLOOR
 from flushlab.units import format_latency, format_size, option_size
 
@@ -38,7 +48,7 @@ def changes(settings: Mapping[str, Value]) -> str:
     )
 
 
-def places(arm: ArmFacts) -> Iterator[str]:
+def places(arm: ArmResult) -> Iterator[str]:
     """The arm's own folder and disk."""
     if arm.data_root is not None:
         yield f"data in {arm.data_root}"
@@ -93,7 +103,7 @@ def durability_words(point: FrontierPoint) -> str:
     return f"{kept.estimate:.2f}× of it without durability loss"
 
 
-def absolute(arm: ArmFacts, unit: str) -> str:
+def absolute(arm: ArmResult, unit: str) -> str:
     """`12,346 transactions/s, p99 1.9 ms`; empty where nothing is known."""
     if arm.result is None:
         return ""
@@ -189,3 +199,75 @@ def grouped(guarantees: Mapping[str, str]) -> dict[str, str]:
 def changed(own: Mapping[str, str], base: Mapping[str, str]) -> dict[str, str]:
     """Those that are not the base's."""
     return {failure: text for failure, text in own.items() if base.get(failure) != text}
+
+
+PERCENTILES = (0.5, 0.95, 0.99)
+_LEAST_COUNT = 100
+"""Statements of which a 99th percentile says something."""
+
+
+def observed_lines(load: ObservedLoad) -> Iterator[str]:
+    """What the load did and how long its writes took, in lines of at most 80 columns."""
+    if load.write_us is not None:
+        parts = [f"write latency {format_latency(load.write_us)}"]
+        if load.commit_us:
+            parts.append(f"commit {format_latency(load.commit_us)}")
+        if sum(load.histogram.values()) >= _LEAST_COUNT:
+            parts += [
+                f"p{share * 100:.0f} {format_latency(high)}"
+                for share in PERCENTILES
+                if (high := load.percentile_us(share)) is not None
+            ]
+        yield ", ".join(parts)
+    if load.syncs and load.commits:
+        syncs = [f"{small(count / load.commits)} {name}" for name, count in load.syncs.items()]
+        yield f"syncs per commit: {', '.join(syncs)}"
+    amounts = {"redo": load.per_commit(load.redo_bytes), "binlog": load.per_commit(load.binlog_bytes)}
+    written = [f"{format_size(round(each))} {name}" for name, each in amounts.items() if each is not None]
+    if written:
+        yield f"written per commit: {', '.join(written)}"
+    if load.errors or load.rollbacks:
+        failed = f", {load.errors:,} statements failed" if load.errors else ""
+        yield f"{load.rollbacks:,} rollbacks{failed}"
+
+
+def demand_words(facts: CampaignFacts) -> str:
+    """Which of throughput and latency this load can show; empty where flushlab made the load."""
+    return {
+        "fixed": "Fixed demand: this load sends little more, or nothing, if commits are faster. Its gain is"
+        " latency, not commits/s.",
+        "closed loop": "Closed loop: this load sends more if commits are faster, so commits/s show the gain"
+        " too. The ratio that your application measures lies between the two, within noise.",
+        "unknown": "Whether this load sends more if commits are faster was not found out.",
+    }.get(facts.demand, "")
+
+
+def source_words(load: ObservedLoad) -> str:
+    """Where the latency comes from."""
+    counted = f"commits are {commits_by_words(load.commits_by)}"
+    if load.source == "statements":
+        return (
+            f"write latency: performance_schema's time in write statements and COMMIT, per commit; {counted}"
+        )
+    return (
+        "write latency: mean number of connections that write or commit, over commits/s"
+        f" ({load.samples:,} samples); {counted}"
+    )
+
+
+def load_came_from(clients: Sequence[LoadClient], skew_us: int | None = None) -> str:
+    """`the load came from db2 over the network; round trip 0.21 ms (p99 0.40 ms)`.
+
+    Args:
+        clients: the machines.
+        skew_us: between their windows' beginnings, of one window.
+    """
+    trips = [
+        f"{format_latency(one.round_trip_us.p50)} (p99 {format_latency(one.round_trip_us.p99)})"
+        for one in clients
+    ]
+    if len(clients) == 1:
+        return f"the load came from {clients[0].machine} over the network; round trip {trips[0]}"
+    each = ", ".join(f"{one.machine} {trip}" for one, trip in zip(clients, trips, strict=True))
+    began = "" if skew_us is None else f"; their windows began within {format_latency(skew_us)}"
+    return f"the load came from {len(clients)} machines over the network; round trips: {each}{began}"

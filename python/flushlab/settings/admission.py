@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from flushlab.errors import UnknownSetting, UsageError
-from flushlab.near import nearest
+from flushlab.errors import UnknownSetting, UsageError, nearest
 from flushlab.record import Value
 from flushlab.record.machine import Flavor
 from flushlab.settings.catalog import Catalog, canonical, load_catalog, packaged
@@ -89,14 +88,11 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Admitted(msgspec.Struct, frozen=True, kw_only=True):
-    """What may enter, under the variables' names, and what may not."""
-
     settings: Mapping[str, Value]
     left_out: tuple[LeftOut, ...]
 
 
 def admit(settings: Mapping[str, Value]) -> Admitted:
-    """Settings of an option file: what may not enter is left out."""
     entering: dict[str, Value] = {}
     left = []
     for given, value in settings.items():
@@ -111,13 +107,7 @@ def admit(settings: Mapping[str, Value]) -> Admitted:
 def admit_for(
     settings: Mapping[str, Value], flavor: Flavor, version: tuple[int, ...], *, nodes: int | None = None
 ) -> Admitted:
-    """Settings that data bring along, typed for a server: left out too is what this version does not have.
-
-    Args:
-        settings: names and values.
-        flavor, version: of the server.
-        nodes: as for `parse_settings`.
-    """
+    """Settings that data bring along, typed for a server: left out too is what this version does not have."""
     found = admit(settings)
     entering, left = dict[str, Value](), list(found.left_out)
     for name, value in found.settings.items():
@@ -129,12 +119,7 @@ def admit_for(
 
 
 def require_admitted(settings: Mapping[str, Value]) -> dict[str, Value]:
-    """Settings that somebody asked for by name, under the variables' names.
-
-    Raises:
-        UnknownSetting: nothing is known of a name; the hint names the nearest ones.
-        UsageError: a setting may not enter a sandbox, or a name is no variable's.
-    """
+    """Settings that somebody asked for by name; UnknownSetting or UsageError for those that may not enter."""
     checked: dict[str, Value] = {}
     for given, value in settings.items():
         name = canonical(given)
@@ -172,7 +157,6 @@ def kept_out(name: str, value: Value) -> str:
 
 
 def is_admitted(name: str) -> bool:
-    """Whether a setting outside the catalog may enter, with some value at least."""
     return any(listed.fullmatch(name) for listed, _ in _admitted())
 
 
@@ -185,13 +169,11 @@ def describe_left_out(left_out: Iterable[LeftOut]) -> str:
 
 
 def _bare(name: str) -> str:
-    """The name without `skip_`, `disable_`, `enable_` and `loose_`, which option files put before it."""
     return re.sub(r"^(loose_|skip_|disable_|enable_)+", "", name)
 
 
 @functools.cache
 def _admitted() -> tuple[tuple[re.Pattern[str], re.Pattern[str] | None], ...]:
-    """Patterns of the names that enter beside the catalog's, with one of their values where not all may."""
     found = []
     for name, *values in map(str.split, packaged("admitted.txt")):
         allowed = re.compile(values[0], re.IGNORECASE) if values else None
@@ -207,17 +189,8 @@ def parse_settings(
     *,
     nodes: int | None = None,
 ) -> dict[str, Value]:
-    """Settings typed by the catalog; as they stand where only the server knows their type.
-
-    Args:
-        given: names and values, as people write them.
-        nodes: of the cluster that they are for, 1 for a single server; None: not known.
-
-    Raises:
-        UsageError: a setting may not enter a sandbox, or has no place on so many nodes.
-        UnknownSetting: not known, or not in this version.
-        ValueOutOfRange: the type or the range does not allow it.
-    """
+    """Settings typed by the catalog, or as they stand where only the server knows their type; `nodes` None:
+    unknown."""
     settings: dict[str, Value] = {}
     for spelled, value in given.items():
         name = spelled.strip().replace("-", "_")
@@ -234,7 +207,6 @@ def parse_settings(
 
 PREFIX = re.compile(r"(skip|disable|enable|maximum|loose)_")
 BINARY_LOG = "binlog"
-"""Base name of a sandbox's binary logs."""
 
 _OPTION = re.compile(r"--[^\s=-].*", re.DOTALL)
 _LOG_BIN = re.compile(r"(loose_)*log_bin")
@@ -263,11 +235,7 @@ def barred(word: str, flavor: Flavor, version: tuple[int, ...]) -> str:
 
 
 def require_admitted_words(words: Iterable[str], flavor: Flavor, version: tuple[int, ...]) -> None:
-    """Refuses words of the user's that may not reach a server.
-
-    Raises:
-        UsageError: names the first one, without its value.
-    """
+    """UsageError for the first word that may not reach a server, without its value."""
     for word in words:
         if why := barred(word, flavor, version):
             raise UsageError(f"{word.partition('=')[0]} cannot be given to a sandbox ({why})")

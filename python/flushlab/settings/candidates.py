@@ -157,8 +157,6 @@ def raise_to_floor(
 
 
 class _Base(NamedTuple):
-    """What there is before any change."""
-
     settings: Mapping[str, Value]
     identity: ServerIdentity
     storage: Storage
@@ -206,7 +204,6 @@ def _candidate(
     memory: int,
     kept: set[str],
 ) -> Candidate | None:
-    """The candidate on this machine, or None where it makes no sense on it or changes nothing."""
     identity = there.identity
     here = catalog.here(entry.name, identity.flavor, identity.version)
     if here is None or (there.storage.in_memory and here.name in _HOW_FILES_ARE_OPENED):

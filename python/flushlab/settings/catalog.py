@@ -22,8 +22,7 @@ from typing import Literal
 
 import msgspec
 
-from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
-from flushlab.near import nearest
+from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange, nearest
 from flushlab.record import Value
 from flushlab.record.machine import Flavor
 from flushlab.settings.floor import Floor
@@ -88,8 +87,6 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class VersionEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """For which servers a setting exists, and what differs there."""
-
     flavor: Flavor
     since: str = ""
     until: str = ""
@@ -203,7 +200,6 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
                 return self._bounded(self._whole(text))
 
     def same(self, one: Value, other: Value) -> bool:
-        """Whether two values mean the same to the server; False if either is not allowed."""
         try:
             first, second = self.parse(one), self.parse(other)
         except ValueOutOfRange:
@@ -234,7 +230,6 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
         return f'{self.name} = "{text}"' if set(text) & set(" #;") else f"{self.name} = {text}"
 
     def sql(self, value: Value) -> str:
-        """The value as a literal for SET."""
         if self.part:
             return f"'{self.part}={self.render(value)}'"
         parsed = self.parse(value)
@@ -361,7 +356,6 @@ class Catalog:
 
     @property
     def spellings(self) -> Collection[str]:
-        """Every name of every setting, aliases included."""
         return self._names.keys()
 
     def setting(self, name: str) -> SettingEntry:
@@ -379,7 +373,6 @@ class Catalog:
         return UnknownSetting(f"{name} is not a setting that flushlab knows", hint=hint)
 
     def here(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> SettingHere | None:
-        """The setting as it is on that server, or None where that server does not have it."""
         entry = self.setting(name)
         key = (entry.name, flavor, version)
         if key not in self._here:
@@ -392,7 +385,6 @@ class Catalog:
         return self._here[key]
 
     def require(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> SettingHere:
-        """Like `here`, for a setting that the server must have."""
         here = self.here(name, flavor, version)
         if here is None:
             raise UnknownSetting(
@@ -419,24 +411,20 @@ class Catalog:
         )
 
     def names(self, flavor: Flavor | None = None, version: tuple[int, ...] = ()) -> tuple[str, ...]:
-        """Names of all settings, or of those that one server has, in the files' order."""
         return tuple(
             name for name in self._entries if flavor is None or self.here(name, flavor, version) is not None
         )
 
     def settings(self) -> tuple[SettingEntry, ...]:
-        """All entries, in the files' order."""
         return tuple(self._entries.values())
 
 
 @functools.lru_cache(maxsize=4096)
 def canonical(name: str) -> str:
-    """A setting's name as variables spell it: lower case, `_` for `-`."""
     return name.strip().lower().replace("-", "_")
 
 
 def version_of(text: str) -> tuple[int, ...]:
-    """A version as numbers: `10.11` is (10, 11)."""
     return tuple(int(part) for part in text.split("."))
 
 
@@ -448,7 +436,6 @@ def packaged(name: str) -> list[str]:
 
 @functools.cache
 def load_catalog() -> Catalog:
-    """The packaged catalog; read once."""
     return Catalog([entry for file in _files() for entry in read_entries(file.read_text(encoding="utf-8"))])
 
 
@@ -469,7 +456,6 @@ def _files() -> list[Traversable]:
 
 
 def read_entries(text: str) -> tuple[SettingEntry, ...]:
-    """The settings of one of the catalog's files."""
     return msgspec.convert(tomllib.loads(text), _File).setting
 
 

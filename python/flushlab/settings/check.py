@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from flushlab.errors import BelowFloor
-from flushlab.near import nearest
+from flushlab.errors import BelowFloor, nearest
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.settings import reading
 from flushlab.settings.admission import A_PATH, UNKNOWN, is_admitted, kept_out
@@ -67,7 +66,6 @@ _NAMED_AT_MOST = 6
 _SIMPLE = re.compile(r"\d+[KMG]?")
 _ADJUSTED = re.compile(r"option '([^']+)': (?:un)?signed value (\S+) adjusted to (\S+)")
 _NEAR_SUFFIX = 0.5
-"""How alike the suffix of an instance must be to the one that was meant (difflib's ratio)."""
 _TEXTS = {"sql_mode"}
 """Settings of the catalog whose values differ from version to version beyond what it knows."""
 _OF_THE_PROCESS = {"max_connections", "open_files_limit", "table_open_cache", "table_definition_cache"}
@@ -101,12 +99,10 @@ class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
         return not any(finding.fatal for finding in self.findings)
 
     def guarantees(self, identity: ServerIdentity, storage: Storage) -> Guarantees:
-        """What the server keeps under each failure with this file, its defaults for the rest."""
         return guarantees(self.given, identity, storage, Launch())
 
     @property
     def given(self) -> dict[str, Value]:
-        """All that it sets, and where its binary log lies."""
         place = {"log_bin_basename": self.binlog_path} if self.binlog_path else {}
         return {**self.others, **self.settings, **place}
 
@@ -191,7 +187,6 @@ def check(
 
 
 def in_reading_order(findings: Iterable[Remark]) -> tuple[Remark, ...]:
-    """Findings by file and line, files as they first appear."""
     kept = list(findings)
     order = {path: number for number, path in enumerate(dict.fromkeys(one.path for one in kept))}
     return tuple(sorted(kept, key=lambda one: (order[one.path], one.line)))
@@ -223,7 +218,6 @@ def _is_utf16(text: str) -> bool:
 
 
 def is_option_file(text: str) -> bool:
-    """Whether a text looks like an option file: groups of servers and clients, or options that are known."""
     found = list(lines(text, ""))
     names, groups = load_option_names().names(), {line.group for line in found if line.heading}
     if groups:
@@ -245,13 +239,11 @@ def arguments(checked: CheckedFile) -> dict[str, str]:
 
 
 def refusal(checked: CheckedFile, name: str, reason: str) -> Remark:
-    """The build refuses the value that the file gives a setting."""
     says = f"is refused by the server: {reason}"
     return Remark("refused", "error", name, *checked.lines[name], says, None, True)
 
 
 def adjusted(checked: CheckedFile, known: HelpText, complaints: str) -> tuple[Remark, ...]:
-    """What the build made of `arguments`: numbers that it adjusted."""
     told = {canonical(match[1]): match[3] for match in _ADJUSTED.finditer(complaints)}
     found = []
     for name in arguments(checked):
@@ -269,7 +261,6 @@ def adjusted(checked: CheckedFile, known: HelpText, complaints: str) -> tuple[Re
 def _gather(
     text: str, path: str, loader: Loader | None, findings: list[Remark], whole: bool, depth: int = 0
 ) -> Iterator[OptionLine]:
-    """The lines of a file with those of what it includes in their places."""
     for line in lines(text, path, whole=whole):
         if line.include is None:
             yield line
@@ -338,7 +329,6 @@ def _elsewhere(line: OptionLine, server: OptionsHere) -> list[Remark]:
 
 
 def _meant_instance(suffix: str, groups: Iterable[str]) -> str:
-    """The way out for a --defaults-group-suffix that no group ends in."""
     suffixes = [found for group in groups if (found := instance_of(group)) is not None]
     near = nearest(suffix.lower(), suffixes, most=1, cutoff=_NEAR_SUFFIX)
     if near:
@@ -347,7 +337,6 @@ def _meant_instance(suffix: str, groups: Iterable[str]) -> str:
 
 
 def _instances(first: Mapping[str, OptionLine]) -> Iterator[Remark]:
-    """Groups of other instances than the one that is checked, each by its heading."""
     for group, line in first.items():
         suffix = instance_of(group)
         says = f"[{group}] is for a server with --defaults-group-suffix={suffix}; this check passes over it"
@@ -408,7 +397,6 @@ def _number(text: str) -> int | None:
 def below(
     checked: CheckedFile, path: str, identity: ServerIdentity, storage: Storage, floor: Floor
 ) -> tuple[Remark, ...]:
-    """What keeps the file below a floor, each with the line to change."""
     try:
         changes, reasons = raise_to_floor(
             checked.given, floor, identity=identity, storage=storage, launch=Launch()
@@ -469,7 +457,8 @@ def _kept(found: Guarantees) -> tuple[str, ...]:
 def too_large(
     checked: CheckedFile, path: str, identity: ServerIdentity, memory_bytes: int, *, named: bool = False
 ) -> Iterator[Remark]:
-    """What the file may take of memory, where that is more than there is; `named`: the user said how much."""
+    """The memory that the file may take, where that is more than there is; `named`: the user said how
+    much."""
     use = memory_use(Configuration(checked.given, identity))
     there_is = f"{'--host-memory is' if named else 'this machine has'} {format_size(memory_bytes)}"
     hint = None if named else "if the file is for another machine, name its memory: --host-memory 64G"

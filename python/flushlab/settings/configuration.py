@@ -27,12 +27,7 @@ _WORDS: Mapping[str, Value] = {"ON": 1, "TRUE": 1, "YES": 1, "OFF": 0, "FALSE": 
 
 
 class Configuration:
-    """The settings of one server.
-
-    Args:
-        given: settings of an option file, a plan or a person.
-        read_back: values of the running server; they win over `given`.
-    """
+    """The settings of one server; values that the running server reported win over given ones."""
 
     def __init__(
         self,
@@ -45,16 +40,11 @@ class Configuration:
         self._read_back = {_known_as(name): value for name, value in (read_back or {}).items()}
 
     def here(self, name: str) -> SettingHere | None:
-        """What the catalog knows of a setting on this server; None if nothing."""
         catalog = load_catalog()
         return catalog.here(name, self.identity.flavor, self.identity.version) if name in catalog else None
 
     def value(self, name: str) -> Value | None:
-        """The value in force; None where this server does not have the setting, as far as is known.
-
-        Raises:
-            ValueOutOfRange: it was given a value that this version does not allow.
-        """
+        """The value in force; None where this server does not have the setting, as far as is known."""
         name, here = _known_as(name), self.here(name)
         if name in self._read_back:
             return typed(self._read_back[name], here)
@@ -85,7 +75,6 @@ class Configuration:
         }
 
     def number(self, name: str) -> int | float:
-        """The number in force; 0 where there is none."""
         value = self.value(name)
         return 0 if value is None or isinstance(value, str) else value
 
@@ -94,11 +83,9 @@ class Configuration:
         return str(self.value(name)).upper() in ("ON", "1", "TRUE")
 
     def is_set(self, *names: str) -> bool:
-        """Whether any of these was given or read back."""
         return any(_known_as(name) in (*self._given, *self._read_back) for name in names)
 
     def same(self, name: str, one: Value | None, other: Value | None) -> bool:
-        """Whether two values of a setting mean the same to the server."""
         if one is None or other is None:
             return one is other
         here = self.here(name)
@@ -160,7 +147,6 @@ def literal(value: Value, here: SettingHere | None) -> Value:
 
 
 def _plain(value: Value) -> Value:
-    """ON and OFF as numbers and enumerations in one case, for settings whose type is not known."""
     return _WORDS.get(value.upper(), value.upper()) if isinstance(value, str) else value
 
 
@@ -174,7 +160,6 @@ def _same_list(one: Value, other: Value) -> bool:
 
 
 def _known_as(name: str) -> str:
-    """The name that the catalog has for a setting, aliases followed."""
     catalog = load_catalog()
     return catalog.setting(name).name if name in catalog else canonical(name)
 
@@ -186,7 +171,6 @@ _BESIDE = {"innodb_data_file_path", "lower_case_table_names", "innodb_checksum_a
 
 
 def layout_of(settings: Mapping[str, Value], catalog: Catalog) -> dict[str, Value]:
-    """Those of the settings that shape files, by name."""
     return {
         name: value
         for name, value in sorted(settings.items())

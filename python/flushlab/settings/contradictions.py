@@ -48,8 +48,6 @@ class Contradiction(NamedTuple):
 
 
 class GivenOptions(Configuration):
-    """What an option file gives, with the server's defaults for the rest."""
-
     def __init__(
         self, settings: Mapping[str, Value], others: Mapping[str, str], identity: ServerIdentity
     ) -> None:
@@ -61,7 +59,6 @@ class GivenOptions(Configuration):
 def contradictions(
     settings: Mapping[str, Value], others: Mapping[str, str], identity: ServerIdentity
 ) -> Iterator[Contradiction]:
-    """All contradictions among the settings that a file gives."""
     given = GivenOptions(settings, others, identity)
     for rule in RULES:
         yield from rule(given)

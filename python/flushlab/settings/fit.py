@@ -40,7 +40,6 @@ _DEDICATED_PART, _DEDICATED_REDO = 0.75, 1 << 30
 """Of the memory, what it takes for the pool; and a redo log, which each version derives in another way."""
 
 SCALED = "scaled"
-"""Slug of the warning that a setting was scaled."""
 MEMORY_PART, DISK_PART = 2, 4
 """A server may use half of the machine's memory if nothing else is said, and its empty files a quarter of the
 disk's free space."""
@@ -115,16 +114,7 @@ def fit(
     like: Shrunk = Shrunk(),
     data_bytes: int | None = None,
 ) -> Fit:
-    """The settings as a machine can hold them.
-
-    Args:
-        settings: of an option file, as the server takes them.
-        memory_bytes: limit on the server's memory.
-        disk_bytes: limit on the redo log and the tablespaces before there is any data.
-        connections: number that the workload opens.
-        like: another option file that shrank; the pool and the redo log shrink as much.
-        data_bytes: of the data set, about; None: not known.
-    """
+    """The settings as a machine can hold them; they shrink as much as the other option file `like` did."""
     given = Configuration(settings, identity)
     undedicated = _undedicated(given, dict(settings), memory_bytes)
     dedicated, given = given, Configuration(undedicated, identity)
@@ -150,7 +140,6 @@ def fit(
 
 
 def _undedicated(given: Configuration, settings: dict[str, Value], memory_bytes: int) -> dict[str, Value]:
-    """The settings with what `innodb_dedicated_server` would derive from this much memory in its place."""
     if not given.is_on(DEDICATED):
         return settings
     in_parts = given.identity.version >= REDO_IN_PARTS_SINCE
@@ -177,7 +166,6 @@ class _Fitting:
     scaled: list[Scaled] = field(default_factory=list)
 
     def buffers(self) -> None:
-        """Shared buffers beside the pool, and those of the workload's connections."""
         use = memory_use(self.given)
         shared = use.shared_bytes - number_of(self.given, POOL)
         own = use.connection_bytes * min(use.connections, self.connections)
@@ -309,12 +297,7 @@ class _Fitting:
 
 
 def lines(fitted: Fit, way_out: str, *, file: str = "") -> list[str]:
-    """The table `yours / here / why` and what does not transfer, 80 columns wide.
-
-    Args:
-        way_out: flags that change the scaling, in words.
-        file: source of the settings, where there are several.
-    """
+    """The table `yours / here / why` and what does not transfer, 80 columns wide."""
     if not fitted.scaled:
         return []
     width = max(len(one.name) for one in fitted.scaled)
@@ -344,7 +327,6 @@ def _short(value: str) -> str:
 
 
 def as_warnings(fitted: Fit) -> tuple[Warning, ...]:
-    """What was scaled and what does not transfer, to stay with the records."""
     scaled = []
     for one in fitted.scaled:
         says = f"{one.name} was {one.here} here, {one.yours} in your file: {one.why}"
@@ -400,13 +382,7 @@ _DEFAULTS = {
 
 
 class MemoryUse(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server may take at worst.
-
-    Attributes:
-        shared_bytes: of buffers that all connections share.
-        connection_bytes: of the buffers of one connection.
-        connections: how many there may be.
-    """
+    """The most memory that a server may take."""
 
     shared_bytes: int
     connection_bytes: int
@@ -414,12 +390,10 @@ class MemoryUse(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def worst_bytes(self) -> int:
-        """With every connection holding all that it may."""
         return self.shared_bytes + self.connection_bytes * self.connections
 
 
 def memory_use(configuration: Configuration) -> MemoryUse:
-    """What these settings may take, the defaults of the version for those that are not given."""
     return MemoryUse(
         shared_bytes=sum(number_of(configuration, name) for name in SHARED),
         connection_bytes=sum(number_of(configuration, name) for name in PER_CONNECTION),
@@ -428,7 +402,6 @@ def memory_use(configuration: Configuration) -> MemoryUse:
 
 
 def number_of(configuration: Configuration, name: str) -> int:
-    """Bytes, or a number, of one of these settings; 0 where the server lacks it."""
     value = configuration.value(name)
     if value is None:
         return _DEFAULTS[configuration.identity.flavor].get(name, 0)

@@ -17,11 +17,9 @@ class Floor(enum.StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for the safest."""
         return _RANKS[self]
 
     def at_least(self, other: Floor) -> bool:
-        """Whether this floor is as safe as the other, or safer."""
         return self.rank <= other.rank
 
     def down_to(self, other: Floor) -> tuple[Floor, ...]:
@@ -39,11 +37,6 @@ _RANKS = {floor: rank for rank, floor in enumerate(Floor)}
 
 
 def parse_floor(text: str) -> Floor:
-    """The floor of that name.
-
-    Raises:
-        UsageError: there is none.
-    """
     try:
         return Floor(text)
     except ValueError:

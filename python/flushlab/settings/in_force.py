@@ -46,11 +46,7 @@ _SO_MANY = 4
 
 
 class VariableDump(msgspec.Struct, frozen=True, kw_only=True):
-    """Variables as a file has them.
-
-    Attributes:
-        lines: line number of each variable.
-    """
+    """Variables as a file has them, and the line of each."""
 
     variables: Mapping[str, str]
     lines: Mapping[str, int]
@@ -74,7 +70,6 @@ def read_dump(text: str) -> VariableDump | None:
 
 
 Row = tuple[str, str, int]
-"""Name, value and line."""
 
 
 def _json(text: str) -> list[Row] | None:
@@ -102,7 +97,6 @@ def _parameters(document: Any) -> Iterator[tuple[str, str]]:
 
 
 def _rows(text: str) -> list[Row] | None:
-    """Lines with a name and a value, if that is most of them."""
     said = [
         (number, line)
         for number, line in enumerate(text.splitlines(), start=1)
@@ -127,7 +121,6 @@ def _vertical(text: str) -> list[Row]:
 
 
 def _options(text: str) -> list[Row] | None:
-    """`name = value`, with or without a group above it."""
     found = [
         (canonical(line.name), line.text or "", line.line)
         for line in lines(text, "")
@@ -142,7 +135,6 @@ _FORMULA = re.compile(r".*\{\w.*\}.*")
 
 
 def values_of(texts: Mapping[str, str], identity: ServerIdentity, names: Iterable[str]) -> dict[str, Value]:
-    """The settings of these names in variables' texts, typed by the catalog; unknown ones are left out."""
     configuration = Configuration({}, identity)
     wanted = {name: configuration.here(name) for name in map(canonical, names)}
     options = read_options(texts.get(PROVIDER_OPTIONS, ""))
@@ -174,12 +166,8 @@ def in_force(
     path: str,
     lines: Mapping[str, int] | None = None,
 ) -> CheckedFile:
-    """What a server's variables are as settings.
-
-    Args:
-        path: source: a file, or the server's address.
-        lines: line number of each variable in the file.
-    """
+    """A server's variables as settings; `path` is the file or the server's address, `lines` the line of each
+    variable."""
     catalog, given, findings = load_catalog(), dict(variables), list[Remark]()
     places = {name: (path, (lines or {}).get(name, 0)) for name in variables}
 

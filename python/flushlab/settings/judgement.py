@@ -31,12 +31,8 @@ _EARLY = ("max_connections", "getopt_prefix_matching")
 
 
 class OptionsHere:
-    """The known facts about the server: its groups, its options, its catalog.
-
-    Args:
-        known: the options that its build reports, if it was asked.
-        suffix: the --defaults-group-suffix.
-    """
+    """One server's groups, options and catalog; `known` are the options that its build reports, if it was
+    asked."""
 
     def __init__(self, identity: ServerIdentity, known: HelpText | None, suffix: str = "") -> None:
         self.identity = identity
@@ -53,16 +49,13 @@ class OptionsHere:
         return self.catalog.here(name, *self.key)
 
     def shape(self, name: str) -> OptionShape | None:
-        """Which values an option outside the catalog takes; None if that is not known."""
         listed = load_option_shapes().here(name, *self.key)
         return listed or (OptionShape(kind="plugin", optional=True) if self.plugin(name) else None)
 
     def plugin(self, name: str) -> Way | None:
-        """How this server has the plugin that an option of this name loads; None if it is no plugin's."""
         return None if self.takes(name) else plugin_named(name, *self.key)
 
     def plugin_elsewhere(self, name: str) -> str:
-        """The versions that have the plugin of this option, which this server lacks."""
         return "" if self.takes(name) or self.plugin(name) else plugin_where(name)
 
     def takes(self, name: str) -> bool | None:
@@ -77,7 +70,6 @@ class OptionsHere:
         return listed
 
     def ignores(self, name: str) -> bool:
-        """Whether the server takes the option and does nothing with it."""
         return not self.takes(name) and self.names.ignores(name, *self.key)
 
     def unheard_of(self, name: str) -> bool:
@@ -86,7 +78,6 @@ class OptionsHere:
 
     @property
     def told_as(self) -> str:
-        """`mysql 8.0.15`."""
         return f"{self.identity.flavor} {'.'.join(map(str, self.identity.version))}"
 
     def ended(self, name: str) -> str:
@@ -116,19 +107,16 @@ class OptionsHere:
         return ".".join(map(str, min(later, default=())))
 
     def successors(self, name: str) -> tuple[str, ...]:
-        """Options of this server that do the work of one that it lacks."""
         found = self.names.successors(name, *self.key)
         return found or (self.catalog.successor(name, *self.key) if name in self.catalog else ())
 
     def had(self, name: str) -> bool:
-        """Whether any known release of this flavor has the option."""
         flavor = self.identity.flavor
         listed = any(one.flavor == flavor and name in self.names.of(one) for one in self.names.releases)
         known = self.catalog.setting(name).version if name in self.catalog else ()
         return listed or any(one.flavor == flavor for one in known)
 
     def had_before(self, name: str) -> bool:
-        """Whether an earlier listed release of this flavor takes the option."""
         flavor, version = self.key
         return any(
             one.flavor == flavor and one.version < version and name in self.names.of(one)
@@ -171,8 +159,6 @@ _STOPS, _GOES_ON = "the server does not start", "the server continues without it
 
 
 class GivenOption(NamedTuple):
-    """One option in a group that the server reads: its name resolved, its value read."""
-
     name: str
     line: OptionLine
     value: Value | None = None
@@ -180,16 +166,7 @@ class GivenOption(NamedTuple):
 
 
 class Judgement:
-    """One line that gives an option, as one server takes it.
-
-    Args:
-        line: of a group that the server reads.
-        server: its options.
-
-    Attributes:
-        given: the option, if the server takes it.
-        findings: what is wrong with the line, or worth knowing.
-    """
+    """One line that gives an option, as one server takes it; `given` is None if the server does not."""
 
     def __init__(self, line: OptionLine, server: OptionsHere) -> None:
         self._line, self._server = line, server
@@ -308,7 +285,6 @@ class Judgement:
         return GivenOption(name, self._line, value=reading.read(here, text).value)
 
     def _misread(self, read: ReadValue) -> None:
-        """What is wrong with a value; of a quote that is not closed, that."""
         quote, ends = (self._line.text or "")[:1], f": {_STOPS}" * read.fatal
         if quote in ("'", '"'):
             says = f"begins with a {quote} that nothing closes, so it is part of the value{ends}"

@@ -31,8 +31,6 @@ ALIKE, SAME = 0.6, 0.94
 
 
 class Release(NamedTuple):
-    """A server whose options are listed."""
-
     flavor: Flavor
     version: tuple[int, ...]
 
@@ -47,7 +45,6 @@ class Release(NamedTuple):
 
     @property
     def series(self) -> str:
-        """`mysql 8.0`."""
         return f"{self.flavor} {'.'.join(map(str, self.version[:2]))}"
 
 
@@ -102,7 +99,6 @@ class OptionNames:
     deprecations: Mapping[str, Sequence[Deprecation]] = field(default_factory=dict)
 
     def names(self) -> frozenset[str]:
-        """All names that any listed release takes, or ignores."""
         return frozenset(self.takers) | frozenset(self.ignorers)
 
     def removed(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -114,7 +110,6 @@ class OptionNames:
     def deprecated(
         self, name: str, flavor: Flavor, version: tuple[int, ...], value: str | None = None
     ) -> Deprecation | None:
-        """The deprecation of an option on that server, with any value or with this one."""
         for one in self.deprecations.get(name, ()):
             if one.since.get(flavor, (99,)) <= version and (
                 one.values is None or (value is not None and one.values.fullmatch(value))
@@ -134,7 +129,6 @@ class OptionNames:
         return f"deprecated{since}{f'; {found.note}' if found.note else ''}"
 
     def successors(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[str, ...]:
-        """What that server has in the place of an option that ended, or is deprecated."""
         removal, deprecated = self.removals.get(name), self.deprecated(name, flavor, version)
         found = (deprecated.successors if deprecated else ()) or (removal.successors if removal else ())
 
@@ -145,7 +139,6 @@ class OptionNames:
         return tuple(one for one in found if has(one) or has(one.removeprefix("skip_")))
 
     def note(self, name: str) -> str:
-        """What to know before a line with an option that ended is changed; empty if there is nothing."""
         removal = self.removals.get(name)
         return removal.note if removal else ""
 
@@ -166,7 +159,6 @@ class OptionNames:
         return found.pop() if len(found) == 1 else None
 
     def of(self, release: Release) -> frozenset[str]:
-        """The options of a listed release."""
         return frozenset(name for name, takers in self.takers.items() if release in takers)
 
     def knows(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> bool | None:
@@ -234,7 +226,6 @@ def _alike(one: str, other: str) -> float:
 
 @functools.cache
 def load_option_names() -> OptionNames:
-    """The packaged lists; read once."""
     (_, *listed), *rows = map(str.split, packaged("option_names.txt"))
     releases = [Release.parse(word) for word in listed]
     marked: dict[str, dict[str, frozenset[Release]]] = {_TAKEN + _LIMITED: {}, _LIMITED: {}, _IGNORED: {}}
@@ -274,7 +265,6 @@ def _read_deprecations() -> dict[str, list[Deprecation]]:
 
 
 def _changes(file: str) -> Iterator[tuple[str, list[str], str]]:
-    """Name, further words and note of each line."""
     for line in packaged(file):
         facts, _, note = line.partition(" ;")
         name, *words = facts.split()
@@ -308,7 +298,6 @@ class HelpText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_help(text: str) -> HelpText:
-    """The options and values in the output of `--verbose --help`."""
     options, _, table = text.partition(_TABLE)
     rows = table.partition("\n---")[2].partition("\n")[2].partition("\n\n")[0]
     return HelpText(
@@ -367,8 +356,6 @@ class OptionShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OptionShapes:
-    """Which values the options of listed releases take."""
-
     def __init__(self, shapes: Mapping[Release, Mapping[str, OptionShape]]) -> None:
         self.shapes = shapes
 
@@ -386,7 +373,6 @@ class OptionShapes:
 
 @functools.cache
 def load_option_shapes() -> OptionShapes:
-    """The packaged list; read once."""
     (_, *listed), *rows = map(str.split, packaged("option_shapes.txt"))
     shapes: dict[Release, dict[str, OptionShape]] = {Release.parse(word): {} for word in listed}
     for words in rows:
@@ -423,12 +409,10 @@ def setting_of(word: str, value: Value | None = None) -> tuple[str, Value | None
 
 
 def settings_of(given: Mapping[str, Value]) -> dict[str, Value]:
-    """The settings that such options stand for."""
     return {name: value for name, value in (setting_of(*one) for one in given.items()) if value is not None}
 
 
 def _kinds(name: str) -> set[str]:
-    """The types of a setting on whatever servers, or the shapes of another option."""
     if name in load_catalog():
         entry = load_catalog().setting(name)
         types = {entry.type, *(one.type for one in entry.version)} - {None}
@@ -440,8 +424,6 @@ Way = Literal["built-in", "loadable"]
 
 
 class _Place(NamedTuple):
-    """Where a plugin is: from one version on, before another one."""
-
     way: Way
     flavor: Flavor
     since: tuple[int, ...]

@@ -27,18 +27,13 @@ def read_options(text: str) -> dict[str, str]:
 
 
 def spell_options(options: Mapping[str, str]) -> str:
-    """The variable's text for these options."""
     return ";".join(f"{name}={value}" for name, value in options.items())
 
 
 def without_parts(
     settings: Mapping[str, Value], flavor: Flavor, version: tuple[int, ...]
 ) -> tuple[dict[str, Value], dict[str, str]]:
-    """The settings that are variables of their own, and the provider's options under Galera's names.
-
-    Raises:
-        ValueOutOfRange: an option has a value that it does not take.
-    """
+    """The settings that are variables of their own, and the provider's options under Galera's names."""
     catalog, whole, options = load_catalog(), dict[str, Value](), dict[str, str]()
     for name, value in settings.items():
         here = catalog.here(name, flavor, version) if name in catalog else None
@@ -61,7 +56,6 @@ def parts_of(text: str, flavor: Flavor, version: tuple[int, ...]) -> dict[str, V
 
 
 def option_file_line(options: Mapping[str, str]) -> str:
-    """The one line that sets all of these."""
     return f'{PROVIDER_OPTIONS} = "{spell_options(options)}"'
 
 
@@ -89,8 +83,6 @@ INCLUDES_AT_MOST = 10
 
 
 class Include(msgspec.Struct, frozen=True, kw_only=True):
-    """A file or directory that an option file refers to."""
-
     target: str
     directory: bool
 
@@ -129,7 +121,6 @@ class OptionLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def at(self) -> tuple[str, int]:
-        """Its path and number."""
         return self.path, self.line
 
 
@@ -141,14 +132,7 @@ def render(
     header: Sequence[str] = (),
     comments: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
-    """An option file with these settings in the group `mysqld`, which both flavors read.
-
-    Args:
-        settings: names and values; those outside the catalog are written as they are.
-
-    Raises:
-        UnknownSetting, ValueOutOfRange: a setting that this server would not take.
-    """
+    """An option file with these settings in the group `mysqld`, which both flavors read."""
     lines = [f"# {line}".rstrip() for line in header]
     lines.append("[mysqld]")
     whole, options = without_parts(settings, identity.flavor, identity.version)
@@ -187,7 +171,6 @@ def instance_of(group: str) -> str | None:
 
 
 def reads_whole_lines(identity: ServerIdentity) -> bool:
-    """Whether this server takes a line of any length for one."""
     return identity.flavor == "mysql" and identity.version >= _WHOLE_LINES_SINCE
 
 
@@ -280,7 +263,6 @@ def _directive(raw: str) -> OptionLine:
 
 
 def _line(line: str) -> OptionLine:
-    """A line without its place and, unless it begins one, its group."""
     if line[0] == "[":
         match = _GROUP.fullmatch(line)
         if match is None:
@@ -363,5 +345,4 @@ class Remark(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """`my.cnf:12`."""
         return f"{self.path}:{self.line}" if self.line else self.path

@@ -80,7 +80,6 @@ class ReadValue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(here: SettingHere, text: str | None) -> ReadValue:
-    """What this server makes of an option's text; None stands for an option without a value."""
     if here.entry.switch:
         return _switch(here, text)
     if here.type == "string":
@@ -251,7 +250,6 @@ def _named(here: SettingHere, text: str) -> ReadValue:
 
 
 def _member(text: str, spelled: Mapping[str, str], values: Sequence[str]) -> ReadValue:
-    """One of an enumeration: its name, the beginning of it, or its place."""
     if text.upper() in spelled:
         return ReadValue(value=spelled[text.upper()])
     if _PLACE.fullmatch(text) and int(text) < len(values):
@@ -322,7 +320,6 @@ def _integer(here: SettingHere, text: str) -> ReadValue:
 
 
 def _number(text: str, flavor: Flavor, version: tuple[int, ...], *, signed: bool = False) -> int | ReadValue:
-    """A whole number with its suffix, or why it is none."""
     match = _NUMBER.fullmatch(text)
     suffixes = "KMGTPE" if flavor == "mariadb" or version >= LARGE_SUFFIXES_SINCE else "KMG"
     letter = match[3] or "" if match else ""

@@ -52,13 +52,10 @@ class SqlWord(msgspec.Struct, frozen=True, kw_only=True):
     whose: Flavor | Literal[""] = ""
 
     def taken_by(self, flavor: Flavor, version: tuple[int, ...]) -> bool:
-        """Whether that server takes it."""
         return flavor in self.since and version >= self.since[flavor]
 
 
 class SqlWordEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A `[[word]]` of the file, whose head says what the fields mean."""
-
     says: str = ""
     pattern: str = ""
     key: str = ""
@@ -75,7 +72,6 @@ class SqlWordEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     source: str
 
     def words(self) -> Iterator[SqlWord]:
-        """One word, or one for each function."""
         since: dict[Flavor, tuple[int, ...]] = {}
         since |= {"mysql": version_of(self.mysql)} if self.mysql else {}
         since |= {"mariadb": version_of(self.mariadb)} if self.mariadb else {}
@@ -95,24 +91,17 @@ class SqlWordEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 @functools.cache
 def load_entries() -> tuple[SqlWordEntry, ...]:
-    """The packaged list; read once."""
     text = (resources.files("flushlab.settings") / "words.toml").read_text(encoding="utf-8")
     return tuple(msgspec.convert(tomllib.loads(text)["word"], list[SqlWordEntry]))
 
 
 @functools.cache
 def load_words() -> tuple[SqlWord, ...]:
-    """The words of the packaged list."""
     return tuple(word for entry in load_entries() for word in entry.words())
 
 
 def find_words(text: str, kind: Text = "sql") -> list[SqlWord]:
-    """The words in a text.
-
-    Args:
-        text: statements, a program's source, or a server's error message.
-        kind: which of them; in a source only words count that mean nothing else there.
-    """
+    """The words in statements, an error message, or a program's source, which has only unmistakable ones."""
     lower = text.lower()
     if kind == "message":
         return [one for one in load_words() if _in_message(one, text, lower)]

@@ -12,12 +12,11 @@ import re
 import shlex
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
-from msgspec import convert, structs
+from msgspec import structs
 
-from flushlab.errors import UsageError
-from flushlab.near import nearest
+from flushlab.errors import UsageError, nearest
 from flushlab.record import Value
 from flushlab.spec.option import Field, Spec, fields, flag, left_out, part_type, spelled
 from flushlab.spec.parts import LOGIN, RemoteAccess, WorkloadSpec
@@ -46,7 +45,7 @@ def build(spec: type[S], given: Mapping[str, Any], options: Collection[str] = ()
         if isinstance(value, Spec) and name in spec.__struct_fields__:
             parts[name] = value
         elif (field := known.get(name)) is not None:
-            found.setdefault(field.part, {})[field.name] = convert(field.check(value), field.type)
+            found.setdefault(field.part, {})[field.name] = field.check(value)
         elif load and name in options:
             of_workload[name] = value
         else:
@@ -80,7 +79,6 @@ def require_workload(spec: Spec, *, is_named: bool) -> None:
 
 
 def has_data(spec: Spec) -> bool:
-    """Whether it is about the user's data set."""
     return getattr(getattr(spec, "data", None), "dataset", None) is not None
 
 
@@ -162,7 +160,6 @@ def names_given(spec: Spec) -> set[str]:
 
 
 def value_of(spec: Spec, field: Field) -> Any:
-    """The value of a field."""
     holder = getattr(spec, field.part) if field.part else spec
     return getattr(holder, field.name)
 
@@ -230,7 +227,10 @@ def taking(spec: type[Spec], **more: str) -> Callable[[F], F]:
         taken = [one for one in own.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
         flat = [
             inspect.Parameter(
-                key, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type
+                key,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=get_type_hints(field.owner)[field.name],
             )
             for key, field in fields(spec).items()
             if key not in own

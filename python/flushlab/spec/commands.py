@@ -8,15 +8,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
-from msgspec import structs
+from msgspec import Meta, structs
 
 from flushlab.errors import UsageError
 from flushlab.record import Value
 from flushlab.settings.floor import Floor
 from flushlab.spec.option import DATA, OUTPUT, SERVER, SURE, Option, Panel, Spec, Without, fields
-from flushlab.spec.parts import DEFAULT_SERVER, DataSpec, FileSpec, RemoteAccess, ServerSpec, StorageSpec
+from flushlab.spec.parts import (
+    DEFAULT_SERVER,
+    DataSpec,
+    FileSpec,
+    Nodes,
+    Port,
+    RemoteAccess,
+    ServerSpec,
+    StorageSpec,
+)
 
-MOST_WORKERS = 64
+_Workers = Annotated[int, Meta(ge=1, le=64)]
 LOOPBACK = "127.0.0.1"
 
 _BaseDir = fields(ServerSpec)["basedir"].option
@@ -39,8 +48,8 @@ class StartSpec(Spec, frozen=True, kw_only=True):
     settings: Annotated[Mapping[str, Value], _Settings] = {}
     data_root: Annotated[str | None, _DataRoot] = None
     disk: Annotated[str | None, _Disk] = None
-    cluster: Annotated[int | None, fields(ServerSpec)["cluster"].option] = None
-    port: Annotated[int | None, Option("Port on 127.0.0.1; default: a free one.", least=1, most=65535)] = None
+    cluster: Annotated[Nodes | None, fields(ServerSpec)["cluster"].option] = None
+    port: Annotated[Port | None, Option("Port on 127.0.0.1; default: a free one.")] = None
 
 
 class DatabaseSpec(Spec, frozen=True, kw_only=True):
@@ -92,12 +101,10 @@ class DatabaseSpec(Spec, frozen=True, kw_only=True):
     no_scale: Annotated[bool, fields(FileSpec)["no_scale"].option] = False
     settings: Annotated[Mapping[str, Value], _Settings] = {}
     clones: Annotated[
-        int | None,
+        Annotated[int, Meta(ge=0, le=8)] | None,
         Option(
             "Standby servers per worker, for resets that cannot be undone; default: 1 after three of them, if"
             " memory allows.",
-            least=0,
-            most=8,
             panel=SERVER,
         ),
     ] = None
@@ -105,7 +112,8 @@ class DatabaseSpec(Spec, frozen=True, kw_only=True):
         bool, Option("Compare all tables with the template after each reset that was undone.", panel=SERVER)
     ] = False
     port: Annotated[
-        int | None, Option("Port on 127.0.0.1; default: a free one.", least=1024, most=65535, panel=SERVER)
+        Annotated[int, Meta(ge=1024, le=65535)] | None,
+        Option("Port on 127.0.0.1; default: a free one.", panel=SERVER),
     ] = None
     in_memory: Annotated[bool, Option("Keep the data in memory if it fits.", panel=DATA)] = True
     cache: Annotated[
@@ -136,16 +144,12 @@ class SuiteSpec(Spec, frozen=True, kw_only=True):
             " {database} {url} {jdbc_url}; repeatable."
         ),
     ] = ()
-    workers: Annotated[
-        int, Option("Number of isolated servers, one per worker.", least=1, most=MOST_WORKERS)
-    ] = 1
+    workers: Annotated[_Workers, Option("Number of isolated servers, one per worker.")] = 1
     pool: Annotated[
-        int | None,
+        _Workers | None,
         Option(
             "Most servers that tests may take from FLUSHLAB_POOL_URL at a time; default: one per processor,"
-            " at least 4.",
-            least=1,
-            most=MOST_WORKERS,
+            " at least 4."
         ),
     ] = None
     compare: Annotated[
@@ -153,7 +157,7 @@ class SuiteSpec(Spec, frozen=True, kw_only=True):
         Option("Also run the suite on a stock server, on the disk of --data-root, and compare.", panel=SURE),
     ] = False
     blocks: Annotated[
-        int, Option("How many times --compare runs both.", least=1, most=20, panel=SURE, **_Compared)
+        int, Meta(ge=1, le=20), Option("How many times --compare runs both.", panel=SURE, **_Compared)
     ] = 1
     disk: Annotated[str | None, structs.replace(_Disk, **_Compared)] = None
 
@@ -167,8 +171,8 @@ class ProbeSpec(Spec, frozen=True, kw_only=True):
     ] = None
     quick: Annotated[bool, Option("Measure less, in 15 s instead of 60 s.", panel=SURE)] = False
     window: Annotated[
-        float | None,
-        Option("Length of every window in seconds, instead of what fits.", least=0.05, most=60, panel=SURE),
+        Annotated[float, Meta(ge=0.05, le=60)] | None,
+        Option("Length of every window in seconds, instead of what fits.", panel=SURE),
     ] = None
     trx_commit: Annotated[
         tuple[str, ...],
@@ -182,12 +186,13 @@ class ProbeSpec(Spec, frozen=True, kw_only=True):
         Option("Only this binlog write strategy: serial, parallel, redo or two-syncs; repeatable."),
     ] = ()
     threads: Annotated[
-        tuple[int, ...],
-        Option("Numbers of connections, as 1,16,64; --server uses the largest.", least=1, most=256),
+        tuple[Annotated[int, Meta(ge=1, le=256)], ...],
+        Option("Numbers of connections, as 1,16,64; --server uses the largest."),
     ] = ()
     own_us: Annotated[
         float,
-        Option("Processor time of the server itself per commit, in µs.", least=0, most=1_000_000),
+        Meta(ge=0, le=1_000_000),
+        Option("Processor time of the server itself per commit, in µs."),
     ] = 60.0
     switch: Annotated[
         bool, Option("Also switch between the binlog write strategies while commits go on.")
@@ -250,7 +255,7 @@ class SettingsSpec(Spec, frozen=True, kw_only=True):
 class DoctorSpec(Spec, frozen=True, kw_only=True):
     """What `doctor` is asked for."""
 
-    seconds: Annotated[float, Option("How long to watch the server.", least=2, most=3600, panel=SURE)] = 30.0
+    seconds: Annotated[float, Meta(ge=2, le=3600), Option("How long to watch the server.", panel=SURE)] = 30.0
     server: Annotated[
         str | None, Option("A kept sandbox (sandbox:NAME), instead of your own server.", panel=SERVER)
     ] = None
@@ -324,11 +329,9 @@ class WatchCommandSpec(WatchSpec, frozen=True, kw_only=True):
         ),
     ] = None
     seconds: Annotated[
-        float | None,
+        Annotated[float, Meta(ge=1, le=86_400)] | None,
         Option(
             "With --record: how long; default: until Ctrl-C.",
-            least=1,
-            most=86_400,
             needs="record",
             hint="add --record FILE",
             panel=SURE,

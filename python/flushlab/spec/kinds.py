@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
+from msgspec import Meta
+
 from flushlab.record import CrashKind
 from flushlab.settings.floor import Floor
 from flushlab.spec.option import DATA, OUTPUT, SERVER, SURE, Option, Spec, Without
@@ -27,23 +29,25 @@ from flushlab.spec.parts import (
 )
 
 MOST_BLOCKS = 1_000
-_SEED = 2**63 - 1
-_MOST_ROWS = 10**15
+MOST_ROWS = 10**15
 
-_Window = Option("Length of a measured window in seconds.", least=0.1, most=86_400, panel=SURE)
-_Duration = Option("Length of the measurement in seconds.", least=0.1, most=86_400, panel=SURE)
+Positive = Annotated[int, Meta(ge=1)]
+Blocks = Annotated[int, Meta(ge=2, le=MOST_BLOCKS)]
+Seconds = Annotated[float, Meta(ge=0.1, le=86_400)]
+Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Share = Annotated[float, Meta(gt=0, le=0.99)]
+Threads = Annotated[int, Meta(ge=1, le=4096)]
+
+_Window = Option("Length of a measured window in seconds.", panel=SURE)
+_Duration = Option("Length of the measurement in seconds.", panel=SURE)
 _Precision = Option(
     "End as soon as every interval is this narrow, like 2%; the planned length is then the limit.",
     metavar="PERCENT",
-    above=0,
-    most=0.99,
     range_hint="for example 2%",
     panel=SURE,
 )
 _Blocks = Option(
     "Runs of each configuration; default: 5.",
-    least=2,
-    most=MOST_BLOCKS,
     range_hint="an interval needs two blocks, a good one five",
     panel=SURE,
 )
@@ -52,7 +56,7 @@ _Objective = Option(
     panel=SURE,
     rare=True,
 )
-_Seed = Option("Seed of the random draws (order of the trials).", least=0, most=_SEED, panel=SURE, rare=True)
+_Seed = Option("Seed of the random draws (order of the trials).", panel=SURE, rare=True)
 _Fresh = Option(
     "Start a fresh server for every window; do not measure arms side by side.",
     started=True,
@@ -82,44 +86,38 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
         ),
     ] = None
     minutes: Annotated[
-        float | None,
+        Annotated[float, Meta(gt=0, le=525_600)] | None,
         Option(
             "Budget in minutes; default: 5, or 10 (fresh servers; few side by side).",
-            above=0,
-            most=525_600,
             panel=SURE,
         ),
     ] = None
-    trials: Annotated[int | None, Option("Budget in trials.", least=1, panel=SURE, rare=True)] = None
+    trials: Annotated[Positive | None, Option("Budget in trials.", panel=SURE, rare=True)] = None
     base: BaseSpec = BaseSpec()
     fixed: Annotated[tuple[str, ...], Option("Fixed setting: leave it unchanged; repeatable.")] = ()
     data: DataSpec = DataSpec()
-    threads: Annotated[
-        tuple[int, ...], Option("Number of connections; several as 1,16,64.", least=1, most=4096)
-    ] = (16,)
+    threads: Annotated[tuple[Threads, ...], Option("Number of connections; several as 1,16,64.")] = (16,)
     objective: Annotated[str | None, _Objective] = None
     p99_limit: Annotated[
         float,
+        Meta(ge=1),
         Option(
             "Reject a winner whose p99 is more than this many times the base's.",
-            least=1,
             panel=SURE,
             rare=True,
         ),
     ] = 2.0
     no_replicas: Annotated[bool, Option("Assume that the server has no replicas.", rare=True)] = False
     window: Annotated[
-        float | None,
+        Seconds | None,
         Option(
             "Length of a measured window in seconds; default: depends on the budget.",
-            least=0.1,
-            most=86_400,
             panel=SURE,
             rare=True,
         ),
     ] = None
     storage: StorageSpec = StorageSpec()
-    seed: Annotated[int | None, _Seed] = None
+    seed: Annotated[Seed | None, _Seed] = None
     fresh: Annotated[bool, _Fresh] = False
     crash: Annotated[
         bool,
@@ -131,11 +129,9 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
         ),
     ] = False
     crashes: Annotated[
-        int | None,
+        Annotated[int, Meta(ge=1, le=100_000)] | None,
         Option(
             "Number of crashes; default: 30, for a cluster 8.",
-            least=1,
-            most=100_000,
             needs="crash",
             hint="add --crash",
             panel=SURE,
@@ -154,24 +150,24 @@ class SeriesSpec(Spec, frozen=True, kw_only=True, tag="series"):
     server: ServerSpec = ServerSpec()
     remote: RemoteAccess = RemoteAccess()
     base: FileSpec = FileSpec()
-    blocks: Annotated[int | None, _Blocks] = None
-    window: Annotated[float | None, _Window] = None
+    blocks: Annotated[Blocks | None, _Blocks] = None
+    window: Annotated[Seconds | None, _Window] = None
     only: Annotated[
         tuple[str, ...],
         Option("Run only this arm; the beginning of its name will do; repeatable.", metavar="ARM"),
     ] = ()
-    precision: Annotated[float | None, _Precision] = None
+    precision: Annotated[Share | None, _Precision] = None
     floor: Annotated[
         Floor | None, Option("Recommend nothing that guarantees less; default: less than the plan's base.")
     ] = None
     objective: Annotated[str | None, _Objective] = None
-    threads: Annotated[int | None, Option("Connections, instead of the plan's.", least=1, most=4096)] = None
+    threads: Annotated[Threads | None, Option("Connections, instead of the plan's.")] = None
     scale: Annotated[
-        float, Option("Multiply the plan's table_size by this.", above=0, most=1e6, rare=True)
+        float, Meta(gt=0, le=1e6), Option("Multiply the plan's table_size by this.", rare=True)
     ] = 1.0
     data: DataSpec = DataSpec()
     storage: StorageSpec = StorageSpec()
-    seed: Annotated[int | None, _Seed] = None
+    seed: Annotated[Seed | None, _Seed] = None
     fresh: Annotated[bool, _Fresh] = False
     run: RunSpec = RunSpec()
 
@@ -198,15 +194,14 @@ class CompareSpec(Spec, frozen=True, kw_only=True, tag="compare"):
         Option("Measure your server's own load; flushlab adds none.", panel=SERVER),
     ] = False
     duration: Annotated[
-        float | None,
+        Annotated[float, Meta(gt=0)] | None,
         Option(
             "Measured seconds in all; default: 60, with --precision 600, with --own-load 300.",
-            above=0,
             panel=SURE,
         ),
     ] = None
-    blocks: Annotated[int | None, _Blocks] = None
-    precision: Annotated[float | None, _Precision] = None
+    blocks: Annotated[Blocks | None, _Blocks] = None
+    precision: Annotated[Share | None, _Precision] = None
     floor: Annotated[
         Floor | None,
         Option(
@@ -218,7 +213,7 @@ class CompareSpec(Spec, frozen=True, kw_only=True, tag="compare"):
     base: BaseSpec = BaseSpec()
     data: DataSpec = DataSpec()
     storage: StorageSpec = StorageSpec()
-    seed: Annotated[int, _Seed] = 1
+    seed: Annotated[Seed, _Seed] = 1
     fresh: Annotated[bool, _Fresh] = False
     run: RunSpec = RunSpec()
 
@@ -231,16 +226,15 @@ class BenchSpec(Spec, frozen=True, kw_only=True):
     server: ServerOrKeptSpec = ServerOrKeptSpec()
     remote: RemoteAccess = RemoteAccess()
     workload: WorkloadSpec = WorkloadSpec()
-    duration: Annotated[float, _Duration] = 10.0
+    duration: Annotated[Seconds, _Duration] = 10.0
     base: BaseSpec = BaseSpec()
     data: DataSpec = DataSpec()
     storage: StorageSpec = StorageSpec()
     seed: Annotated[
-        int | None,
+        Annotated[int, Meta(ge=0)] | None,
         Option(
             "Seed of the random draws (rows of the load); default: 1, on a kept server a random one. A row"
             " that already has the drawn value costs next to nothing.",
-            least=0,
             panel=SURE,
             rare=True,
         ),
@@ -296,15 +290,17 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
             " With full, the file system fills up; later the power fails."
         ),
     ] = "power"
-    crashes: Annotated[int, Option("Crashes of each configuration.", least=1, most=100_000, panel=SURE)] = 30
+    crashes: Annotated[int, Meta(ge=1, le=100_000), Option("Crashes of each configuration.", panel=SURE)] = 30
     duration: Annotated[
         float,
-        Option("Seconds of load to record, or at most before each kill.", least=0.2, most=600, panel=SURE),
+        Meta(ge=0.2, le=600),
+        Option("Seconds of load to record, or at most before each kill.", panel=SURE),
     ] = 3.0
-    threads: Annotated[int, Option("Number of connections.", least=1, most=1000)] = 4
+    threads: Annotated[int, Meta(ge=1, le=1000), Option("Number of connections.")] = 4
     rows: Annotated[
         int,
-        Option("Rows of each of the acknowledgement table's transactions.", least=1, most=1000, rare=True),
+        Meta(ge=1, le=1000),
+        Option("Rows of each of the acknowledgement table's transactions.", rare=True),
     ] = 1
     base: Annotated[BaseSpec, Without(("memory", "no_scale"))] = BaseSpec()
     fs: Annotated[
@@ -317,10 +313,10 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
         ),
     ] = 512
     dropped_flushes: Annotated[
-        int, Option("Final flushes that the disk drops.", least=1, most=1_000_000, panel=DATA, rare=True)
+        int, Meta(ge=1, le=1_000_000), Option("Final flushes that the disk drops.", panel=DATA, rare=True)
     ] = 10
     disk_size: Annotated[
-        int, Option("Size of the disk in MiB.", least=256, most=65_536, panel=DATA, rare=True)
+        int, Meta(ge=256, le=65_536), Option("Size of the disk in MiB.", panel=DATA, rare=True)
     ] = 1024
     storage: StorageSpec = StorageSpec()
     positive_control: Annotated[
@@ -328,7 +324,8 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
     ] = True
     seed: Annotated[
         int,
-        Option("Seed of the random draws (crash points).", least=0, most=999_999_999, panel=SURE, rare=True),
+        Meta(ge=0, le=999_999_999),
+        Option("Seed of the random draws (crash points).", panel=SURE, rare=True),
     ] = 1
     nodes: Annotated[
         str | None,
@@ -371,7 +368,8 @@ class FillSpec(Spec, frozen=True, kw_only=True):
         "users"
     )
     rows: Annotated[
-        int | None, Option("Rows of the largest table; default: the plan's.", least=1, most=_MOST_ROWS)
+        Annotated[int, Meta(ge=1, le=MOST_ROWS)] | None,
+        Option("Rows of the largest table; default: the plan's."),
     ] = None
     server: Annotated[FilledServerSpec, Without(("network_latency",))] = FilledServerSpec()
     remote: Annotated[RemoteAccess, Without(("allow_writes",))] = RemoteAccess()
@@ -379,7 +377,8 @@ class FillSpec(Spec, frozen=True, kw_only=True):
         str | None, Option("Database of the tables; default: app, or the DSN's.", panel=SERVER)
     ] = None
     threads: Annotated[
-        int | None, Option("Connections; default: as many as prove fastest.", least=1, most=1024)
+        Annotated[int, Meta(ge=1, le=1024)] | None,
+        Option("Connections; default: as many as prove fastest."),
     ] = None
     method: Annotated[
         Literal["auto", "load-data", "insert", "single"], Option("How rows are sent.", rare=True)
@@ -395,13 +394,8 @@ class FillSpec(Spec, frozen=True, kw_only=True):
     append: Annotated[bool, Option("Add rows to tables that have some.")] = False
     truncate: Annotated[bool, Option("Remove all rows of the tables first.")] = False
     seed: Annotated[
-        int | None,
-        Option(
-            "Seed of the random draws (values of the rows); default: the plan's.",
-            least=0,
-            most=_SEED,
-            rare=True,
-        ),
+        Seed | None,
+        Option("Seed of the random draws (values of the rows); default: the plan's.", rare=True),
     ] = None
     replica: Annotated[
         tuple[str, ...],
@@ -410,7 +404,7 @@ class FillSpec(Spec, frozen=True, kw_only=True):
         ),
     ] = ()
     max_lag: Annotated[
-        float, Option("Seconds that replicas may be behind.", least=0, panel=SERVER, rare=True)
+        float, Meta(ge=0), Option("Seconds that replicas may be behind.", panel=SERVER, rare=True)
     ] = 1.0
     continue_: Annotated[bool, Option("Continue a load that was interrupted.")] = False
     compare_methods: Annotated[

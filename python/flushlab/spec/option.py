@@ -1,22 +1,22 @@
 """Option: the declaration of one field of a specification.
 
-Sits in `spec`. A field is declared where it is kept, as `name: Annotated[TYPE, Option("help")] = DEFAULT`;
-its type says how it is typed and what it takes.
+Sits in `spec`. A field is declared where it is kept: `name: Annotated[TYPE, Option("help")] = DEFAULT`. Its
+type says how it is typed and what it takes: bounds are `msgspec.Meta` of the type, and msgspec checks them.
 """
 
 from __future__ import annotations
 
 import difflib
 import functools
-import math
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
 import msgspec
+from msgspec import Meta, inspect
 
 from flushlab.errors import UsageError
 from flushlab.record import Value
@@ -27,11 +27,12 @@ Panel = Literal["What to run", "Which server", "How long and how sure", "Where t
 PANELS: tuple[Panel, ...] = get_args(Panel)
 RUN, SERVER, SURE, DATA, OUTPUT = PANELS
 
+Number = inspect.IntType | inspect.FloatType
 Kind = Literal["text", "path", "whole", "number", "switch", "word", "texts", "wholes", "settings"]
 
 
 class Option(msgspec.Struct, frozen=True):
-    """What is said of a field where it is declared.
+    """The declaration of a field, beside its type.
 
     Attributes:
         help: one sentence or two, as --help prints them.
@@ -41,8 +42,6 @@ class Option(msgspec.Struct, frozen=True):
         metavar: what stands for the value in --help; empty: its type.
         positional: it is a word of the command, not an option.
         path: the text is a path; it is kept absolute.
-        least, most: bounds of a number, inclusive.
-        above: the number is greater than this.
         range_hint: said after the bounds where a number is out of them.
         needs: another field, without which this one has no effect.
         hint: the way out where that is missing.
@@ -59,9 +58,6 @@ class Option(msgspec.Struct, frozen=True):
     metavar: str = ""
     positional: bool = False
     path: bool = False
-    least: float | None = None
-    most: float | None = None
-    above: float | None = None
     range_hint: str = ""
     needs: str = ""
     hint: str = ""
@@ -95,8 +91,6 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _Own(Spec, frozen=True):
-    """Owner of a command's own parameters."""
-
     panel: ClassVar[Panel] = OUTPUT
 
 
@@ -104,13 +98,10 @@ class Field(msgspec.Struct, frozen=True):
     """A field of a specification, as everybody who asks for it sees it.
 
     Attributes:
-        name: of the attribute.
         part: the part that has it, an attribute of the specification; empty for its own fields.
         owner: the type of that part.
-        kind: of its value.
         words: all values of a word.
-        default: of the attribute.
-        option: as it was declared.
+        number: the bounds of a number, or of each of several.
     """
 
     name: str
@@ -118,13 +109,13 @@ class Field(msgspec.Struct, frozen=True):
     owner: type[Spec]
     kind: Kind
     words: tuple[str, ...]
+    number: Number | None
     default: Any
     option: Option
     type: Any
 
     @property
     def key(self) -> str:
-        """The parameter of the Python function."""
         return self.option.key or self.name
 
     @property
@@ -140,27 +131,21 @@ class Field(msgspec.Struct, frozen=True):
         Raises:
             UsageError: none.
         """
-        if self.kind in ("whole", "wholes"):
-            try:
-                found = [int(one) for one in text.split(",")]
-            except ValueError:
-                what = "a whole number" if self.kind == "whole" else "a list of numbers, like 1,16,64"
-                raise self.wrong(text, what) from None
-            if self.kind == "whole" and len(found) > 1:
-                raise self.wrong(text, "a whole number")
-            return found[0] if self.kind == "whole" else tuple(found)
-        if self.kind == "number":
-            return self._number(text)
-        return text
-
-    def _number(self, text: str) -> float:
-        percent = text.endswith("%") and self.option.metavar == "PERCENT"
+        percent, what = self.option.metavar == "PERCENT", _WORDS[self.kind]
         try:
-            number = float(text.removesuffix("%") if percent else text)
+            match self.kind:
+                case "whole":
+                    return int(text)
+                case "wholes":
+                    what = "a list of numbers, like 1,16,64"
+                    return tuple(map(int, text.split(",")))
+                case "number" if percent and text.endswith("%"):
+                    return float(text[:-1]) / 100
+                case "number":
+                    return float(text)
         except ValueError:
-            what = "a percentage, like 2%" if self.option.metavar == "PERCENT" else "a number"
-            raise self.wrong(text, what) from None
-        return number / 100 if percent else number
+            raise self._wrong(text, "a percentage, like 2%" if percent else what) from None
+        return text
 
     def check(self, value: Any) -> Any:
         """The value as it is kept.
@@ -168,71 +153,81 @@ class Field(msgspec.Struct, frozen=True):
         Raises:
             UsageError: of another type, or out of range.
         """
-        match self.kind:
-            case "text" | "path":
-                return self._text(value)
-            case "switch":
-                if not isinstance(value, bool):
-                    raise self.wrong(value, "True or False")
-                return value
-            case "word":
-                return self._word(value)
-            case "texts":
-                return tuple(self._text(one) for one in ([value] if isinstance(value, str | Path) else value))
-            case "settings":
-                return self._settings(value)
-            case "wholes":
-                several = (value,) if isinstance(value, int) else tuple(value)
-                return tuple(self._whole(one) for one in several)
-            case "whole":
-                return self._whole(value)
-            case "number":
-                if not isinstance(value, int | float) or isinstance(value, bool):
-                    raise self.wrong(value, "a number")
-                return self._in_range(float(value))
-
-    def _text(self, value: Any) -> str:
-        if not isinstance(value, str | Path):
-            raise self.wrong(value, "a text")
-        if not str(value):
+        if self.kind == "settings":
+            return settings_of(value) if isinstance(value, Mapping) else assigned(value, self.flag)
+        several = self.kind in ("texts", "wholes")
+        values = tuple(value) if several and not isinstance(value, str | Path | int) else (value,)
+        plain = [str(one) if isinstance(one, Path) else getattr(one, "value", one) for one in values]
+        if "" in plain and self.kind != "word":
             raise UsageError(f"{self.flag} is empty", hint="name one, or leave it out")
-        return absolute(value) if self.kind == "path" else str(value)
+        try:
+            kept = msgspec.convert(plain if several else plain[0], self.type, dec_hook=_make)
+        except msgspec.ValidationError:
+            raise next(filter(None, map(self._refused, plain))) from None
+        if self.option.path:
+            return absolute(kept)
+        return float(kept) if self.kind == "number" else kept
 
-    def _word(self, value: Any) -> str:
-        text = str(getattr(value, "value", value))
-        if text not in self.words:
+    def _refused(self, value: Any) -> UsageError | None:
+        if self.kind == "word" and (text := str(value)) not in self.words:
             near = difflib.get_close_matches(text.lower(), self.words, n=1)
             hint = f"did you mean {near[0]}?" if near else None
-            raise UsageError(f"{self.flag}: {text!r} is not one of {', '.join(self.words)}", hint=hint)
-        return text
+            return UsageError(f"{self.flag}: {text!r} is not one of {', '.join(self.words)}", hint=hint)
+        types, what = _TYPES[self.kind], _WORDS[self.kind]
+        if not isinstance(value, types) or (isinstance(value, bool) and self.kind != "switch"):
+            return self._wrong(value, what)
+        if self.number is not None and (takes := out_of_range(self.number, value)):
+            more = f"; {self.option.range_hint}" if self.option.range_hint else ""
+            hint = f"it takes {takes}{more}"
+            return UsageError(f"{self.flag} {spelled(value)} is out of range", hint=hint)
+        return None
 
-    def _whole(self, value: Any) -> int:
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise self.wrong(value, "a whole number")
-        return int(self._in_range(value))
-
-    def _in_range(self, value: float) -> float:
-        option = self.option
-        least = -math.inf if option.least is None else option.least
-        most = math.inf if option.most is None else option.most
-        if least <= value <= most and (option.above is None or value > option.above):
-            return value
-        low = f"more than {option.above:g}" if option.above is not None else _bound(least)
-        up = "at least " if option.above is None else ""
-        takes = f"{up}{low}" if most == math.inf else f"{low} to {_bound(most)}"
-        if option.above is not None and most != math.inf:
-            takes = f"{low}, up to {_bound(most)}"
-        more = f"; {option.range_hint}" if option.range_hint else ""
-        raise UsageError(f"{self.flag} {spelled(value)} is out of range", hint=f"it takes {takes}{more}")
-
-    def _settings(self, value: Any) -> dict[str, Value]:
-        if isinstance(value, Mapping):
-            return settings_of(value)
-        return assigned(value, self.flag)
-
-    def wrong(self, value: object, what: str) -> UsageError:
-        """The error for a value of another type."""
+    def _wrong(self, value: object, what: str) -> UsageError:
         return UsageError(f"{self.flag}: {value!r} is not {what}", hint=self.option.help)
+
+
+_TYPES: Mapping[Kind, Any] = {
+    **dict.fromkeys(("text", "path", "texts", "word"), str),
+    **dict.fromkeys(("whole", "wholes"), int),
+    "number": int | float,
+    "switch": bool,
+}
+_WORDS: Mapping[Kind, str] = {
+    **dict.fromkeys(("text", "path", "texts", "word", "settings"), "a text"),
+    **dict.fromkeys(("whole", "wholes"), "a whole number"),
+    "number": "a number",
+    "switch": "True or False",
+}
+
+
+def _make(type_: type, text: Any) -> Any:
+    return type_(text)
+
+
+def out_of_range(number: Number, value: float) -> str:
+    """What a number takes, in words, where a value is out of its bounds; else empty."""
+    above, least, below, most = number.gt, number.ge, number.lt, number.le
+    if (
+        (above is None or value > above)
+        and (least is None or value >= least)
+        and (below is None or value < below)
+        and (most is None or value <= most)
+    ):
+        return ""
+    high = (
+        ""
+        if below is most is None
+        else f"up to {_bound(most)}"
+        if below is None
+        else f"less than {_bound(below)}"
+    )
+    if above is not None:
+        return f"more than {_bound(above)}" + (f", {high}" if high else "")
+    return f"{_bound(least)} to {_bound(most)}" if most is not None else f"at least {_bound(least)}"
+
+
+def _bound(number: float | None) -> str:
+    return str(number) if isinstance(number, int) else f"{number or 0:.9g}"
 
 
 def assigned(assignments: Iterable[str], flag: str = "--set") -> dict[str, Value]:
@@ -258,90 +253,79 @@ def assigned(assignments: Iterable[str], flag: str = "--set") -> dict[str, Value
 @functools.cache
 def fields(spec: type[Spec]) -> Mapping[str, Field]:
     """All fields of a specification by their keys, in the order of declaration, each part in its place."""
-    found: dict[str, Field] = {}
-    for name, (hint, notes, default) in _declared(spec).items():
-        part = part_type(hint)
-        if part is None:
-            if (one := _field(name, "", spec, hint, notes, default)) is not None:
-                found[one.key] = one
-            continue
-        out = {left for note in notes if isinstance(note, Without) for left in note.names}
-        for inner, (type_, inner_notes, inner_default) in _declared(part).items():
-            if (
-                inner not in out
-                and (one := _field(inner, name, part, type_, inner_notes, inner_default)) is not None
-            ):
-                found[one.key] = one
-    return found
+    found: list[Field | None] = []
+    for name, hint, default in _declared(spec):
+        if (part := part_type(hint)) is None:
+            found.append(field_of(name, hint, default, owner=spec))
+        else:
+            out = {left for note in _notes(hint) if isinstance(note, Without) for left in note.names}
+            inner = (one for one in _declared(part) if one[0] not in out)
+            found += [field_of(*one, part=name, owner=part) for one in inner]
+    return {field.key: field for field in found if field is not None}
 
 
 @functools.cache
 def left_out(spec: type[Spec]) -> Mapping[str, str]:
     """Why fields do not apply that people may ask for, by their keys."""
-    notes = (note for _, found, _ in _declared(spec).values() for note in found)
-    return {name: note.why for note in notes if isinstance(note, Without) and note.why for name in note.names}
+    notes = [note for _, hint, _ in _declared(spec) for note in _notes(hint) if isinstance(note, Without)]
+    return {name: note.why for note in notes if note.why for name in note.names}
 
 
 def part_type(hint: Any) -> type[Spec] | None:
     """The part that an attribute of this type is; None for a field."""
-    return hint if isinstance(hint, type) and issubclass(hint, Spec) else None
+    bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    return bare if isinstance(bare, type) and issubclass(bare, Spec) else None
 
 
-def field_of(name: str, hint: Any, default: Any) -> Field | None:
-    """A parameter of a command's own function as a field; None where it is not declared as one."""
-    bare, notes = _split(hint)
-    return _field(name, "", _Own, bare, notes, default)
-
-
-def _field(
-    name: str, part: str, owner: type[Spec], hint: Any, notes: Sequence[Any], default: Any
-) -> Field | None:
+def field_of(name: str, hint: Any, default: Any, *, part: str = "", owner: type[Spec] = _Own) -> Field | None:
+    """An attribute, or a command's own parameter, as a field; None where it is not declared as one."""
+    notes = _notes(hint)
     option = next((note for note in notes if isinstance(note, Option)), None)
     if option is None:
         return None
     option = msgspec.structs.replace(option, panel=option.panel or owner.panel)
-    kind, words = _kind(hint, option)
-    return Field(name, part, owner, kind, words, default, option, hint)
+    bounds = [note for note in notes if isinstance(note, Meta)]
+    type_ = Annotated[get_args(hint)[0], *bounds] if bounds else get_args(hint)[0]
+    return Field(name, part, owner, *_kind(type_, option), default, option, type_)
 
 
-def _declared(spec: type[Spec]) -> dict[str, tuple[Any, Sequence[Any], Any]]:
-    """Attributes of a type, those of the most derived first: type, notes, default."""
+def _notes(hint: Any) -> Sequence[Any]:
+    return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+
+
+def _declared(spec: type[Spec]) -> Iterator[tuple[str, Any, Any]]:
+    """Name, type and default of attributes, those of the most derived first."""
     hints = typing.get_type_hints(spec, include_extras=True)
-    defaults = {
-        one.name: one.default if one.default is not msgspec.NODEFAULT else _made(one.default_factory)
-        for one in msgspec.structs.fields(spec)
-    }
-    names = [name for owner in spec.__mro__ for name in vars(owner).get("__annotations__", ())]
-    order = dict.fromkeys(name for name in names if name in defaults)
-    return {name: (*_split(hints[name]), defaults[name]) for name in order}
+    known = {one.name: one for one in msgspec.structs.fields(spec)}
+    names = (name for owner in spec.__mro__ for name in vars(owner).get("__annotations__", ()))
+    for name in dict.fromkeys(name for name in names if name in known):
+        default, factory = known[name].default, known[name].default_factory
+        if default is msgspec.NODEFAULT:
+            default = None if factory is msgspec.NODEFAULT else factory()
+        yield name, hints[name], default
 
 
-def _made(factory: Any) -> Any:
-    return None if factory is msgspec.NODEFAULT else factory()
-
-
-def _split(hint: Any) -> tuple[Any, Sequence[Any]]:
-    if get_origin(hint) is Annotated:
-        bare, *notes = get_args(hint)
-        return bare, notes
-    return hint, ()
-
-
-def _kind(hint: Any, option: Option) -> tuple[Kind, tuple[str, ...]]:
-    if get_origin(hint) in (typing.Union, types.UnionType):
-        hint = next(one for one in get_args(hint) if one is not type(None))
-    if get_origin(hint) is Literal:
-        return "word", tuple(map(str, get_args(hint)))
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return "word", tuple(str(one.value) for one in hint)
-    if get_origin(hint) in (tuple, list):
-        return ("wholes" if get_args(hint)[0] is int else "texts"), ()
-    if get_origin(hint) is not None:
-        return "settings", ()
-    if option.path or hint is Path:
-        return "path", ()
-    kinds: Mapping[Any, Kind] = {bool: "switch", int: "whole", float: "number", str: "text"}
-    return kinds[hint], ()
+def _kind(type_: Any, option: Option) -> tuple[Kind, tuple[str, ...], Number | None]:
+    if get_origin(type_) in (typing.Union, types.UnionType):
+        type_ = next(one for one in get_args(type_) if one is not type(None))
+    match inspect.type_info(type_):
+        case inspect.LiteralType():  # which sorts its values
+            return "word", tuple(map(str, get_args(type_))), None
+        case inspect.EnumType(cls=words):
+            return "word", tuple(str(one.value) for one in words), None
+        case inspect.VarTupleType(item_type=item) | inspect.ListType(item_type=item):
+            return ("wholes", (), item) if isinstance(item, inspect.IntType) else ("texts", (), None)
+        case inspect.DictType():
+            return "settings", (), None
+        case inspect.BoolType():
+            return "switch", (), None
+        case inspect.IntType() as number:
+            return "whole", (), number
+        case inspect.FloatType() as number:
+            return "number", (), number
+        case inspect.StrType() if not option.path:
+            return "text", (), None
+    return "path", (), None
 
 
 def flag(name: str) -> str:
@@ -355,13 +339,8 @@ def absolute(path: Path | str) -> str:
 
 
 def spelled(value: object) -> str:
-    """A value as the command line spells it."""
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, float):
         return f"{value:.15g}"
     return str(value)
-
-
-def _bound(number: float) -> str:
-    return str(number) if isinstance(number, int) else f"{number:.9g}"

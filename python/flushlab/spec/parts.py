@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Self
 
-from msgspec import structs
+from msgspec import Meta, structs
 
 from flushlab.record import Value
 from flushlab.spec.option import DATA, SERVER, SURE, Option, Panel, Spec, flag
@@ -22,6 +22,10 @@ LOGIN = (
 """Fields of `RemoteAccess` any of which names the user's running server."""
 
 
+Nodes = Annotated[int, Meta(ge=2, le=9)]
+Port = Annotated[int, Meta(ge=1, le=65535)]
+
+
 class _Nodes(Spec, frozen=True, kw_only=True):
     panel: ClassVar[Panel] = SERVER
 
@@ -29,12 +33,9 @@ class _Nodes(Spec, frozen=True, kw_only=True):
         str | None, Option("Use the server installed in this directory.", path=True, started=True, rare=True)
     ] = None
     cluster: Annotated[
-        int | None,
+        Nodes | None,
         Option(
-            "Use a Galera cluster of this many nodes of --server, on this machine (MariaDB).",
-            least=2,
-            most=9,
-            started=True,
+            "Use a Galera cluster of this many nodes of --server, on this machine (MariaDB).", started=True
         ),
     ] = None
     network_latency: Annotated[
@@ -170,9 +171,7 @@ class RemoteAccess(Spec, frozen=True, kw_only=True):
         str | None, Option("Account on your own server; default: your login name.", short="u")
     ] = None
     ask_pass: Annotated[bool, Option("Ask for the account's password.", short="p")] = False
-    port: Annotated[
-        int | None, Option("Port of your own server; default: 3306.", short="P", least=1, most=65535)
-    ] = None
+    port: Annotated[Port | None, Option("Port of your own server; default: 3306.", short="P")] = None
     socket: Annotated[str | None, Option("Socket of your own server.", short="S", path=True)] = None
     defaults_file: Annotated[
         str | None, Option("Read only this option file, not ~/.my.cnf and /etc/my.cnf.", path=True)

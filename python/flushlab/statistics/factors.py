@@ -76,13 +76,11 @@ def factor_effects(
 def effect_of(
     factors: Combination, estimate: float, error: float, limit: float, df: int, blocks: int
 ) -> FactorEffect:
-    """The effect of a log ratio with a standard error and its critical value."""
     detectable = exp(shift_for_power(limit, df) * error) - 1
     return FactorEffect.of(factors, ratio_within(estimate, limit * error), blocks, detectable)
 
 
 def weights_of(effect: Combination, arms: Sequence[Combination]) -> _Floats:
-    """Weight of each arm's log in an effect."""
     return np.array([_sign(effect, one) for one in arms]) * 2.0 ** len(effect) / len(arms)
 
 

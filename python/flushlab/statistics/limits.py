@@ -105,12 +105,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(128)
 
 
 class InterimAnalyses(msgspec.Struct, frozen=True, kw_only=True):
-    """The fixed schedule of one comparison.
-
-    Attributes:
-        blocks: number of finished blocks at each analysis, increasing; the last is the largest possible.
-        alpha: probability that any interval of any analysis misses.
-    """
+    """The fixed schedule of one comparison: numbers of finished blocks, and their common error rate."""
 
     blocks: tuple[int, ...]
     alpha: float = 0.05

@@ -124,7 +124,6 @@ class Table(NamedTuple):
     def detectable(
         self, base: str, *, alpha: float, family: int, twin: str, power: float
     ) -> dict[str, float]:
-        """Smallest log gain of each arm that would have been seen with this power."""
         if self._is_of_blocks(base):
             level = self._on_level(base)
             found = compare(level, base, alpha=alpha, family=family, twin=twin, power=power)
@@ -252,7 +251,6 @@ def mean_over(logs: list[float]) -> Ratio | None:
 
 
 def _student(values: list[float]) -> tuple[float, float, int]:
-    """Mean, its standard error, degrees of freedom."""
     spread = max(float(np.std(values, ddof=1)), RESOLUTION)
     return float(np.mean(values)), spread / math.sqrt(len(values)), len(values) - 1
 

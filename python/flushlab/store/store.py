@@ -23,9 +23,8 @@ from typing import Any, BinaryIO, Literal
 
 import msgspec
 
-from flushlab.errors import NoSpace, StorageError, UsageError
+from flushlab.errors import NoSpace, StorageError, UsageError, nearest
 from flushlab.machine import state, state_path
-from flushlab.near import nearest
 from flushlab.record import CrashRow, Trial, Value
 from flushlab.version import __version__
 

@@ -325,7 +325,7 @@ def _of_server(before: ServerStatus | None, seen: ServerStatus) -> Sample:
     return Sample(
         t=0.0,
         server=_OFF,
-        throughput=rates.statements,
+        throughput=rates.per_s("questions"),
         unit="statements/s",
         redo=seen.redo,
         dirty=seen.dirty,

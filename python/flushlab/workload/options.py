@@ -17,8 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from flushlab import _core
-from flushlab.errors import UsageError
-from flushlab.near import nearest
+from flushlab.errors import UsageError, nearest
 from flushlab.record import Endpoint, LoadSpec, RandSpec, SslMode, Value
 from flushlab.server.protocol import Server
 from flushlab.workload import engine

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.errors import UsageError
-from flushlab.near import nearest
+from flushlab.errors import UsageError, nearest
 from flushlab.record import Value
 from flushlab.server.sql import require_not_system
 from flushlab.spec.option import flag

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from flushlab.bulk import loading, native
+from flushlab.bulk import fill as filling
+from flushlab.bulk import native
 from flushlab.server import Sandbox
 from tests.integration.fill.target import Target
 
@@ -24,5 +25,5 @@ def target(mariadb: Sandbox) -> Iterator[Target]:
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loads that commit often and are looked at often."""
-    monkeypatch.setattr(loading, "CHUNK_BYTES", 64 << 10)
+    monkeypatch.setattr(filling, "CHUNK_BYTES", 64 << 10)
     monkeypatch.setattr(native, "SAMPLE_S", 0.005)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from flushlab.build import Build
-from flushlab.bulk import choice, method_comparison
+from flushlab.bulk import choice
 from flushlab.bulk.fill import fill
 from flushlab.bulk.filled import LoadMethod
 from flushlab.datadir import DataRoot
@@ -326,9 +326,10 @@ def test_a_load_whose_client_is_ended_half_way_is_resumed_to_exactly_the_rows(
 ) -> None:
     program = f"""
 import os
-from flushlab.bulk import loading, native
+from flushlab.bulk import fill as filling
+from flushlab.bulk import native
 from flushlab.bulk.fill import fill
-loading.CHUNK_BYTES, native.SAMPLE_S = 64 << 10, 0.005
+filling.CHUNK_BYTES, native.SAMPLE_S = 64 << 10, 0.005
 def show(far):
     if far.rows >= 0.5 * far.total:
         os.kill(os.getpid(), {int(number)})
@@ -358,9 +359,10 @@ def test_a_new_sandbox_has_its_defaults_once_a_load_that_was_killed_has_been_res
 ) -> None:
     program = f"""
 import os
-from flushlab.bulk import loading, native
+from flushlab.bulk import fill as filling
+from flushlab.bulk import native
 from flushlab.bulk.fill import fill
-loading.CHUNK_BYTES, native.SAMPLE_S = 64 << 10, 0.005
+filling.CHUNK_BYTES, native.SAMPLE_S = 64 << 10, 0.005
 def show(far):
     if far.rows >= 0.3 * far.total:
         os.kill(os.getpid(), 9)
@@ -479,8 +481,8 @@ def test_a_full_disk_is_an_error_and_with_more_room_the_load_goes_on(
 def test_methods_are_compared_from_one_row_a_statement_before_the_load(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(method_comparison, "SECONDS", PATIENCE_S)  # for all rows, however slow the machine is
-    monkeypatch.setattr(method_comparison, "_LARGE_POOL", 160 << 20)
+    monkeypatch.setattr(choice, "COMPARED_S", PATIENCE_S)  # for all rows, however slow the machine is
+    monkeypatch.setattr(choice, "_LARGE_POOL", 160 << 20)
     before = target.server.read_back(["innodb_buffer_pool_size", *RELAXED])
     inserts = [statements(target.server)]
 
@@ -495,7 +497,7 @@ def test_methods_are_compared_from_one_row_a_statement_before_the_load(
     assert all(step.rows == 1000 and step.bound_by and step.why for step in done.steps)
     sent = [after - before for before, after in itertools.pairwise(inserts)]
     assert 1000 <= sent[0] <= 1010, "one row a statement, and the plan's rows are tried first"
-    assert sent[1] == 1000 and 20 <= sent[2] <= 20 + method_comparison.POOL, "batches of 50"
+    assert sent[1] == 1000 and 20 <= sent[2] <= 20 + choice.POOL, "batches of 50"
     assert set(sent[3:]) == {0}
     assert target.server.read_back(["innodb_buffer_pool_size", *RELAXED]) == before
     assert target.is_whole(1000)

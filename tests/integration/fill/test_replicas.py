@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.bulk import throttle
-from flushlab.bulk.throttle import replica_lag_s
+from flushlab.bulk import limits
+from flushlab.bulk.limits import replica_lag_s
 from flushlab.errors import ServerError, UsageError
 from flushlab.server import Instance, Sandbox
 from tests.conftest import StartSandbox
@@ -46,7 +46,7 @@ def dsn(server: Sandbox, database: str = "") -> str:
 def test_a_load_waits_for_its_replica_and_then_goes_on(
     target: Target, replica: Sandbox, small_chunks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(throttle, "SAMPLE_EVERY_S", 0.0)
+    monkeypatch.setattr(limits, "SAMPLE_EVERY_S", 0.0)
     replica.query("STOP SLAVE SQL_THREAD")
     committed: list[int] = []
     reasons: list[str] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flushlab.bulk.bound import Evidence, bound
+from flushlab.bulk.limits import Evidence, bound
 
 IDLE = Evidence(
     seconds=10.0,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flushlab.bulk.choice import Possible, first_method, split
-from flushlab.bulk.verify import sampled_rows
+from flushlab.bulk.tables import sampled_rows
 
 POSSIBLE = Possible(
     load_data=True, prepared=True, indexes_may_wait=True, connections=4, fixed=False, packet_bytes=1 << 20

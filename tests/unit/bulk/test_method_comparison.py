@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from flushlab.bulk.choice import _ratio
 from flushlab.bulk.filled import Step
-from flushlab.bulk.method_comparison import _ratio
 
 
 def step(rate: float, ratio: float | None = 1.0) -> Step:

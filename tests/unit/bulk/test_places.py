@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from flushlab.bulk import destinations as places
-from flushlab.bulk import unfinished
-from flushlab.bulk.destinations import relaxed_cluster, settings_of_others
+from flushlab.bulk.destinations import relaxed_cluster, settings_of_others, unfinished
 from flushlab.errors import NotWritable, ServerError
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.record.machine import Flavor
@@ -129,7 +128,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def is_noted(node: Any) -> bool:
-    return unfinished.left(node) is not None
+    return unfinished(node) is not None
 
 
 def test_a_node_that_takes_a_setting_back_no_more_leaves_no_other_setting_or_node_relaxed(

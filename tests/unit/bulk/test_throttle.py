@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flushlab.bulk.throttle import GALERA, Throttle
+from flushlab.bulk.limits import GALERA, Throttle
 from flushlab.errors import UsageError
 from flushlab.record import ServerIdentity
 from flushlab.server.control import ConnectionRefused

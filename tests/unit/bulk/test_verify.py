@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from flushlab.bulk import verify
-from flushlab.bulk.verify import SAMPLED, Sample, orphans, sampled_rows
+from flushlab.bulk import tables
+from flushlab.bulk.tables import SAMPLED, Sample, orphans, sampled_rows
 from flushlab.errors import UsageError
 from flushlab.generate.plan import PlanTable
 from flushlab.server.control import StatementFailed
@@ -125,7 +125,7 @@ def own_tables(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
         yield
         made.append(("gone",))
 
-    monkeypatch.setattr(verify, "own_table", own_table)
+    monkeypatch.setattr(tables, "own_table", own_table)
     return made
 
 
@@ -136,7 +136,7 @@ def inserted(server: Theirs, row_bytes: int, rows: int, monkeypatch: pytest.Monk
         assert table == "t"
         return ",".join("(" + str(row).rjust(row_bytes - 3, "0") + ")" for row in rows)
 
-    monkeypatch.setattr(verify, "sample_rows", sample_rows)
+    monkeypatch.setattr(tables, "sample_rows", sample_rows)
     with sample(server, range(rows)).inserted():
         assert all(
             sql.startswith("INSERT INTO `db`.`flushlab_sample` (`id`,`name`,`made`)") for sql in server.said

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 import flushlab
+from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.binding import Bound, ServerHere, base_settings, bind
 from flushlab.campaign.pool.room import Volumes
-from flushlab.campaign.request import BoundArm
 from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import UsageError
 from flushlab.plan.plan import ArmPlan, Plan, Requirement

@@ -85,10 +85,10 @@ def test_rows_of_other_settings_are_left_out() -> None:
 def test_progress_is_of_the_arm_that_is_due_with_the_others_behind_it() -> None:
     asked = experiment(BASE, NEW, crashes=8)
     asked.tell(row(BASE, 0))
-    progress = asked.progress
+    progress = asked.standing
     assert (progress.stage, progress.done, progress.total, progress.after) == ("crash", 1, 8, 16.0)
     asked.tell(row(BASE, 1, "lost"))
-    assert asked.progress.after == 8.0, "no positive control is needed any more"
+    assert asked.standing.after == 8.0, "no positive control is needed any more"
 
 
 def test_arms_of_several_runs_have_the_mean_rate_and_no_record_that_could_be_replayed_wrongly() -> None:

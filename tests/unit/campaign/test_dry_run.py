@@ -93,12 +93,12 @@ def test_the_least_that_is_named_is_accepted() -> None:
 
 def test_a_series_is_counted_arm_by_arm(nowhere: Path) -> None:
     found = seen(flushlab.series("insert-on-duplicate", blocks=3, fresh=True, dry_run=True))
-    running = [one for one in found.arms if one.runs]
+    running = [arm for arm in found.arms if arm.outcome == "measured"]
     assert found.trials_least == 3 * (2 + len(running))
     assert found.trials_most == found.trials_least + 9
     (zfs, *_) = [one for one in found.arms if one.name.startswith("J")]
-    assert not zfs.runs
-    assert "FLUSHLAB_ZFS_ROOT" in zfs.why
+    assert zfs.outcome == "skipped"
+    assert "FLUSHLAB_ZFS_ROOT" in zfs.reason
     assert not nowhere.exists()
 
 

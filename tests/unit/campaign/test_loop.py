@@ -37,7 +37,7 @@ class Scripted:
         self._conversation.tell(record)
 
     @property
-    def progress(self) -> Standing:
+    def standing(self) -> Standing:
         return Standing(stage=None, done=len(self.told), total=0)
 
 
@@ -182,7 +182,7 @@ class Proving(Scripted):
     """One that has proven something once an arm was told of."""
 
     @property
-    def progress(self) -> Standing:
+    def standing(self) -> Standing:
         best = Ratio(estimate=1.5, low=1.4, high=1.6) if self.told else None
         return Standing(stage="screen", done=len(self.told), total=3, best=best, objective="p99")
 

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.compare import compare
-from flushlab.campaign.facts import ArmFacts
+from flushlab.campaign.facts import ArmResult
 from flushlab.campaign.loop import require_same_values
 from flushlab.campaign.observed import demand_of, of_observed, require_permitted
-from flushlab.campaign.request import BoundArm
 from flushlab.campaign.series import series
 from flushlab.errors import BelowFloor, UsageError
 from flushlab.experiment.protocol import scores
@@ -138,15 +138,15 @@ def test_a_cell_is_scored_by_latency_and_by_throughput_besides() -> None:
 def test_throughput_that_stays_while_latency_moves_is_a_fixed_demand(
     latency: tuple[float, float], throughput: tuple[float, float], demand: str
 ) -> None:
-    arm = ArmFacts(name="a", comparison=compared(*latency), throughput=compared(*throughput))
+    arm = ArmResult(name="a", comparison=compared(*latency), throughput=compared(*throughput))
     assert demand_of([arm]) == demand
-    still = ArmFacts(name="b", comparison=compared(0.9, 1.1), throughput=compared(0.9, 1.1))
+    still = ArmResult(name="b", comparison=compared(0.9, 1.1), throughput=compared(0.9, 1.1))
     assert demand_of([arm, still]) == demand
 
 
 def test_arms_that_disagree_leave_the_demand_unknown() -> None:
-    fixed = ArmFacts(name="a", comparison=compared(1.9, 2.1), throughput=compared(0.99, 1.01))
-    closed = ArmFacts(name="b", comparison=compared(1.9, 2.1), throughput=compared(1.9, 2.1))
+    fixed = ArmResult(name="a", comparison=compared(1.9, 2.1), throughput=compared(0.99, 1.01))
+    closed = ArmResult(name="b", comparison=compared(1.9, 2.1), throughput=compared(1.9, 2.1))
     assert demand_of([fixed, closed]) == "unknown"
 
 

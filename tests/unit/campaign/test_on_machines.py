@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from flushlab.campaign.analysis import of_fleet
-from flushlab.campaign.facts import ArmFacts, CampaignFacts, CampaignRun
+from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.experiment.simulated import Noise, SimulatedTrials
 from flushlab.record import Launch, Trial
-from flushlab.report.carry_over import carry_over
+from flushlab.report.results import carry_over
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
-from tests.unit.campaign.test_bound_series import (
+from tests.unit.campaign.test_series_analysis import (
     BASE,
     FLUSH,
     MACHINE,
@@ -82,7 +82,7 @@ def test_of_two_machines_the_intervals_are_said_to_be_about_them(tmp_path: Path)
 def test_arms_that_ran_on_two_machines_each_but_not_the_same_are_not_said_to_share_them(
     tmp_path: Path,
 ) -> None:
-    arms = list[ArmFacts]()
+    arms = list[ArmResult]()
     for number, arm in enumerate(on(3, tmp_path).arms[:2]):
         assert arm.machines is not None
         two = arm.machines.ratios[number : number + 2]

@@ -8,18 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.campaign.facts import ArmFacts, CampaignFacts
+from flushlab.advice.handed_over import Advice
+from flushlab.campaign.facts import ArmResult, CampaignFacts
 from flushlab.campaign.recommended import at_floor, best_arms, costs, offered
 from flushlab.campaign.recommended import recommended as of_campaign
 from flushlab.errors import UsageError
 from flushlab.experiment.tune_plan import FrontierPoint
 from flushlab.record import Launch, ServerIdentity, Storage, Warning
 from flushlab.report import campaign
+from flushlab.report import html as pages
 from flushlab.report.answer import answer
-from flushlab.report.page import page
-from flushlab.report.page.head import head
-from flushlab.report.page.parts import Subject
-from flushlab.report.stored import request_of
 from flushlab.settings.durability import described
 from flushlab.settings.floor import Floor
 from tests.golden.test_compare_report import FACTS as COMPARED
@@ -33,19 +31,19 @@ MYSQL = ServerIdentity(flavor="mysql", version=(8, 0, 15), version_text="8.0.15"
 FLUSH = {"innodb_flush_log_at_trx_commit": 2}
 
 
-def arm(name: str, estimate: float, low: float, high: float, **facts: Any) -> ArmFacts:
+def arm(name: str, estimate: float, low: float, high: float, **facts: Any) -> ArmResult:
     known = {"outcome": "measured", "floor": "strict", "guarantees": SAFE} | facts
-    return ArmFacts(name=name, comparison=comparison(name, ratio(estimate, low, high)), **known)
+    return ArmResult(name=name, comparison=comparison(name, ratio(estimate, low, high)), **known)
 
 
-def compared(*arms: ArmFacts, **changes: Any) -> CampaignFacts:
+def compared(*arms: ArmResult, **changes: Any) -> CampaignFacts:
     return changed(COMPARED, arms=arms, **changes)
 
 
 TWO_SERVERS = compared(
-    arm("mysql@8.0 two", 1.16, 0.93, 1.44, settings=FLUSH),
+    arm("mysql@8.0 two", 1.16, 0.93, 1.44, changes=FLUSH),
     arm("mariadb base", 1.5, 1.3, 1.7, server=MARIADB),
-    arm("mariadb two", 1.67, 1.5, 1.8, settings=FLUSH, server=MARIADB, against="mariadb base"),
+    arm("mariadb two", 1.67, 1.5, 1.8, changes=FLUSH, server=MARIADB, against="mariadb base"),
     base_name="mysql@8.0 base",
     server=MYSQL,
 )
@@ -60,28 +58,29 @@ def test_each_server_is_advised_by_its_own_arms_alone() -> None:
 def test_the_base_of_another_server_is_no_gain_and_no_advice() -> None:
     servers = compared(arm("mysql@9.7", 2.5, 2.3, 2.7, server=MARIADB), base_name="mysql@5.7")
     assert of_campaign(servers) == ()
-    text = text_of(campaign.render(servers))
+    text = text_of(campaign.document(servers))
     assert "mysql@9.7 is 2.50× as fast as mysql@5.7" in text
     assert "faster" not in text and "what carries over" not in text
 
 
 def test_servers_stand_in_a_table_of_their_own() -> None:
-    text = text_of(campaign.render(TWO_SERVERS))
-    first, second = text.split("servers, against mysql@8.0 base")
+    text = text_of(campaign.document(TWO_SERVERS))
+    first, second = text.split("Between servers")
+    second = second.partition("What a failure costs")[0]
     assert "mariadb two" in first and "mariadb two" not in second
     assert "1.30 – 1.70" not in first
-    assert "1.50  1.30 – 1.70" in second
+    assert "1.50×  1.30 – 1.70" in second
 
 
 @pytest.mark.parametrize(("floor", "recommended"), [("", []), ("second", ["A"]), ("throwaway", ["B"])])
 def test_an_arm_below_the_floor_is_shown_and_not_recommended(floor: str, recommended: list[str]) -> None:
     facts = compared(
-        arm("A", 1.5, 1.4, 1.6, settings=FLUSH, floor="second", guarantees=LOSSY),
-        arm("B", 3.0, 2.8, 3.2, settings={**FLUSH, "sync_binlog": 1000}, floor="throwaway"),
+        arm("A", 1.5, 1.4, 1.6, changes=FLUSH, floor="second", guarantees=LOSSY),
+        arm("B", 3.0, 2.8, 3.2, changes={**FLUSH, "sync_binlog": 1000}, floor="throwaway"),
         floor=floor,
     )
     assert [one.arm for one in of_campaign(facts)] == recommended
-    text = " ".join(text_of(campaign.render(facts)).split())
+    text = " ".join(text_of(campaign.document(facts)).split())
     assert ("not recommended" in text) == (floor != "throwaway")
     assert "3.00" in text
     assert [one["arm"] for one in decoded(facts)["recommended"]] == recommended
@@ -90,11 +89,11 @@ def test_an_arm_below_the_floor_is_shown_and_not_recommended(floor: str, recomme
 def test_a_series_recommends_nothing_below_its_floor() -> None:
     facts = series_facts(arms=[one for one in series_facts().arms if one.name in ("F", "G", "I")], floor="")
     assert of_campaign(facts) == ()
-    assert "Faster, but below the floor and not recommended: G." in text_of(answer(facts))
+    assert "Faster, but below the floor and not recommended: G." in "\n".join(answer(facts))
 
 
 def test_sentence_and_comments_name_server_interval_floor_and_caveats() -> None:
-    (one,) = of_campaign(compared(arm("A", 1.5, 1.4, 1.6, settings=FLUSH, floor="second"), floor="second"))
+    (one,) = of_campaign(compared(arm("A", 1.5, 1.4, 1.6, changes=FLUSH, floor="second"), floor="second"))
     assert one.sentence == (
         f"On {one.server.name}, A is 1.50× as fast as base [1.40, 1.60], 5 blocks."
         " Floor: second (base: strict)."
@@ -127,16 +126,16 @@ def test_a_caveat_on_another_server_is_not_held_against_this_one() -> None:
 
 AT_SECOND = {"floor": "second", "guarantees": LOSSY}
 MIXED = compared(
-    arm("mysql@8.0 fast", 3.0, 2.8, 3.2, settings={"sync_binlog": 1000}, **AT_SECOND),
+    arm("mysql@8.0 fast", 3.0, 2.8, 3.2, changes={"sync_binlog": 1000}, **AT_SECOND),
     arm("mariadb base", 0.8, 0.7, 0.9, server=MARIADB),
-    arm("mariadb slow", 1.2, 1.1, 1.3, settings=FLUSH, server=MARIADB, against="mariadb base"),
+    arm("mariadb slow", 1.2, 1.1, 1.3, changes=FLUSH, server=MARIADB, against="mariadb base"),
     base_name="mysql@8.0 base",
     server=MYSQL,
 )
 
 
 def test_the_headline_is_about_a_recommended_arm_where_any_server_has_one() -> None:
-    first, *others = answer(MIXED).plain.split("\n")
+    first, *others = "\n".join(answer(MIXED)).split("\n")
     assert first == "mariadb slow is 1.20× as fast as mariadb base [1.10, 1.30]"
     assert others == [
         "Nothing proved faster than mysql@8.0 base at the floor strict.",
@@ -144,8 +143,7 @@ def test_the_headline_is_about_a_recommended_arm_where_any_server_has_one() -> N
         " its floor is second: not recommended. --floor second allows it.",
         "mariadb base is 0.80× as fast as mysql@8.0 base [0.70, 0.90]",
     ]
-    stored = row("compare", MIXED)
-    found = head(Subject(stored, request_of(stored), MIXED, (), {}))
+    found = campaign.document(MIXED, row("compare", MIXED))
     assert (found.headline, found.interval) == (
         "mariadb slow is 1.20× as fast as mariadb base",
         "[1.10, 1.30]",
@@ -156,19 +154,19 @@ def test_the_headline_is_about_a_recommended_arm_where_any_server_has_one() -> N
 
 
 def test_a_tie_goes_to_fewer_settings() -> None:
-    more = arm("more", 1.5, 1.4, 1.6, settings={**FLUSH, "innodb_io_capacity": 400})
-    less = arm("less", 1.5, 1.4, 1.6, settings=FLUSH)
+    more = arm("more", 1.5, 1.4, 1.6, changes={**FLUSH, "innodb_io_capacity": 400})
+    less = arm("less", 1.5, 1.4, 1.6, changes=FLUSH)
     for arms in ((more, less), (less, more)):
         assert [one.arm for one in of_campaign(compared(*arms))] == ["less"]
 
 
 def test_what_a_lower_floor_allows_is_what_it_would_recommend() -> None:
     facts = compared(
-        arm("A", 1.5, 1.4, 1.6, settings=FLUSH, **AT_SECOND),
-        arm("B", 3.0, 2.8, 3.2, settings={**FLUSH, "sync_binlog": 1000}, floor="throwaway"),
-        arm("C", 1.1, 1.05, 1.2, settings={"sync_binlog": 2}, floor="relaxed"),
+        arm("A", 1.5, 1.4, 1.6, changes=FLUSH, **AT_SECOND),
+        arm("B", 3.0, 2.8, 3.2, changes={**FLUSH, "sync_binlog": 1000}, floor="throwaway"),
+        arm("C", 1.1, 1.05, 1.2, changes={"sync_binlog": 2}, floor="relaxed"),
     )
-    first, *others = answer(facts).plain.split("\n")
+    first, *others = "\n".join(answer(facts)).split("\n")
     assert first == "Nothing proved faster than base at the floor strict."
     assert [line.rpartition(": not recommended. ")[2] for line in others] == [
         "--floor second allows it.",
@@ -180,15 +178,15 @@ def test_what_a_lower_floor_allows_is_what_it_would_recommend() -> None:
 
 
 def test_at_a_fixed_rate_the_headline_is_about_latency() -> None:
-    facts = compared(arm("A", 0.8, 0.7, 0.9, settings=FLUSH), objective="p99")
-    assert answer(facts).plain == "No lower p99 latency than that of base was proven."
+    facts = compared(arm("A", 0.8, 0.7, 0.9, changes=FLUSH), objective="p99")
+    assert "\n".join(answer(facts)) == "No lower p99 latency than that of base was proven."
 
 
 def test_a_caveat_on_arms_of_two_servers_is_told_with_both() -> None:
     two = ("mysql@8.0 two", "mariadb two")
     caveat = Warning("noisy", "throughput was not level", arms=two)
     facts = msgspec.structs.replace(
-        TWO_SERVERS, arms=(arm("mysql@8.0 two", 1.3, 1.2, 1.4, settings=FLUSH), *TWO_SERVERS.arms[1:])
+        TWO_SERVERS, arms=(arm("mysql@8.0 two", 1.3, 1.2, 1.4, changes=FLUSH), *TWO_SERVERS.arms[1:])
     )
     found = of_campaign(msgspec.structs.replace(facts, warnings=(caveat,)))
     assert [one.not_shown for one in found] == [(f"Caveat: {caveat.text}.",)] * 2
@@ -210,19 +208,19 @@ def test_a_caveat_on_a_ratio_is_told_with_that_ratio_alone() -> None:
 
 
 def test_what_carries_over_is_said_of_every_server_that_was_measured() -> None:
-    text = " ".join(text_of(campaign.render(TWO_SERVERS)).split())
+    text = " ".join(text_of(campaign.document(TWO_SERVERS)).split())
     assert "the settings and the version (mysql@8.0.15, mariadb@10.11.19)" in text
 
 
 def test_the_page_of_two_servers_tells_each_caveat_once_and_of_which_server_the_control_is() -> None:
-    faster = arm("mysql@8.0 two", 1.3, 1.2, 1.4, settings=FLUSH, floor="second")
+    faster = arm("mysql@8.0 two", 1.3, 1.2, 1.4, changes=FLUSH, floor="second")
     caveat = Warning("noisy", "throughput was not level")
     facts = msgspec.structs.replace(
         TWO_SERVERS, arms=(faster, *TWO_SERVERS.arms[1:]), warnings=(caveat,), floor="second"
     )
-    advice = [page.Advice(one, option_file="\n".join(one.comments)) for one in of_campaign(facts)]
-    html = page.render(row("compare", facts), facts, (), advice)
-    todo = html[html.index("What to do") : html.index("<nav")]
+    advice = [Advice(one, {"my.cnf": "\n".join(one.comments)}) for one in of_campaign(facts)]
+    html = pages.render(campaign.document(facts, row("compare", facts), (), advice=advice))
+    todo = html[html.index("<main") : html.index('id="ratios"')]
     assert len(advice) == 2 and todo.count("Caveat: throughput was not level.") == 2
     assert "The A/A control is the first server&#39;s base once more; other servers have none." in html
     assert "<dt>--floor</dt><dd>second</dd>" in html and "<dt>floor</dt><dd>strict</dd>" in html
@@ -236,7 +234,7 @@ def test_the_page_shows_settings_of_the_recommended_arm_beside_the_base_of_its_s
     base = [
         msgspec.structs.replace(one, settings={"sync_binlog": 7}) for one in trials_of({"base": 1.0}, "arms")
     ]
-    html = page.render(row("compare", MIXED), MIXED, [*base, *trials])
+    html = pages.render(campaign.document(MIXED, row("compare", MIXED), [*base, *trials]))
     settings = html.partition('<section id="settings">')[2].partition("</section>")[0]
     first, second = settings.split("<table")[1:]
     assert "mysql@8.0.15" in first and "mysql@8.0 base" in first and "mariadb" not in first
@@ -255,7 +253,7 @@ def test_the_page_gives_the_key_figures_of_every_server_with_its_name() -> None:
         base_guarantees=SAFE,
         control=arm("control", 1.0, 0.9, 1.1),
     )
-    html = page.render(row("compare", facts), facts, trials_of({"base": 1.0}, "arms"))
+    html = pages.render(campaign.document(facts, row("compare", facts), trials_of({"base": 1.0}, "arms")))
     keys = dict(re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", html))
     assert keys["floor of mysql@8.0 base"] == "strict" and keys["floor of mariadb base"] == "second"
     assert keys["mysql@8.0 base"].startswith("500") and keys["mariadb base"].startswith("750")
@@ -320,7 +318,7 @@ def test_raised_settings_that_hand_over_a_lower_floor_name_both() -> None:
 
 
 def test_an_offer_that_the_users_settings_are_already_says_to_keep_them() -> None:
-    own = msgspec.structs.replace(YOURS, settings=FLUSH)
+    own = msgspec.structs.replace(YOURS, changes=FLUSH)
     point = FrontierPoint(floor=Floor.SECOND, arm="two", settings=FLUSH, ratio=ratio(1.5, 1.4, 1.6))
     (offer,) = offered(changed(RAISED, yours=own, offers=(point,), lowest="second"))
     assert (offer.settings, offer.next_steps[0].commands) == ({}, ())

@@ -24,7 +24,7 @@ from flushlab.spec.kinds import TuneSpec
 from flushlab.spec.parts import RemoteAccess, WorkloadSpec
 from flushlab.store import CampaignRow
 from flushlab.workload.protocol import Timing
-from tests.unit.campaign.test_bound_series import BASE, FLUSH, MACHINE, MARIADB, STORAGE, effect, series
+from tests.unit.campaign.test_series_analysis import BASE, FLUSH, MACHINE, MARIADB, STORAGE, effect, series
 
 
 def row(request: msgspec.Struct, kind: str) -> CampaignRow:

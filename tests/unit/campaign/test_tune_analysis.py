@@ -16,7 +16,7 @@ from flushlab.experiment.tune import Tune
 from flushlab.record import Arm, Launch, Machine, Trial, Value
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
-from tests.unit.campaign.test_bound_series import BASE, MARIADB, STORAGE, effect
+from tests.unit.campaign.test_series_analysis import BASE, MARIADB, STORAGE, effect
 from tests.unit.campaign.test_so_far import simulate, tune_request
 
 MACHINE = Machine(cpu_model="a cpu", cpu_count=2, memory_bytes=24 << 30, kernel="6.1", filesystem="ext4")

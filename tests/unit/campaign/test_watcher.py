@@ -57,7 +57,7 @@ def test_a_line_names_the_machine_of_a_fleet(machine: str, where: str) -> None:
 
 def test_what_is_left_of_several_groups_is_divided_by_the_machines() -> None:
     watcher, spent = Watcher(), Spent(seconds=9.0, repeated_s=9.0, trials=3)
-    progress = Standing(stage="arms", done=3, total=9, left_s=60.0)
-    assert watcher.left_s(progress, spent, 3) == 60.0
+    standing = Standing(stage="arms", done=3, total=9, left_s=60.0)
+    assert watcher.left_s(standing, spent, 3) == 60.0
     watcher.spreads(4)
-    assert watcher.left_s(progress, spent, 3) == 15.0
+    assert watcher.left_s(standing, spent, 3) == 15.0

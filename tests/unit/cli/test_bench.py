@@ -115,7 +115,7 @@ def test_a_disturbed_window_is_discarded_first_and_an_error_of_measurement(
     monkeypatch.setattr("flushlab.campaign.bench.bench", lambda **_: disturbed)
     words = ["bench", "--server", "sandbox:x", "--json", str(tmp_path / "json")]
     done = CliRunner().invoke(make_app(), words)
-    assert done.stdout.startswith("discarded: other programs used 38% of the CPU time, so")
+    assert done.stdout.splitlines()[1].startswith("Discarded: other programs used 38% of the CPU time, so")
     assert "transactions/s" in done.stdout
     assert isinstance(done.exception, MeasurementError)
     assert done.exception.exit_code == 4

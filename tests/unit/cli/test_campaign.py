@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from flushlab.advice.handed_over import advised
 from flushlab.campaign.facts import CampaignFacts
-from flushlab.cli.campaign import FOUND, advised, hand_over
+from flushlab.cli.campaign import FOUND, hand_over
 from flushlab.cli.compare import compare
+from flushlab.cli.output import Forms
 from flushlab.errors import NotWritable
 from flushlab.record import Launch, ServerIdentity, SourceText, Storage, Value
 from flushlab.report import campaign
@@ -21,10 +23,10 @@ from tests.unit.campaign.test_recommended import FLUSH, TWO_SERVERS, arm, compar
 from tests.unit.report import campaigns as made
 
 MYSQL97 = ServerIdentity(flavor="mysql", version=(9, 7, 4), version_text="9.7.4")
-ONE = compared(arm("A", 1.5, 1.4, 1.6, settings=FLUSH))
-NONE = compared(arm("A", 1.0, 0.9, 1.1, settings=FLUSH))
+ONE = compared(arm("A", 1.5, 1.4, 1.6, changes=FLUSH))
+NONE = compared(arm("A", 1.0, 0.9, 1.1, changes=FLUSH))
 BOTH = msgspec.structs.replace(
-    TWO_SERVERS, arms=(arm("mysql@8.0 two", 1.2, 1.1, 1.3, settings=FLUSH), *TWO_SERVERS.arms[1:])
+    TWO_SERVERS, arms=(arm("mysql@8.0 two", 1.2, 1.1, 1.3, changes=FLUSH), *TWO_SERVERS.arms[1:])
 )
 
 
@@ -44,7 +46,7 @@ def run(facts: CampaignFacts, **how: Any) -> None:
         row = made.row("compare", facts)
         store.create_campaign(facts.campaign_id, "compare", row.plan)
         store.set_state(facts.campaign_id, "done", row.result)
-    hand_over(facts, **{"out": Path("out"), "json": None} | how)
+    hand_over(facts, Forms(how.pop("json", None)), **{"out": Path("out")} | how)
 
 
 def written() -> set[str]:
@@ -60,7 +62,7 @@ def test_the_files_that_the_steps_name_are_written(home: Path, capsys: pytest.Ca
     assert "1.50x as fast as base [1.40, 1.60], 5 blocks" in Path("out/settings.sql").read_text()
     assert "SET GLOBAL innodb_flush_log_at_trx_commit = " in Path("out/rollback.sql").read_text()
     told = capsys.readouterr().out
-    assert "what to do on your server, with the files in out/" in told
+    assert "What to do on your server, with the files in out/" in told
     assert told.index("mysql --table < verify.sql") < told.index("wrote out/report.html")
     assert {f"wrote out/{name}" for name in FOUND} <= {*told.splitlines()}
     assert "flushlab report" not in told
@@ -78,7 +80,7 @@ def test_each_of_several_servers_has_a_folder(home: Path, capsys: pytest.Capture
     assert "SET GLOBAL" in Path("out/mariadb@10.11.19/settings.sql").read_text()
     told = capsys.readouterr().out
     for one in folders:
-        assert f"what to do on {one}, with the files in out/{one}/" in told
+        assert f"What to do on {one}, with the files in out/{one}/" in told
         assert f"flushlab settings --check my.cnf --server {one} " in told
 
 
@@ -94,7 +96,7 @@ def test_nothing_is_handed_over_where_nothing_is_recommended(
     run(ONE)
     run(NONE)
     assert written() == {"compare.json", "report.html"}, "those of the campaign before are not of this one"
-    assert "what to do" not in capsys.readouterr().out.split("wrote out/rollback.sql")[1]
+    assert "What to do" not in capsys.readouterr().out.split("wrote out/rollback.sql")[1]
 
 
 def test_a_file_of_the_users_is_neither_overwritten_nor_removed(home: Path) -> None:
@@ -107,7 +109,7 @@ def test_a_file_of_the_users_is_neither_overwritten_nor_removed(home: Path) -> N
 
 
 def test_a_setting_that_the_catalog_cannot_spell_is_measured_and_said_to_have_no_files(home: Path) -> None:
-    run(compared(arm("A", 1.5, 1.4, 1.6, settings={"max_connections": 99})))
+    run(compared(arm("A", 1.5, 1.4, 1.6, changes={"max_connections": 99})))
     assert written() == {"compare.json", "report.html"}
     found = msgspec.json.decode(Path("out/compare.json").read_bytes())
     assert any("max_connections" in line for line in found["recommended"][0]["not_shown"])
@@ -118,32 +120,31 @@ def test_a_tuning_of_settings_below_the_floor_hands_over_the_way_there_and_back(
     request = made.tune_request(base=RAISED.base.settings, original=own, yours=own)
     (ran,) = made.trials_of({"base": 1.0}, "confirm", blocks=1)
     ran = msgspec.structs.replace(ran, storage=Storage(filesystem="ext4"), launch=Launch())
-    (one,) = advised(made.row("tune", RAISED, request), RAISED, [ran])
+    (one,) = advised(RAISED, request, [ran])
     assert (
-        "# Raises your settings to the floor strict.\ninnodb_flush_log_at_trx_commit = 1" in one.option_file
+        "# Raises your settings to the floor strict.\ninnodb_flush_log_at_trx_commit = 1"
+        in one.files["my.cnf"]
     )
-    assert "SET GLOBAL innodb_flush_log_at_trx_commit = 1;" in one.statements_file
-    assert "SET GLOBAL innodb_flush_log_at_trx_commit = 2;" in one.rollback_statements
-    assert one.files["my.cnf"] == one.option_file, "the page shows what is written"
+    assert "SET GLOBAL innodb_flush_log_at_trx_commit = 1;" in one.files["settings.sql"]
+    assert "SET GLOBAL innodb_flush_log_at_trx_commit = 2;" in one.files["rollback.sql"]
 
 
 @pytest.mark.parametrize("is_seen", [True, False])
 def test_the_way_back_says_what_an_option_file_had_only_where_flushlab_has_read_one(is_seen: bool) -> None:
     file = SourceText(name="my.cnf", kind="option file", sha256="", size_bytes=9, text="[mysqld]\n")
     request = made.tune_request(original={}, sources=(file,) if is_seen else ())
-    row, trials = made.tuned()
-    row = msgspec.structs.replace(row, plan=msgspec.json.encode(request))
+    trials = made.tuned()[1]
     had: dict[str, Value] = {**made.BASE, "innodb_log_buffer_size": 16 << 20}
     trials = [msgspec.structs.replace(one, settings=had) for one in trials]
-    (one,) = advised(row, made.tune_facts(), trials)
-    assert ("was not in your option file" in one.rollback_file) is is_seen
-    assert ("What your option file had, flushlab has not seen" in one.rollback_file) is not is_seen
-    assert ("innodb_flush_log_at_trx_commit = 1\n" in one.rollback_file) is not is_seen
+    (one,) = advised(made.tune_facts(), request, trials)
+    assert ("was not in your option file" in one.files["rollback.cnf"]) is is_seen
+    assert ("What your option file had, flushlab has not seen" in one.files["rollback.cnf"]) is not is_seen
+    assert ("innodb_flush_log_at_trx_commit = 1\n" in one.files["rollback.cnf"]) is not is_seen
 
 
 def test_without_a_folder_the_steps_say_where_the_files_are() -> None:
-    told = text_of(campaign.render(ONE))
-    assert "what to do on your server\n" in told
+    told = text_of(campaign.document(ONE))
+    assert "What to do on your server\n" in told
     assert f"HTML page, with these files: flushlab report {ONE.campaign_id}" in told
     assert "wrote" not in told
 
@@ -158,5 +159,5 @@ def test_a_comparison_shows_each_machine_if_it_is_asked_to(
     monkeypatch.setattr("flushlab.campaign.compare.compare", lambda **_: facts)
     compare({}, per_machine=asked)
     told = capsys.readouterr().out
-    assert ("ratio on                                      db1      db2" in told) is asked
+    assert ("On each machine" in told) is asked
     assert "again: flushlab" in told

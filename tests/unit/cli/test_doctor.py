@@ -30,9 +30,13 @@ def test_a_sample_of_pt_stalk_is_judged_as_a_server_is(sample: Path) -> None:
     done = flushlab("doctor", "--from", str(sample), "--full")
     assert done.returncode == 0
     lines = done.stdout.splitlines()
-    assert lines[:2] == ["mysql@8.0.40, 30 s of it in 3 files", str(sample)]
-    assert lines[3].startswith("Writes are bound: commits wait for the sync of redo log and binary log")
-    assert "Time of 2 writers, from 30 samples: commit 100%." in lines
+    assert lines[0] == "mysql@8.0.40" and str(sample) in done.stdout
+    assert "from files 30 s in 3 files" in done.stdout
+    assert (
+        "\n".join(lines[1:5])
+        .partition("?\n")[2]
+        .startswith("Writes are bound: commits wait for the sync of redo log and binary log")
+    )
     assert "  - 2026_01_01_00_00_00-mysqladmin: SHOW GLOBAL STATUS (31)" in lines
     short = flushlab("doctor", "--from", str(sample)).stdout.splitlines()
     assert max(map(len, short[2:])) <= 80
@@ -52,7 +56,7 @@ def test_findings_without_a_share_are_shown_where_no_connections_were_seen(tmp_p
     waits = box(outputs.status()) + box(outputs.status(10, Innodb_log_waits=50, Com_insert=90))
     (tmp_path / "a").write_text(waits)
     done = flushlab("doctor", "--from", str(tmp_path))
-    assert "HINT  statements wait for room in the redo log buffer" in done.stdout
+    assert "Statements wait for room in the redo log buffer" in done.stdout
     assert "Not judged (--full): where writers spend their time" in done.stdout
 
 

@@ -25,11 +25,11 @@ def shown(found: dict[str, Comparison], objective: Objective = "throughput") -> 
         (LONG, 3.0, "measured"),
     ):
         arm = Arm(name=name, settings={})
-        progress = Standing(stage="arms", done=1, total=4, found=found, objective=objective)
-        table.starting(Request(arm=arm, stage="arms", block=0), progress, Spent(10.0, 10.0, 1))
+        standing = Standing(stage="arms", done=1, total=4, found=found, objective=objective)
+        table.starting(Request(arm=arm, stage="arms", block=0), standing, Spent(10.0, 10.0, 1))
         reason = "other programs used 55% of the CPU time" if outcome == "discarded" else ""
         table.ended(
-            trial(arm=arm, stage="arms", result=result, outcome=outcome, reason=reason), progress, Spent()
+            trial(arm=arm, stage="arms", result=result, outcome=outcome, reason=reason), standing, Spent()
         )
     return text_of(table.table()).splitlines()
 

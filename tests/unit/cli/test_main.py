@@ -51,7 +51,7 @@ def test_a_named_command_loads_no_other() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = eval(done.stderr.splitlines()[-1])
-    needed = ("main", "app", "consoles", "declare", "output", "options", "test")
+    needed = ("main", "app", "consoles", "declare", "output", "options", "plain", "test")
     assert set(loaded) == {f"flushlab.cli.{name}" for name in needed}
 
 

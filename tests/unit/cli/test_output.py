@@ -13,15 +13,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from rich.console import Group
 
-from flushlab.campaign.recommended import Step
 from flushlab.campaign.request import TuneRequest
 from flushlab.cli import output
 from flushlab.cli.main import main
 from flushlab.errors import NotWritable
 from flushlab.record import Launch, Trial
-from flushlab.report.carry_over import render_steps
+from flushlab.report.document import Code, Document, Section
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
 from flushlab.store import Store
@@ -206,7 +204,8 @@ def test_a_command_that_is_wider_than_the_terminal_is_printed_whole(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     command = "mysql --defaults-file=/etc/mysql/of-the-nightly-import.cnf < " + "x" * 80
-    output.stdout.print(Group(*render_steps((Step(what="Time the import:", commands=(command,)),))))
+    section = Section("todo", "What to do", code=(Code(command, "Time the import:", "always"),))
+    output.print_document(Document("tune", "Done.", todo=(section,)))
     assert f"   {command}\n" in capsys.readouterr().out
 
 

@@ -30,7 +30,7 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
-from flushlab.cli import output
+from flushlab.cli import consoles, output
 from flushlab.cli.progress import LiveTable
 from flushlab.cli.progress import LiveBar
 from flushlab.errors import UsageError
@@ -38,7 +38,7 @@ from flushlab.errors import UsageError
 odd = sys.argv[1]
 table = Table(odd, title=odd, caption=odd, box=None)
 table.add_row(odd)
-for console in (output.stdout, output.console):
+for console in (consoles.stdout, consoles.console):
     console.print(odd)
     console.print(odd, style="dim", soft_wrap=True)
     console.print(Group(odd, Padding(odd, 1), Text(odd)), table)
@@ -98,7 +98,7 @@ def test_every_way_to_a_terminal_prints_text_as_it_is() -> None:
 
 
 def test_styles_still_reach_a_terminal() -> None:
-    ours = "from flushlab.cli.output import console; console.print('x', style='red')"
+    ours = "from flushlab.cli.consoles import console; console.print('x', style='red')"
     assert on_a_terminal("-c", ours) == "x\r\n"
 
 

@@ -140,7 +140,7 @@ def test_the_list_has_two_lines_a_campaign_and_a_document(home: Path) -> None:
         (["series-3", "--json", "-"], 2, "has no result yet"),
         (["tune-2", "--html", "/nowhere/x.html"], 5, "cannot be written"),
         (["tune-2", "--json", "-", "--trials", "-"], 2, "stdout takes one output only"),
-        (["--list", "--trials", "-"], 2, "no --html and no --trials"),
+        (["--list", "--trials", "-"], 2, "no --markdown and no --trials"),
         (["tune-2", "--html", "-", "--json", "-"], 2, "stdout takes one output only"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import Build, Found, Obtainable, find
-from flushlab.cli import output, server
+from flushlab.cli import consoles, server
 from flushlab.cli.main import main
 from flushlab.progress import Progress
 
@@ -60,7 +60,7 @@ def shelf(monkeypatch: pytest.MonkeyPatch, private_home: Path) -> None:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *words: str, columns: int = 80) -> int:
-    for console in (output.stdout, output.console):
+    for console in (consoles.stdout, consoles.console):
         monkeypatch.setattr(console, "_width", columns)
     monkeypatch.setattr("sys.argv", ["flushlab", *words])
     with pytest.raises(SystemExit) as ended:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from flushlab.cli import watch as watch_table
-from flushlab.cli.output import PlainConsole
+from flushlab.cli.consoles import PlainConsole
 from flushlab.cli.watch import line, table
 from flushlab.record.running import ShownRatio
 from flushlab.telemetry.live.status import Connections, LockWaits, Redo, RowRates, Syncs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
-from flushlab.diagnosis.evidence import COUNTED, CommitCount
 from flushlab.diagnosis.shares import Tally, step_of
 from flushlab.telemetry.live.questions import ThreadState
 from tests.unit.diagnosis.watched import COMMITTING, MYSQL97, client, evidence, writer
@@ -30,13 +29,7 @@ def half_minute() -> Diagnosis:
                 for number in range(16)
             ]
             tally.add(moment / 10, states)
-    counts = tuple(
-        CommitCount(
-            at_s=float(second),
-            counts=tuple(1000.0 * second if name == "handler_commit" else None for name in COUNTED),
-        )
-        for second in range(SECONDS + 1)
-    )
+    counts = tuple((float(second), {"handler_commit": 1000.0 * second}) for second in range(SECONDS + 1))
     return diagnose(
         evidence(
             {

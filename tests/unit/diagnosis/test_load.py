@@ -14,18 +14,18 @@ from flushlab.diagnosis.load import LoadObserver, _Looks, between
 from flushlab.errors import CountersReset, ServerDied, ServerError
 from flushlab.record import Endpoint, WrittenStatements
 from flushlab.record.running import WatchedServer
-from flushlab.report.observed import source_words
+from flushlab.report.words import source_words
 from flushlab.telemetry.live import questions
-from flushlab.telemetry.live.questions import ThreadState
-from flushlab.telemetry.live.session import Gone
-from flushlab.telemetry.live.status import ServerStatus
-from flushlab.telemetry.live.write_statements import (
+from flushlab.telemetry.live.questions import (
     HISTOGRAM,
     STATEMENTS,
+    ThreadState,
     load_questions,
     parse_histogram,
     parse_statements,
 )
+from flushlab.telemetry.live.session import Gone
+from flushlab.telemetry.live.status import ServerStatus
 from tests.unit.telemetry.live.told import MARIADB, MYSQL57, MYSQL97, seen
 
 COUNTERS = {

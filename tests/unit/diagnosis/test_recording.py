@@ -10,7 +10,7 @@ import pytest
 
 from flushlab.diagnosis import recording
 from flushlab.diagnosis.files.recording import parse
-from flushlab.diagnosis.files.told import Recorded
+from flushlab.diagnosis.files.told import Told
 from flushlab.diagnosis.recording import Head, record
 from flushlab.errors import CountersReset, NotWritable
 from flushlab.record import Endpoint, ObservedLoad
@@ -27,9 +27,8 @@ def load(commits: int, seconds: float = 10.0) -> ObservedLoad:
     )
 
 
-def read(path: Path) -> Recorded:
-    (found,) = parse(path.read_text()).recordings
-    return found
+def read(path: Path) -> Told:
+    return parse(path.read_text())
 
 
 class Observer:

@@ -8,7 +8,7 @@ from random import Random
 import msgspec
 import pytest
 
-from flushlab.diagnosis.shares import STRETCHES, Share, Tally, WriteTime, is_group_held, times
+from flushlab.diagnosis.shares import STRETCHES, Share, Tally, WriteTime, times
 from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK
 from flushlab.record import ServerIdentity
 from flushlab.telemetry.live.questions import ThreadState
@@ -162,9 +162,7 @@ def test_where_row_locks_are_not_told_a_statement_may_be_one() -> None:
 def test_a_group_is_held_by_a_replica_that_its_leader_waits_for(
     identity: ServerIdentity, point: str, held: bool
 ) -> None:
-    variables = {"rpl_semi_sync_master_wait_point": point}
-    assert is_group_held(identity, variables) is held
-    tally = Tally(identity, held=held)
+    tally = Tally(identity, variables={"rpl_semi_sync_master_wait_point": point})
     waiting = ThreadState(1, "Query", 0, "Waiting for semi-sync ACK from slave", "commit")
     tally.add(0.0, [waiting, ThreadState(2, "Query", 0, "Commit", "commit")])
     assert tally.write_time().connections.get("commit", 0.0) == (0.0 if held else 1.0)

@@ -13,10 +13,11 @@ from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.host import Start
 from flushlab.diagnosis.state import SettingState, state_of
 from flushlab.record import ServerIdentity, Value
-from flushlab.report.doctor import render
+from flushlab.report.doctor import document
 from flushlab.settings.check import check
 from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.questions import Origin, doctor_questions, parse_origins
+from tests.golden.test_reports import text_of
 from tests.unit.diagnosis.hosts import host
 from tests.unit.diagnosis.watched import MARIADB, MYSQL97, evidence
 from tests.unit.telemetry.live.told import MYSQL57
@@ -218,21 +219,23 @@ def test_without_a_binary_log_writer_threads_come_earlier() -> None:
 
 def test_the_report_says_what_a_restart_changes() -> None:
     found = diagnose(seen(origins=parse_origins(MYSQL_ROWS), start=start(MYSQL97)))
-    assert "A restart changes: sync_binlog 100 to 10." in render(found)
-    told = " ".join(render(found, full=True).split())
+    assert "A restart changes: sync_binlog 100 to 10." in text_of(document(found))
+    told = " ".join(text_of(document(found), full=True).split())
     assert (
         "sync_binlog=100: SET GLOBAL by app@10.0.0.5, 2026-11-27 05:04:45; after a restart 10"
         " (/etc/mysql/my.cnf:3)" in told
     )
     unsure = diagnose(seen(origins=parse_origins(MYSQL_ROWS)))
-    assert "A restart changes" not in render(unsure)
-    assert "a restart loses it, unless an option file has it" in " ".join(render(unsure, full=True).split())
+    assert "A restart changes" not in text_of(document(unsure))
+    assert "a restart loses it, unless an option file has it" in " ".join(
+        text_of(document(unsure), full=True).split()
+    )
 
 
 def test_a_value_in_a_file_is_not_called_a_default() -> None:
     settings: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 1}
     found = seen(settings=settings, files=("variables: SHOW GLOBAL VARIABLES",))
     assert one(found).origin is None
-    lines = render(diagnose(found), full=True).splitlines()
-    assert "  sync_binlog=1" in lines
+    lines = text_of(document(diagnose(found)), full=True).splitlines()
+    assert "- sync_binlog=1" in [line.strip() for line in lines]
     assert not any(line.endswith(": default") for line in lines)

@@ -66,7 +66,7 @@ def test_a_window_that_slides_forgets_what_is_older() -> None:
     assert 5 <= found.write_time.samples <= 6
     assert sorted(found.transactions) == list(range(15, 21))
     assert found.checkpoint_ages == tuple(range(15, 21))
-    assert [one.at_s for one in found.commit_counts] == list(range(6))
+    assert [at_s for at_s, _ in found.commit_counts] == list(range(6))
 
 
 def test_answers_that_did_not_change_count_once() -> None:

@@ -195,9 +195,9 @@ def test_a_result_can_be_had_at_any_moment() -> None:
         result = series.result()
         assert result.blocks == min(stop // 5, 5)
         assert bool(result.comparisons) == (result.blocks >= 2)
-        assert series.progress.done == len(told)
-        assert series.progress.total == 40
-        assert series.progress.best is None, "who sees who is ahead would stop by it"
+        assert series.standing.done == len(told)
+        assert series.standing.total == 40
+        assert series.standing.best is None, "who sees who is ahead would stop by it"
 
 
 def test_stored_trials_told_again_lead_to_the_same_next_request() -> None:
@@ -256,7 +256,7 @@ def test_what_an_analysis_has_proven_no_later_one_takes_back() -> None:
         shown: list[Verdict] = []
         while (request := series.ask()) is not None:
             series.tell(msgspec.structs.replace(simulated.run(request), outcome="measured"))
-            if (found := series.progress.found.get("B")) is not None:
+            if (found := series.standing.found.get("B")) is not None:
                 shown.append(found.verdict)
         return shown, series.result().comparisons["B"].verdict
 
@@ -276,8 +276,8 @@ def test_nothing_is_shown_between_interim_analyses() -> None:
     found: Mapping[str, object] = {}
     while (request := series.ask()) is not None:
         series.tell(simulated.run(request))
-        if series.progress.found != found:
-            found = series.progress.found
+        if series.standing.found != found:
+            found = series.standing.found
             changed.append(series.result().blocks)
     assert changed == [0, 3, 6, 9, 12]
     assert found.keys() == {"A", "B", "C", "control"}
@@ -449,8 +449,8 @@ def test_what_is_left_is_told_by_the_length_of_each_groups_trials() -> None:
         RoundGroup(arms=("A", "B"), blocks=30, trial_s=1.0),
         RoundGroup(arms=("C",), blocks=5, trial_s=20.0),
     )
-    assert Series(plan(groups=own, compose=None)).progress.left_s == 30 * 4 * 1 + 5 * 3 * 20
-    assert Series(plan()).progress.left_s is None
+    assert Series(plan(groups=own, compose=None)).standing.left_s == 30 * 4 * 1 + 5 * 3 * 20
+    assert Series(plan()).standing.left_s is None
 
 
 CROSSED = {(): "base", ("a",): "A", ("b",): "B", ("a", "b"): "AB"}

@@ -98,7 +98,7 @@ def test_without_a_change_in_the_running_nothing_was_tried_and_nothing_detectabl
             out = {"outcome": "refused", "reason": "no", "result": None}
             trial = msgspec.structs.replace(trial, **out)
         refused.tell(trial)
-    assert Tune(plan(objective="p99")).progress.objective == "p99"
+    assert Tune(plan(objective="p99")).standing.objective == "p99"
     assert (refused.result().tried, refused.result().detectable) == (0, None)
     assert len(refused.result().excluded) == 2
     assert count < 15, "it ends where no change is left"
@@ -206,7 +206,7 @@ def test_reported_figures_come_from_confirmation_blocks_only() -> None:
 
 def test_clear_verdicts_end_the_campaign_early() -> None:
     plain, vague = finished(effect(flush2=2.0), noise=0.005), finished(effect(flush2=1.02), noise=0.08)
-    assert plain.progress.done < vague.progress.done <= 60
+    assert plain.standing.done < vague.standing.done <= 60
     assert plain.result().interim_analyses < vague.result().interim_analyses
 
 
@@ -244,8 +244,8 @@ def test_what_an_analysis_has_proven_stays_when_a_neighbour_eats_half_of_the_mac
         trials = SimulatedTrials(effect(flush2=1.3), BASE, noise=noise, seed=seed)
         while (request := tune.ask()) is not None:
             tune.tell(trials.run(request))
-            assert best is None or tune.progress.best is not None, "what was printed is taken back"
-            best = tune.progress.best
+            assert best is None or tune.standing.best is not None, "what was printed is taken back"
+            best = tune.standing.best
         proven += best is not None
     assert proven >= 4
 
@@ -325,7 +325,7 @@ def test_candidates_below_the_floor_are_left_out_with_the_reason() -> None:
 
 @pytest.mark.parametrize("trials", [40, 45, 60, 150, 300])
 def test_a_budget_in_trials_is_kept(trials: int) -> None:
-    assert finished(effect(flush2=1.02, a=1.02), noise=0.06, budget_trials=trials).progress.done <= trials
+    assert finished(effect(flush2=1.02, a=1.02), noise=0.06, budget_trials=trials).standing.done <= trials
 
 
 def test_a_budget_in_seconds_is_kept() -> None:
@@ -430,12 +430,12 @@ def test_a_disturbed_trial_does_not_cost_the_last_analysis(disturbed: int) -> No
     only = (Candidate(settings={"flush": 2}, group="commit", why="test"),)
     asked = plan(candidates=only, budget_trials=11)
     tune, trials, confirmed = Tune(asked), simulated(effect(flush2=2.0)), 0
-    while (request := tune.ask()) is not None and tune.progress.done < 11:
+    while (request := tune.ask()) is not None and tune.standing.done < 11:
         confirmed += request.stage == "confirm"
         is_hit = request.stage == "confirm" and confirmed == disturbed
         trial = trials.run(request)
         tune.tell(msgspec.structs.replace(trial, outcome="discarded") if is_hit else trial)
-    assert tune.progress.done <= 11
+    assert tune.standing.done <= 11
     winner = tune.result().winner
     assert winner is not None and winner.settings == {"flush": 2}
 
@@ -444,7 +444,7 @@ def test_blocks_that_disturbed_trials_took_are_judged_without() -> None:
     """Repeats of the blocks before took the trials of the last one: the analysis comes when they are gone."""
     tune, trials = Tune(plan(budget_trials=90)), simulated(effect(flush2=1.05), noise=0.06)
     blocks = 0
-    while (request := tune.ask()) is not None and tune.progress.done < 90:
+    while (request := tune.ask()) is not None and tune.standing.done < 90:
         trial, again = trials.run(request), tune.ask()
         is_hit = request.stage == "confirm" and request.block == 2 and request.arm.name == "base"
         blocks = max(blocks, 1 + request.block) if request.stage == "confirm" else blocks
@@ -457,7 +457,7 @@ def test_blocks_that_disturbed_trials_took_are_judged_without() -> None:
 def test_the_smallest_budget_for_one_candidate_goes_to_its_confirmation() -> None:
     only = (Candidate(settings={"flush": 2}, group="commit", why="test"),)
     tune = finished(effect(flush2=2.0), candidates=only, budget_trials=11)
-    assert tune.progress.done == 11
+    assert tune.standing.done == 11
     winner = tune.result().winner
     assert winner is not None and winner.settings == {"flush": 2}
 
@@ -467,7 +467,7 @@ def test_the_smallest_budget_that_is_accepted_is_enough() -> None:
         Tune(plan(budget_trials=5))
     needed = int(error.value.message.split("at least ")[1])
     result = finished(effect(flush2=1.5), budget_trials=needed)
-    assert result.progress.done <= needed
+    assert result.standing.done <= needed
     assert result.result().control is not None
 
 
@@ -543,7 +543,7 @@ def test_a_base_that_fails_after_an_analysis_takes_nothing_back() -> None:
     while (request := tune.ask()) is not None:
         fails = proven is not None and request.arm.name == "base"
         tune.tell(failed(request) if fails else trials.run(request))
-        proven = proven or tune.progress.best
+        proven = proven or tune.standing.best
     result = tune.result()
     assert result.winner is not None
     assert result.winner.ratio == proven
@@ -725,14 +725,14 @@ def test_a_trial_of_another_plan_is_refused() -> None:
 def test_progress_names_the_stage_and_never_overtakes_its_total() -> None:
     tune, trials, stages = Tune(plan(budget_trials=150)), simulated(effect(flush2=1.3, a=1.1), noise=0.04), []
     while (request := tune.ask()) is not None:
-        progress = tune.progress
+        progress = tune.standing
         stages.append(progress.stage)
         assert progress.done < progress.total
         tune.tell(trials.run(request))
     assert list(dict.fromkeys(stages)) == ["calibrate", "screen", "reduce", "confirm"]
-    assert tune.progress.stage is None
-    assert tune.progress.done == tune.progress.total == len(stages)
-    assert tune.progress.best is not None
+    assert tune.standing.stage is None
+    assert tune.standing.done == tune.standing.total == len(stages)
+    assert tune.standing.best is not None
 
 
 def test_variants_are_run_together_and_counted_in_the_budget() -> None:
@@ -781,8 +781,8 @@ def test_the_confirmation_on_several_machines_is_judged_once_over_them() -> None
 def test_nothing_is_claimed_of_a_fleet_before_the_last_block() -> None:
     tune, trials = Tune(plan(budget_trials=150, spread=True)), simulated(effect(a=1.5, b=1.1), noise=0.005)
     while (request := tune.ask()) is not None:
-        assert tune.progress.best is None
-        assert not tune.progress.found
+        assert tune.standing.best is None
+        assert not tune.standing.found
         tune.tell(msgspec.structs.replace(trials.run(request), machine="m0"))
     assert tune.result().winner is not None
 

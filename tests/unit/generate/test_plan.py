@@ -9,7 +9,7 @@ import pytest
 
 from flushlab import _core
 from flushlab.errors import UsageError
-from flushlab.generate.plan import LOCALES, PERSON, FillPlan, builtin_names, parse_plan, read_plan
+from flushlab.generate.plan import PERSON, FillPlan, builtin_names, parse_plan, read_plan
 
 SHOP = """
 [table.line]
@@ -61,8 +61,8 @@ def test_parents_come_first_and_their_keys_are_declared() -> None:
 
 def test_the_seed_of_the_plan_is_that_of_its_rows() -> None:
     text = 'seed = 5\n[table.t.column]\nid = { type = "INT", generator = "sequence" }'
-    assert parse_plan(text, path="p.toml").spec.seed == 5
-    assert parse_plan(text, path="p.toml", seed=6).spec.seed == 6
+    assert parse_plan(text, path="p.toml").json.startswith(b'{"seed":5,')
+    assert parse_plan(text, path="p.toml", seed=6).json.startswith(b'{"seed":6,')
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_unique_column_needs_enough_values() -> None:
         column('{ type = "CHAR(60)", generator = "row_text", groups = 5 }', more='primary_key = "c"')
 
 
-@pytest.mark.parametrize("locale", LOCALES)
+@pytest.mark.parametrize("locale", ["en_US", "de_DE", "fr_FR", "es_ES", "ja_JP"])
 def test_people_of_every_locale_have_names_and_addresses_that_fit_and_an_e_mail_of_their_own(
     locale: str,
 ) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Literal, get_args, get_origin, get_type_hints
 
-from flushlab.generate.plan import _COLUMN_KEYS, _TABLE_KEYS, GENERATORS, LOCALES, SHAPES, parse_plan
+from flushlab.generate.plan import GENERATORS, _Column, _Table, parse_plan
 from flushlab.plan.draws import DISTRIBUTIONS
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -24,21 +25,20 @@ def rows() -> dict[str, str]:
 
 def test_every_generator_stands_there_with_its_keys() -> None:
     described = rows()
-    own = [key for keys in DISTRIBUTIONS.values() for key in keys]
-    for name, (keys, _) in GENERATORS.items():
-        for key in keys:
+    own = {"distribution", *(key for keys in DISTRIBUTIONS.values() for key in keys)}
+    for name, generator in GENERATORS.items():
+        for key, type_ in get_type_hints(generator).items():
             if key not in own:
-                assert f"`{key}`" in described[name] or f"{key}" in described[name], (name, key)
-    assert all(shape in described["geometry"] for shape in SHAPES)
-    assert all(locale in described["name"] for locale in LOCALES)
+                words = map(str, get_args(type_)) if get_origin(type_) is Literal else ()
+                assert all(word in described[name] for word in (key, *words)), (name, key)
 
 
 def test_every_distribution_and_every_key_of_tables_and_columns_stands_there() -> None:
     described = rows()
     for name, keys in DISTRIBUTIONS.items():
         assert all(f"`{key}`" in described[name] for key in keys), name
-    assert set(_COLUMN_KEYS) <= set(described)
-    assert {*_TABLE_KEYS} - {"column"} <= set(described)
+    assert {*_Column.__struct_fields__} <= set(described)
+    assert {*_Table.__struct_fields__} - {"column"} <= set(described)
 
 
 def test_the_example_is_a_plan() -> None:

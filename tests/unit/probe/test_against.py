@@ -7,7 +7,7 @@ import pytest
 
 from flushlab.errors import UsageError
 from flushlab.probe.against import cells, of_campaign, of_trial, shares
-from flushlab.probe.sync_settings import SyncSettings
+from flushlab.probe.ceilings import SyncSettings
 from flushlab.record import Arm, RowCounts, Storage, Trial
 from tests.unit.probes import CEILINGS, MEDIUM
 from tests.unit.records import load_result, trial

@@ -8,24 +8,44 @@ import msgspec
 import pytest
 
 from flushlab import _core
-from flushlab.errors import FlushlabError, MeasurementError, NoSpace, NotWritable, StorageError
-from flushlab.probe.ceilings import FULL, QUICK, CommitCell, Maker, Matrix, measure, noise, plan, refusal
-from flushlab.probe.sync_settings import SECOND, STRICT
-from flushlab.record import Ceiling
+from flushlab.errors import FlushlabError, MeasurementError, NoSpace, NotWritable, StorageError, UsageError
+from flushlab.probe.ceilings import (
+    FULL,
+    QUICK,
+    RELAXED,
+    SECOND,
+    STRICT,
+    CommitCell,
+    Maker,
+    Matrix,
+    Place,
+    StrategyGroup,
+    SyncSettings,
+    measure,
+    measure_switching,
+    noise,
+    parse_binlog_strategy,
+    parse_sync_settings,
+    plan,
+    refusal,
+    strategy_groups,
+    switching_groups,
+)
+from flushlab.record import BinlogStrategy, Ceiling
 from tests.fakes.commit_path import FakeCommitPath
 from tests.unit.probes import MEDIUM
 
 HERE = Path("/nowhere/probe")
-MOST = 1 << 30
+PLACE = Place(HERE, MEDIUM, 1 << 30, FakeCommitPath)
 CELL = CommitCell(sync_settings=SECOND, binlog_strategy="serial", threads=1)
 
 
-def measured(cell: CommitCell, make: Maker, *, most_bytes: int = MOST) -> Ceiling | None:
-    return measure(HERE, cell, seconds=1.0, most_bytes=most_bytes, medium=MEDIUM, make=make)
+def measured(cell: CommitCell, make: Maker, *, most_bytes: int = 1 << 30) -> Ceiling | None:
+    return measure(Place(HERE, MEDIUM, most_bytes, make), cell, seconds=1.0)
 
 
 def test_the_matrix_has_what_policies_permit_and_names_what_they_refuse() -> None:
-    cells, refused = plan(Matrix(), HERE, FakeCommitPath)
+    cells, refused = plan(Matrix(), PLACE)
     assert len(cells) == len(set(cells)) == 4 * (3 + 3 + 2 + 2)
     assert {(one.trx_commit, one.sync_binlog, one.binlog_strategy) for one in refused} == {
         (1, 1, "parallel"),
@@ -39,7 +59,7 @@ def test_the_matrix_has_what_policies_permit_and_names_what_they_refuse() -> Non
 
 
 def test_modes_of_one_policy_stand_side_by_side() -> None:
-    cells, _ = plan(QUICK, HERE, FakeCommitPath)
+    cells, _ = plan(QUICK, PLACE)
     assert [(one.binlog_strategy, one.threads) for one in cells[:6]] == [
         ("serial", 1), ("redo", 1), ("two-syncs", 1), ("serial", 64), ("redo", 64), ("two-syncs", 64),
     ]  # fmt: skip
@@ -52,10 +72,10 @@ def test_a_policy_that_syncs_once_a_second_has_a_window_with_such_a_sync() -> No
 
 
 def test_a_refusal_has_the_rule_and_the_way_out() -> None:
-    told = refusal(STRICT, "parallel", HERE, FakeCommitPath)
+    told = refusal(STRICT, "parallel", PLACE)
     assert told is not None
     assert "sync_binlog=1" in told[0] and told[1]
-    assert refusal(SECOND, "parallel", HERE, FakeCommitPath) is None
+    assert refusal(SECOND, "parallel", PLACE) is None
 
 
 def test_one_cell_gives_a_ceiling_with_its_noise() -> None:
@@ -177,8 +197,81 @@ def test_noise_is_the_standard_error_of_the_slices() -> None:
 
 
 def test_the_usual_matrix_leaves_out_what_time_does_not_hold_and_calls_none_of_it_refused() -> None:
-    cells, refused = plan(FULL, HERE, FakeCommitPath)
+    cells, refused = plan(FULL, PLACE)
     assert len(cells) == 4 * (3 + 1 + 2 + 1)
     told = {(one.trx_commit, one.sync_binlog, one.binlog_strategy) for one in refused}
     assert (3, 1, "redo") not in told and (0, 0, "parallel") not in told
     assert sum(cell.natural_seconds for cell in cells) < 33
+
+
+def planned(*strategies: BinlogStrategy, threads: int = 4) -> list[CommitCell]:
+    return [
+        CommitCell(sync_settings=SECOND, binlog_strategy=strategy, threads=threads) for strategy in strategies
+    ]
+
+
+def test_each_policy_goes_through_its_modes_and_back_with_the_most_threads() -> None:
+    strict = [CommitCell(sync_settings=STRICT, binlog_strategy="serial", threads=64)]
+    cells = [*planned("serial", "parallel"), *planned("serial", threads=1), *strict]
+    assert strategy_groups(cells) == (StrategyGroup(SECOND, ("serial", "parallel"), 64),)
+    assert switching_groups(cells) == (StrategyGroup(SECOND, ("serial", "parallel", "serial"), 64),)
+
+
+def test_one_flush_mode_alone_is_refused_with_the_way_out() -> None:
+    with pytest.raises(UsageError, match="two binlog write strategies") as raised:
+        switching_groups(planned("serial"))
+    assert "--binlog-strategy serial --binlog-strategy parallel" in (raised.value.hint or "")
+
+
+def test_a_binlog_that_lacks_transactions_is_not_whole(tmp_path: Path) -> None:
+    (group,) = switching_groups(planned("serial", "parallel"))
+    found = measure_switching(PLACE._replace(folder=tmp_path), group, seconds=0.3)
+    assert found is not None and found.transactions > 0
+    assert [phase.binlog_strategy for phase in found.phases] == ["serial", "parallel", "serial"]
+    assert not found.binlog_is_whole, "the fake writes none"
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("strict", STRICT),
+        ("second", SECOND),
+        ("relaxed", RELAXED),
+        ("3/1", SyncSettings(3, 1)),
+        ("1/0", SyncSettings(1, 0)),
+        ("2/4294967295", SyncSettings(2, 4294967295)),
+    ],
+)
+def test_a_policy_is_a_floor_or_two_settings(text: str, settings: SyncSettings) -> None:
+    assert parse_sync_settings(text) == settings
+
+
+@pytest.mark.parametrize(
+    "text", ["", "fast", "1", "1/", "1/1/1", "-1/1", "4/1", "1/4294967296", "1/99999999999"]
+)
+def test_what_no_server_takes_is_refused_with_a_way_out(text: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_sync_settings(text)
+    assert raised.value.hint
+
+
+def test_names_say_the_floor_where_there_is_one() -> None:
+    assert [one.name for one in (STRICT, SyncSettings(3, 1), SECOND, RELAXED, SyncSettings(1, 0))] == [
+        "strict 1/1",
+        "strict 3/1",
+        "second 2/1000",
+        "relaxed 0/0",
+        "1/0",
+    ]
+
+
+def test_only_mariadb_has_3() -> None:
+    assert "MariaDB" in SyncSettings(3, 1).format
+    assert "MariaDB" not in STRICT.format
+
+
+def test_a_flush_mode_is_one_of_four() -> None:
+    assert parse_binlog_strategy("two-syncs") == "two-syncs"
+    with pytest.raises(UsageError) as raised:
+        parse_binlog_strategy("Serial")
+    assert "serial, parallel, redo, two-syncs" in (raised.value.hint or "")

@@ -7,14 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.probe.ceilings import CommitCell
-from flushlab.probe.folder import MAX_BYTES
-from flushlab.probe.servers import ROUNDS, ServerCell, measure_servers, ratio, server_cells
-from flushlab.probe.sync_settings import SECOND, STRICT
+from flushlab.probe.ceilings import SECOND, Place, StrategyGroup
+from flushlab.probe.disk import MAX_BYTES
+from flushlab.probe.servers import ROUNDS, measure_servers, ratio
 from tests.fakes.commit_path import FakeCommitPath
 from tests.unit.probes import MEDIUM
 
-CELL = ServerCell(sync_settings=SECOND, strategies=("serial", "parallel"), threads=64, own_us=90.0)
+GROUP = StrategyGroup(SECOND, ("serial", "parallel"), 64)
 
 
 def test_every_round_runs_each_strategy_as_a_server_does_in_rotating_order(tmp_path: Path) -> None:
@@ -24,7 +23,7 @@ def test_every_round_runs_each_strategy_as_a_server_does_in_rotating_order(tmp_p
         specs.append(msgspec.json.decode(spec))
         return FakeCommitPath(spec)
 
-    rates = measure_servers(tmp_path, CELL, seconds=1.0, most_bytes=MAX_BYTES, medium=MEDIUM, make=make)
+    rates = measure_servers(Place(tmp_path, MEDIUM, MAX_BYTES, make), GROUP, seconds=1.0, own_us=90.0)
     assert rates is not None
     order = [spec["binlog_strategy"] for spec in specs]
     assert order == ["serial", "parallel", "parallel", "serial"] * (ROUNDS // 2) + ["serial", "parallel"]
@@ -34,7 +33,7 @@ def test_every_round_runs_each_strategy_as_a_server_does_in_rotating_order(tmp_p
     assert parallel.ratio == pytest.approx(1.6) and parallel.own_us == 90.0
 
 
-@pytest.mark.parametrize("strategy", CELL.strategies)
+@pytest.mark.parametrize("strategy", GROUP.strategies)
 def test_a_window_without_a_commit_has_no_ratio(strategy: str, tmp_path: Path) -> None:
     """The only commit ended with the window: it has a latency, and is not counted."""
 
@@ -45,7 +44,7 @@ def test_a_window_without_a_commit_has_no_ratio(strategy: str, tmp_path: Path) -
                 return found
             return {**found, "commits": 0, "commits_per_s": 0.0}
 
-    rates = measure_servers(tmp_path, CELL, seconds=1.0, most_bytes=MAX_BYTES, medium=MEDIUM, make=Stalled)
+    rates = measure_servers(Place(tmp_path, MEDIUM, MAX_BYTES, Stalled), GROUP, seconds=1.0)
     assert rates is None
 
 
@@ -56,20 +55,3 @@ def test_a_ratio_is_that_of_the_rounds_with_its_interval() -> None:
     assert math.log(high / mean) == pytest.approx(12.706 * math.log(2), rel=1e-3)
     assert low == pytest.approx(mean * mean / high)
     assert ratio([3.0] * 5, [2.0] * 5) == pytest.approx((1.5, 1.5, 1.5))
-
-
-def test_sync_settings_that_permit_two_strategies_are_compared_with_the_most_connections() -> None:
-    def cell(strategy: str, threads: int) -> CommitCell:
-        return msgspec.convert(
-            {
-                "sync_settings": {"trx_commit": 1, "sync_binlog": 1},
-                "binlog_strategy": strategy,
-                "threads": threads,
-            },
-            CommitCell,
-        )
-
-    alone = CommitCell(sync_settings=SECOND, binlog_strategy="serial", threads=4)
-    (found,) = server_cells([cell("serial", 16), cell("redo", 1), alone], 60.0)
-    assert (found.sync_settings, found.strategies, found.threads) == (STRICT, ("serial", "redo"), 16)
-    assert server_cells([alone], 60.0) == ()

@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
+from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.crash.request import CrashRequest
-from flushlab.campaign.facts import ArmFacts, CampaignFacts, ClaimFacts, PlanFacts, TuningFacts
-from flushlab.campaign.request import BoundArm, SeriesRequest, TuneRequest
+from flushlab.campaign.facts import ArmResult, CampaignFacts, ClaimFacts, PlanFacts, TuningFacts
+from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.experiment.tune_plan import Dropped, Excluded, FrontierPoint, Rejected
 from flushlab.record import (
     Arm,
@@ -107,21 +108,21 @@ def tune_facts(**changes: Any) -> CampaignFacts:
         workload="oltp_update_non_index, 16 threads, 8 × 10,000 rows",
         unit="transactions/s",
         floor="second",
-        base=ArmFacts(name="base", settings=BASE, result=12_345.6, guarantees=SAFE, recovery_s=1.2),
+        base=ArmResult(name="base", settings=BASE, result=12_345.6, guarantees=SAFE, recovery_s=1.2),
         arms=(
-            ArmFacts(name=FREE_ARM, comparison=comparison(FREE_ARM, strict.ratio), guarantees=SAFE),
-            ArmFacts(
+            ArmResult(name=FREE_ARM, comparison=comparison(FREE_ARM, strict.ratio), guarantees=SAFE),
+            ArmResult(
                 name=FAST_ARM,
                 comparison=comparison(FAST_ARM, second.ratio),
                 guarantees=LOSSY,
                 recovery_s=1.4,
             ),
-            ArmFacts(
+            ArmResult(
                 name="innodb_flush_method=O_DSYNC",
                 comparison=comparison("innodb_flush_method=O_DSYNC", ratio(0.7, 0.66, 0.74)),
             ),
         ),
-        control=ArmFacts(name="control", comparison=comparison("control", ratio(1.01, 0.97, 1.05))),
+        control=ArmResult(name="control", comparison=comparison("control", ratio(1.01, 0.97, 1.05))),
         blocks=5,
         data_bytes=22 << 20,
         pool_bytes=128 << 20,
@@ -163,7 +164,7 @@ def series_facts(**changes: Any) -> CampaignFacts:
         server=MARIADB,
         workload="upsert, threads 16, table_size 100,000",
         unit="rows/s",
-        base=ArmFacts(
+        base=ArmResult(
             name="base",
             text="sensible defaults of 2013",
             settings=BASE,
@@ -173,56 +174,56 @@ def series_facts(**changes: Any) -> CampaignFacts:
         ),
         floor="throwaway",
         arms=(
-            ArmFacts(
+            ArmResult(
                 name="B",
                 text="the key is primary instead of unique",
                 outcome="measured",
-                workload={"key": "primary"},
+                workload_changes={"key": "primary"},
                 floor="strict",
                 guarantees=SAFE,
                 comparison=comparison("B", ratio(1.31, 1.22, 1.41)),
                 result=12_900.0,
             ),
-            ArmFacts(
+            ArmResult(
                 name="F",
                 text="O_DSYNC",
                 outcome="measured",
-                settings={"innodb_flush_method": "O_DSYNC"},
+                changes={"innodb_flush_method": "O_DSYNC"},
                 floor="strict",
                 guarantees=SAFE,
                 comparison=comparison("F", ratio(0.82, 0.78, 0.87)),
                 result=8_100.0,
             ),
-            ArmFacts(
+            ArmResult(
                 name="G",
                 text="no sync at commit",
                 outcome="measured",
-                settings={"innodb_flush_log_at_trx_commit": 0},
+                changes={"innodb_flush_log_at_trx_commit": 0},
                 fixed=("unique_checks",),
                 floor="relaxed",
                 guarantees=LOSSY,
                 comparison=comparison("G", ratio(1.9, 1.7, 2.1)),
                 result=18_700.0,
             ),
-            ArmFacts(
+            ArmResult(
                 name="I",
                 text="half the log size",
                 outcome="measured",
-                settings={"innodb_log_file_size": 50331648},
+                changes={"innodb_log_file_size": 50331648},
                 floor="strict",
                 guarantees=SAFE,
                 comparison=comparison("I", ratio(1.0, 0.96, 1.04)),
                 result=9_800.0,
             ),
-            ArmFacts(name="K", outcome="refused", reason="unknown variable 'innodb_checksums=OFF'"),
-            ArmFacts(name="J", text="ZFS", outcome="skipped", reason="$FLUSHLAB_ZFS is not set"),
-            ArmFacts(name="L", outcome="not_in_version", reason="no innodb_thread_concurrency"),
-            ArmFacts(
+            ArmResult(name="K", outcome="refused", reason="unknown variable 'innodb_checksums=OFF'"),
+            ArmResult(name="J", text="ZFS", outcome="skipped", reason="$FLUSHLAB_ZFS is not set"),
+            ArmResult(name="L", outcome="not_in_version", reason="no innodb_thread_concurrency"),
+            ArmResult(
                 name="best",
                 text="all that proved faster, together",
                 outcome="measured",
-                settings={"innodb_flush_log_at_trx_commit": 0},
-                workload={"key": "primary"},
+                changes={"innodb_flush_log_at_trx_commit": 0},
+                workload_changes={"key": "primary"},
                 floor="relaxed",
                 guarantees=LOSSY,
                 comparison=comparison("best", ratio(2.4, 2.1, 2.7)),
@@ -230,7 +231,7 @@ def series_facts(**changes: Any) -> CampaignFacts:
                 composed_of=("B", "G"),
             ),
         ),
-        control=ArmFacts(name="control", comparison=comparison("control", ratio(1.0, 0.97, 1.03))),
+        control=ArmResult(name="control", comparison=comparison("control", ratio(1.0, 0.97, 1.03))),
         blocks=5,
         machine=MACHINE,
         warnings=(Warning("noisy", "the base's results vary over 35 % of their mean"),),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flushlab.record import Latency, LoadClient
-from flushlab.report.clients import load_came_from
+from flushlab.report.words import load_came_from
 
 
 def client(machine: str, p50: int, p99: int) -> LoadClient:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from flushlab.record import DataFacts, SkippedTable, StandIn, TableRows, WrittenTable
-from flushlab.report import bench, campaign
-from flushlab.report.page.about import stand_in
-from flushlab.report.page.page import render
-from flushlab.report.page.parts import Subject
+from flushlab.report import bench, campaign, html
+from flushlab.report.about import stand_in
+from flushlab.report.subject import Subject
 from tests.golden.test_reports import text_of
 from tests.unit.records import trial
 from tests.unit.report import campaigns as made
@@ -36,20 +35,20 @@ def squeezed(text: str) -> str:
 
 def test_a_campaign_names_the_data_everywhere() -> None:
     facts = made.tune_facts(data=DATA, tables=TABLES, stand_in=LOAD)
-    assert squeezed(f"your data: {WORDS}") in squeezed(text_of(campaign.render(facts)))
-    found = msgspec.json.decode(msgspec.json.encode(campaign.document(facts)))
+    assert squeezed(f"your data: {WORDS}") in squeezed(text_of(campaign.document(facts)))
+    found = msgspec.json.decode(msgspec.json.encode(campaign.as_json(facts)))
     assert found["data"]["path"] == "/dumps/shop.sql.gz"
     assert found["tables"][0] == {"name": "shop.lines", "rows": 2_000_000}
     assert found["stand_in"]["tables"][1]["without"] == {"insert": "its keys are foreign"}
     row, trials = made.row("tune", facts), made.trials_of(made.TUNE_ARMS, "confirm")
-    assert WORDS in render(row, facts, trials)
+    assert WORDS in html.render(campaign.document(facts, row, trials))
 
 
 def test_the_page_tells_what_the_load_writes_and_what_it_leaves_out() -> None:
     facts = made.tune_facts(stand_in=LOAD)
     (section,) = stand_in(Subject(made.row("tune", facts), None, facts, [], {}))
     rows = [[cell.text for cell in row] for row in section.tables[0].rows]
-    assert "stands in for yours: 70% updates, 30% inserts" in section.lead
+    assert "stands in for yours: 70% updates, 30% inserts" in section.about
     assert rows[0] == ["shop.lines", "2,000,000", "19,000", "quantity", ""]
     assert rows[1] == ["shop.orders", "900", "675", "state", "inserts: its keys are foreign"]
     assert section.notes == (
@@ -62,6 +61,6 @@ def test_the_page_tells_what_the_load_writes_and_what_it_leaves_out() -> None:
 
 def test_a_single_run_names_workload_and_data() -> None:
     found = trial(workload="data", data=DATA, tables=TABLES)
-    shown = squeezed(text_of(bench.render(found)))
-    assert squeezed(f"workload data\ndata {WORDS}") in shown
-    assert bench.document(found).data == DATA
+    shown = squeezed(text_of(bench.document(found)))
+    assert squeezed(f"data {WORDS}") in shown
+    assert bench.as_json(found).data == DATA

@@ -6,7 +6,8 @@ import msgspec
 
 from flushlab.bulk.filled import Filled, FilledTable, LoadMethod, Step, Tried
 from flushlab.record import ServerIdentity, Warning
-from flushlab.report.fill import render
+from flushlab.report.fill import document
+from tests.golden.test_reports import text_of
 
 METHOD = LoadMethod(kind="load-data", connections=2, batch_rows=1, packet_bytes=262144, indexes="after")
 FILLED = Filled(
@@ -47,18 +48,29 @@ FILLED = Filled(
 
 
 def test_the_result_names_rate_way_limit_and_what_was_checked() -> None:
-    assert render(FILLED).split("\n") == [
-        "1,000,000 rows in 4.5 s: 222,222 rows/s into app on sandbox:legacy (mariadb@10.11.19)",
-        "  method     LOAD DATA LOCAL, 2 connections, secondary indexes afterwards",
-        "  bound by   server CPU (server 190% of a core, client 9%, 2 cores)",
-        "  time       rows 3.5 s, indexes 1.0 s; not counted: verification 0.7 s",
-        "  size       123 MiB sent, with 48 MiB of memory here",
-        "  verified   users: 1,000,000 rows counted, 1,000 read back and compared",
-        "  single connection               250 rows/s    1.0×  log syncs",
-        "  waited     12 s for replica lag",
+    assert text_of(document(FILLED)).split("\n") == [
+        "1,000,000 rows in 4.5 s: 222,222 rows/s into app on sandbox:legacy",
+        "(mariadb@10.11.19)",
+        "",
+        "Results",
+        "method    LOAD DATA LOCAL, 2 connections, secondary indexes afterwards",
+        "bound by  server CPU (server 190% of a core, client 9%, 2 cores)",
+        "time      rows 3.5 s, indexes 1.0 s; not counted: verification 0.7 s",
+        "size      123 MiB sent, with 48 MiB of memory here",
+        "verified  users: 1,000,000 rows counted, 1,000 read back and compared",
+        "waited    12 s for replica lag",
+        "",
+        "step               rows/s  times  bound by",
+        "single connection     250   1.0×  log syncs",
+        "",
         "warning: the redo log is small",
-        "use it:  mariadb --defaults-file=/h/run/legacy/client.cnf app",
-        "stop it: flushlab server stop legacy",
+        "",
+        "The sandbox",
+        "Use it:",
+        "   mariadb --defaults-file=/h/run/legacy/client.cnf app",
+        "Stop it:",
+        "   flushlab server stop legacy",
+        "",
     ]
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from flushlab.record import ObservedLoad
-from flushlab.report.observed import observed_lines, source_words
+from flushlab.report.words import observed_lines, source_words
 
 LOAD = ObservedLoad(
     seconds=10.0,

@@ -10,15 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.campaign.facts import ArmFacts, CampaignFacts, TuningFacts
+from flushlab.advice.handed_over import Advice
+from flushlab.campaign.facts import ArmResult, CampaignFacts, TuningFacts
 from flushlab.campaign.recommended import Recommended
 from flushlab.campaign.recommended import recommended as recommended_of
 from flushlab.errors import StorageError
 from flushlab.experiment.tune_plan import FrontierPoint
 from flushlab.record import Arm, Latency, LoadClient, Machine, NodeActivity, Slice, SourceText, Trial, Warning
 from flushlab.record.arm import SourceKind
-from flushlab.report.page import page
-from flushlab.report.page.page import Advice
+from flushlab.report import campaign, html
 from flushlab.report.stored import facts_of
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import SeriesSpec
@@ -78,7 +78,7 @@ class Reader(HTMLParser):
 
 
 def show(row: CampaignRow, trials: Iterable[Trial], *advice: Advice) -> str:
-    return page.render(row, facts_of(row), trials, advice)
+    return html.render(campaign.document(facts_of(row), row, trials, advice=advice))
 
 
 def recommended(**changes: Any) -> Recommended:
@@ -107,7 +107,10 @@ def text_of(html: str) -> str:
 
 @functools.cache
 def tuned() -> str:
-    return show(*made.tuned(), Advice(recommended(), "[mysqld]\nx = 1\n", "SET GLOBAL x = 1;\n"))
+    return show(
+        *made.tuned(),
+        Advice(recommended(), {"my.cnf": "[mysqld]\nx = 1\n", "settings.sql": "SET GLOBAL x = 1;\n"}),
+    )
 
 
 @functools.cache
@@ -155,27 +158,28 @@ def test_colours_of_plots_follow_the_page(page_of: Callable[[], str]) -> None:
 
 def test_sections_of_a_tuning_stand_in_the_order_of_the_story() -> None:
     assert Reader(tuned()).sections == [
-        *("your-server", "ratios", "frontier", "time", "files", "settings", "guarantees"),
-        *("warnings", "machine", "repeat", "left-out"),
+        *("what-to-do", "frontier", "ratios", "time", "files", "settings", "guarantees"),
+        *("machine", "left-out", "warnings", "carry-over", "repeat"),
     ]
 
 
 def test_sections_of_a_series_stand_in_the_order_of_the_story() -> None:
     assert Reader(serial()).sections == [
         *("ratios", "time", "files", "settings", "claims", "guarantees"),
-        *("warnings", "machine", "repeat", "left-out"),
+        *("machine", "warnings", "carry-over", "repeat"),
     ]
 
 
 def test_the_page_says_how_to_verify_and_undo_it_and_what_carries_over() -> None:
     advice = Advice(
         recommended(),
-        option_file="[mysqld]\nx = 2\n",
-        statements="SET PERSIST x = 2;\n",
-        statements_file="SELECT 5;\nSET PERSIST x = 2;\n",
-        rollback_file="[mysqld]\nx = 1\n",
-        rollback_statements="SET x = 1;\n",
-        verification="SELECT 7;\n",
+        {
+            "my.cnf": "[mysqld]\nx = 2\n",
+            "settings.sql": "SELECT 5;\nSET PERSIST x = 2;\n",
+            "verify.sql": "SELECT 7;\n",
+            "rollback.cnf": "[mysqld]\nx = 1\n",
+            "rollback.sql": "SET x = 1;\n",
+        },
     )
     text = Reader(show(*made.tuned(), advice)).text
     checks = "flushlab settings --check my.cnf --server mariadb@10.11.19"
@@ -205,7 +209,7 @@ def test_a_base_that_failed_is_the_headline() -> None:
 def test_a_tuning_gives_the_answer_and_what_to_do_before_all_else() -> None:
     text = text_of(tuned())
     answer = text.index("1.62× as fast as the base at floor second [1.55, 1.70]")
-    assert answer < text.index("SET GLOBAL x = 1;") < text.index("Against the base")
+    assert answer < text.index("SET GLOBAL x = 1;") < text.index("How many times as fast as the base")
     assert "1.08× is without durability loss, the other 1.50× weakens durability." in text
 
 
@@ -248,9 +252,9 @@ def test_a_tuning_tells(words: str) -> None:
         "Claims: 1 confirmed, 1 refuted, 1 not measured.",
         "O_DSYNC helps F against the base at least 1 0.82× 0.78 – 0.87 refuted",
         "G the operating system crashes, the power fails about 1 s of commits",
-        "K refused unknown variable 'innodb_checksums=OFF'",
-        "J skipped $FLUSHLAB_ZFS is not set",
-        "L not in this version no innodb_thread_concurrency",
+        "refused unknown variable 'innodb_checksums=OFF'",
+        "skipped $FLUSHLAB_ZFS is not set",
+        "not in this version no innodb_thread_concurrency",
         "changes the service: unique_checks",
         "flushlab series \\ insert-on-duplicate \\ --server mariadb@10.11.19 \\ --seed 3",
     ],
@@ -266,12 +270,12 @@ def test_the_same_campaign_gives_the_same_bytes() -> None:
 
 def test_what_people_and_servers_wrote_is_escaped_and_changes_no_markup() -> None:
     def hostile(kind: str) -> str:
-        arm = ArmFacts(
+        arm = ArmResult(
             name=HOSTILE,
             text=HOSTILE,
             outcome="measured",
-            settings={HOSTILE: HOSTILE},
-            workload={HOSTILE: HOSTILE},
+            changes={HOSTILE: HOSTILE},
+            workload_changes={HOSTILE: HOSTILE},
             data_root=HOSTILE,
             fixed=(HOSTILE,),
             floor="strict",
@@ -285,7 +289,7 @@ def test_what_people_and_servers_wrote_is_escaped_and_changes_no_markup() -> Non
             title=HOSTILE,
             workload=HOSTILE,
             base_settings={HOSTILE: HOSTILE},
-            arms=(arm, ArmFacts(name=HOSTILE, outcome="refused", reason=HOSTILE)),
+            arms=(arm, ArmResult(name=HOSTILE, outcome="refused", reason=HOSTILE)),
             claims=(claim,),
             warnings=(Warning(HOSTILE, HOSTILE),),
         )
@@ -305,7 +309,7 @@ def test_what_people_and_servers_wrote_is_escaped_and_changes_no_markup() -> Non
         return show(
             made.row(kind, facts, request, id=HOSTILE),
             own,
-            Advice(recommended(arm=HOSTILE, not_shown=(HOSTILE,)), HOSTILE, HOSTILE),
+            Advice(recommended(arm=HOSTILE, not_shown=(HOSTILE,)), {"my.cnf": HOSTILE, HOSTILE: HOSTILE}),
         )
 
     html = hostile("series")
@@ -348,7 +352,7 @@ def test_an_interrupted_tuning_says_that_nothing_is_proven() -> None:
 
 
 def test_settings_below_the_floor_are_shown_beside_the_base_that_raises_them() -> None:
-    yours = ArmFacts(name="yours", comparison=made.comparison("yours", made.ratio(1.9, 1.8, 2.0)))
+    yours = ArmResult(name="yours", comparison=made.comparison("yours", made.ratio(1.9, 1.8, 2.0)))
     facts = made.tune_facts(raised={"sync_binlog": 1}, yours=yours)
     html = show(made.row("tune", facts), made.trials_of({"base": 9_000.0, "yours": 17_000.0}, "confirm"))
     for section in ("ratios", "time", "files"):
@@ -398,7 +402,7 @@ def test_a_kind_from_the_future_is_a_storage_error() -> None:
 
 def test_a_page_stays_small_whatever_was_measured() -> None:
     arms = [
-        ArmFacts(
+        ArmResult(
             name=f"arm {n} with a name that is rather long {'x' * 300}",
             text="why " * 400,
             outcome="measured" if n % 2 else "refused",
@@ -568,14 +572,14 @@ def test_the_page_of_a_cluster_tells_what_its_nodes_did() -> None:
     stored, trials = made.serial()
     facts = facts_of(stored)
     on_cluster = [msgspec.structs.replace(one, nodes=nodes) for one in trials]
-    text = text_of(page.render(stored, facts, on_cluster))
+    text = text_of(html.render(campaign.document(facts, stored, on_cluster)))
     assert "Nodes of the cluster" in text and "3.8%" in text and "5.28" in text
-    assert "Nodes of the cluster" not in text_of(page.render(stored, facts, trials))
+    assert "Nodes of the cluster" not in text_of(html.render(campaign.document(facts, stored, trials)))
 
 
 def test_the_page_of_a_factorial_tells_what_the_factors_do_and_what_was_counted() -> None:
     def shown(facts: CampaignFacts) -> str:
-        return text_of(page.render(made.row("series", facts), facts, ()))
+        return text_of(html.render(campaign.document(facts, made.row("series", facts))))
 
     text = shown(FACTORIAL)
     for words in (
@@ -594,7 +598,7 @@ def test_the_key_of_the_floor_has_its_condition_and_a_raised_base_is_called_so()
     fast = msgspec.structs.replace(fast, guarantees={**made.SAFE, "floor": said})
     text = text_of(show(made.row("tune", made.tune_facts(arms=(free, fast, slow))), []))
     assert f"floor {said} base 12,346 transactions/s" in text
-    yours = ArmFacts(name="yours", guarantees=made.SAFE)
+    yours = ArmResult(name="yours", guarantees=made.SAFE)
     raised = made.tune_facts(raised={"sync_binlog": 1}, arms=(free, fast, slow), yours=yours)
     assert f"floor {said} raised 12,346 transactions/s" in text_of(show(made.row("tune", raised), []))
     honest = "strict, if the disk honors flushes"

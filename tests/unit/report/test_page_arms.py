@@ -6,8 +6,8 @@ import msgspec
 from rich.console import Console
 
 from flushlab.record import FileActivity, KindTime, RowCounts
-from flushlab.report.bench import render
-from flushlab.report.page.arms import activity, by_arm, throughput
+from flushlab.report.arms import activity, by_arm, throughput
+from flushlab.report.bench import document
 from tests.unit.records import trial
 from tests.unit.report.campaigns import series_of
 
@@ -79,5 +79,5 @@ def test_each_workload_is_counted_per_unit_of_its_own() -> None:
         assert found is not None
         assert (found.per, found.fsyncs) == (per, {"redo": fsyncs})
         console = Console(file=io.StringIO(), record=True, width=80)
-        console.print(render(one))
+        console.print(document(one))
         assert f"redo {fsyncs} per {per}" in console.export_text()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flushlab.report.page.arms import Activity
-from flushlab.report.page.measured import _QUANTITIES, _classes, _flags, _unseen
+from flushlab.report.arms import Activity
+from flushlab.report.measured import _QUANTITIES, _classes, _flags, _unseen
 
 FSYNCS, BYTES = _QUANTITIES
 OFF = "performance_schema is OFF: start the server with performance_schema=ON"

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from xml.etree import ElementTree
 
 import pytest
 
 from flushlab.record import Ratio
 from flushlab.report import plots
-from flushlab.report.page.arms import Activity, Rounds, Throughput
+from flushlab.report.arms import Activity, Rounds, Throughput
+from flushlab.report.document import Plot
 
 pytestmark = pytest.mark.usefixtures("drawn_anew")
 
@@ -20,9 +22,17 @@ def line(seconds: tuple[int, ...], stalled: tuple[int, ...] = ()) -> Throughput:
     return Throughput("arm", seconds, (), stalled, 1.0, 0, None, 1)
 
 
+def drawn(make: Callable[..., Plot]) -> Callable[..., str]:
+    return lambda *data, **words: plots.svg(make(*data, **words))
+
+
+forest_svg, seconds_svg = drawn(plots.forest), drawn(plots.seconds)
+rounds_svg, stacked_svg = drawn(plots.rounds), drawn(plots.stacked)
+
+
 def forest(*found: Ratio, name: str = "ratios") -> str:
     rows = [plots.Row(f"arm {n}", one, "good", "n×") for n, one in enumerate(found)]
-    return plots.forest(rows, name=name, title="a title")
+    return forest_svg(rows, name=name, title="a title")
 
 
 def ticks(svg: str) -> list[str]:
@@ -39,7 +49,7 @@ def test_a_plot_is_well_formed_and_named_for_those_who_cannot_see_it() -> None:
 
 def test_names_are_shown_as_they_are_written() -> None:
     row = plots.Row("$x^2$ <b>&amp; font-size: 9px #0101", ratio(1.5, 1.4, 1.6), "good", "")
-    root = ElementTree.fromstring(plots.forest([row], name="ratios", title=""))
+    root = ElementTree.fromstring(forest_svg([row], name="ratios", title=""))
     assert "$x^2$ <b>&amp; font-size: 9px #0101" in [text.text for text in root.iter("text")]
 
 
@@ -69,14 +79,14 @@ def test_a_better_ratio_stands_further_right() -> None:
 
 
 def test_a_short_series_is_drawn_second_by_second() -> None:
-    svg = plots.seconds([line((5, 7, 6))], unit="transactions/s", name="time", title="")
+    svg = seconds_svg([line((5, 7, 6))], unit="transactions/s", name="time", title="")
     assert "fill-opacity" not in svg
 
 
 def test_a_long_series_keeps_its_extremes_in_a_band_and_stays_small() -> None:
     long = tuple(1000 + n % 7 for n in range(100_000))
-    flat = plots.seconds([line(long)], unit="transactions/s", name="time", title="")
-    spiked = plots.seconds(
+    flat = seconds_svg([line(long)], unit="transactions/s", name="time", title="")
+    spiked = seconds_svg(
         [line((*long[:50_000], 0, *long[50_001:]), (50_000,))], unit="transactions/s", name="time", title=""
     )
     assert "opacity" in flat
@@ -87,18 +97,18 @@ def test_a_long_series_keeps_its_extremes_in_a_band_and_stays_small() -> None:
 
 
 def test_thousands_of_stalls_are_no_more_marks_than_fit() -> None:
-    svg = plots.seconds(
+    svg = seconds_svg(
         [line((0, 10) * 5_000, tuple(range(0, 10_000, 2)))], unit="transactions/s", name="time", title=""
     )
     assert 100 < svg.count("<use") <= plots.POINTS + 1
 
 
 def test_a_series_of_nothing_but_zeros_can_be_drawn() -> None:
-    assert "<svg" in plots.seconds([line((0, 0, 0), (0, 1, 2))], unit="transactions/s", name="time", title="")
+    assert "<svg" in seconds_svg([line((0, 0, 0), (0, 1, 2))], unit="transactions/s", name="time", title="")
 
 
 def test_a_window_of_one_second_is_a_line() -> None:
-    svg = plots.seconds([line((5,)), line((5, 6, 7))], unit="transactions/s", name="time", title="")
+    svg = seconds_svg([line((5,)), line((5, 6, 7))], unit="transactions/s", name="time", title="")
     blue, grey = (re.findall(rf'd="([^"]+)"[^>]*stroke: var\(--{ink}\)', svg) for ink in ("accent", "mute"))
     assert [path.count(" L ") for path in (*grey, *blue)] == [1, 2]
 
@@ -110,7 +120,7 @@ def test_a_sum_of_which_a_part_is_not_told_is_a_bound() -> None:
         Activity("hidden", ("redo", "binlog"), {"redo": 2.5}, {}, {}),
         Activity("no data files", ("redo",), {"redo": 3.5}, {}, {}),
     ]
-    svg = plots.stacked(rows, lambda row: row.fsyncs, str, name="fsyncs", title="")
+    svg = stacked_svg(rows, lambda row: row.fsyncs, str, name="fsyncs", title="")
     assert ">1.5</text>" in svg
     assert ">≥ 0.25</text>" in svg
     assert ">≥ 2.5</text>" in svg
@@ -119,10 +129,10 @@ def test_a_sum_of_which_a_part_is_not_told_is_a_bound() -> None:
 
 def test_slices_are_drawn_where_they_were_measured_and_dropped_ones_as_crosses() -> None:
     kept = tuple((10.0 + n, 100.0 + n) for n in range(1_000))
-    plain = plots.rounds(
+    plain = rounds_svg(
         [Rounds("arm", kept, (), (0.5, 0.5), None)], unit="transactions/s", name="time", title=""
     )
-    crossed = plots.rounds(
+    crossed = rounds_svg(
         [Rounds("arm", kept, ((15.0, 3.0),), (0.5, 0.5), None)], unit="transactions/s", name="time", title=""
     )
     assert plain.count("<use") <= plots.POINTS
@@ -134,7 +144,7 @@ def test_a_long_name_takes_several_lines_above_its_row_and_pushes_the_next_row_d
     words = ("mysql@8.0.15", "innodb_flush_log_at_trx_commit=2", "innodb_doublewrite=OFF", "sync_binlog=1000")
     long = " ".join(words)
     rows = [plots.Row(name, ratio(1.5, 1.4, 1.6), "good", "1.50×") for name in ("A", long, "B")]
-    svg = plots.forest(rows, name="ratios", title="")
+    svg = forest_svg(rows, name="ratios", title="")
     written = [text.text or "" for text in ElementTree.fromstring(svg).iter("text")]
     assert sorted(word for line in written if line in long for word in line.split()) == sorted(words)
     first, second, third = (float(y) for y in re.findall(r'<use [^>]*y="([0-9.]+)"', svg))

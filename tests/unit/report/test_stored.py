@@ -6,12 +6,14 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
+from flushlab.advice.handed_over import own_settings
+from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.recommended import recommended
-from flushlab.campaign.request import BoundArm, SeriesRequest, TuneRequest
+from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.record import Arm, SourceText, Value
-from flushlab.report.page.about import plan_text
-from flushlab.report.stored import command, connections_of, facts_of, own_settings, request_of
+from flushlab.report.repeat import plan_text
+from flushlab.report.stored import command, connections_of, facts_of, request_of
 from flushlab.spec.parts import DataSpec, WorkloadSpec
 from tests.unit.records import trial
 from tests.unit.report import campaigns as made

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from flushlab.record import FileIo, Performance, Ratio, ServerIdentity, StageTime, StatementKind
-from flushlab.report.suite import compared_document, comparison, document, summary
+from flushlab.report.suite import as_json, compared_as_json, comparison, summary
 from flushlab.settings.fit import Scaled
 from flushlab.spec.commands import DatabaseSpec
 from flushlab.suite.comparison import Compared, Side, ratio
@@ -18,6 +18,7 @@ from flushlab.suite.pool import PoolUse
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.servers import Reset
 from flushlab.suite.session import SuiteResult
+from tests.golden.test_reports import text_of
 from tests.unit.builds import MYSQL57
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/test-json.md"
@@ -55,8 +56,8 @@ def test_what_tests_did_with_the_pool_is_told_if_they_did_anything() -> None:
     small = PoolUse(most=1, started=1, taken=1)
     assert "flushlab: tests took 1 database from 1 server" in summary(result(pool=small), REQUEST)
     assert not any("tests took" in line for line in summary(result(), REQUEST))
-    assert document(result(pool=use), REQUEST)["pool"]["taken"] == 120
-    assert document(result(), REQUEST)["pool"] is None
+    assert as_json(result(pool=use), REQUEST)["pool"]["taken"] == 120
+    assert as_json(result(), REQUEST)["pool"] is None
 
 
 def test_resets_are_told_by_their_way_and_what_could_not_be_undone() -> None:
@@ -69,7 +70,7 @@ def test_resets_are_told_by_their_way_and_what_could_not_be_undone() -> None:
     ]
     one = summary(result(resets=RESETS[:1]), REQUEST)
     assert one[-1] == "flushlab: 1 reset: 1 undone, 3.0 ms at the median"
-    told = document(result(resets=RESETS), REQUEST)
+    told = as_json(result(resets=RESETS), REQUEST)
     assert told["resets"] == 6
     first = {"how": "undone", "why": "", "count": 3, "median_s": 0.004}
     assert (told["resets_by"][0], len(told["resets_by"])) == (first, 3)
@@ -103,8 +104,8 @@ def test_reference_names_every_field_and_no_other() -> None:
     text = REFERENCE.read_text()
     always, _, rest = text.partition("`--compare` adds:")
     added, _, sides = rest.partition("Fields of `stock` and `fast`:")
-    assert _rows(always) == set(document(result(), REQUEST))
-    both = compared_document(compared(), REQUEST)
+    assert _rows(always) == set(as_json(result(), REQUEST))
+    both = compared_as_json(compared(), REQUEST)
     assert _rows(added) == set(both) - _rows(always)
     assert _rows(sides) == set(both["blocks"][0]["stock"])
 
@@ -117,7 +118,7 @@ def _rows(text: str) -> set[str]:
 def test_document_says_what_became_of_the_option_file() -> None:
     pool = Scaled(name="innodb_buffer_pool_size", yours="96G", here="4G", why="memory")
     request = msgspec.structs.replace(REQUEST, scaled=(pool,), base_notes=("my.cnf: left out: port",))
-    found = document(result(notes=("worker 1 ended",)), request)
+    found = as_json(result(notes=("worker 1 ended",)), request)
     assert found["scaled"] == [
         {"name": "innodb_buffer_pool_size", "yours": "96G", "here": "4G", "why": "memory"}
     ]
@@ -160,12 +161,11 @@ def test_death_comes_with_its_log() -> None:
 
 
 def test_comparison_is_a_table_and_where_stocks_time_went() -> None:
-    lines = comparison(compared())
-    text = "\n".join(lines)
+    text = text_of(comparison(compared(), REQUEST))
     assert re.search(r"^setup: migrations\s+40\.00 s\s+0\.00 s$", text, re.MULTILINE)
     assert re.search(r"^total\s+65\.00 s\s+13\.19 s\s+4\.9×$", text, re.MULTILINE)
-    assert re.search(r"^  the database's share\s+35\.00 s", text, re.MULTILINE)
-    assert re.search(r"^  the application's share\s+30\.00 s", text, re.MULTILINE)
+    assert re.search(r"^the database's share\s+35\.00 s", text, re.MULTILINE)
+    assert re.search(r"^the application's share\s+30\.00 s", text, re.MULTILINE)
     assert re.search(r"^fsyncs\s+1,300\s+0$", text, re.MULTILINE)
     assert re.search(r"^ib_logfile0\s+1,234\s+3 MiB\s+4\.50 s \(45%\)$", text, re.MULTILINE)
     assert re.search(r"^alter_table\s+412\s+30\.00 s$", text, re.MULTILINE)
@@ -190,28 +190,30 @@ def test_the_total_row_and_the_headline_have_one_ratio() -> None:
         ratio=ratio([side.total_s for side in stock], [side.total_s for side in fast]),
         database_ratio=ratio([side.database_s for side in stock], [side.database_s for side in fast]),
     )
-    text = "\n".join(comparison(both))
+    text = text_of(comparison(both, REQUEST))
     (total,) = re.findall(r"^total .* (\d+\.\d×)$", text, re.MULTILINE)
-    (database,) = re.findall(r"^  the database's share .* (\d+\.\d×)$", text, re.MULTILINE)
+    (database,) = re.findall(r"^the database's share .* (\d+\.\d×)$", text, re.MULTILINE)
     assert re.search(rf"^{total} \[.*\] as fast; the database's share {database} \[", text, re.MULTILINE)
     assert total == "3.5×", "the ratio of the medians, 65 s and 13.5 s, would be 4.8×"
     assert "seconds: medians of 3 blocks; ratios: geometric means of the blocks' ratios" in text
-    assert "seconds: medians" not in "\n".join(comparison(one))
+    assert "seconds: medians" not in text_of(comparison(one, REQUEST))
 
 
 def test_a_suite_that_failed_or_resets_is_no_plain_ratio() -> None:
     one = compared()
     failed = msgspec.structs.replace(one, stock=(msgspec.structs.replace(one.stock[0], exit_code=1),))
-    assert "warning: the suite failed (stock exit code 1, fast exit code 0)" in "\n".join(comparison(failed))
+    assert "warning: the suite failed (stock exit code 1, fast exit code 0)" in text_of(
+        comparison(failed, REQUEST)
+    )
     resets = msgspec.structs.replace(one, database_ratio=None)
-    text = "\n".join(comparison(resets))
+    text = text_of(comparison(resets, REQUEST))
     assert "; the database's share" not in text
     assert "warning: the suite resets its server" in text
-    assert compared_document(resets, REQUEST)["database_ratio"] is None
+    assert compared_as_json(resets, REQUEST)["database_ratio"] is None
 
 
 def test_document_of_a_comparison_has_stocks_files_and_statements_by_part() -> None:
-    found = compared_document(compared(2), REQUEST)
+    found = compared_as_json(compared(2), REQUEST)
     assert [(row["part"], row["file"]) for row in found["io_by_file"]] == [
         ("prepare", "ib_logfile0"),
         ("prepare", "ibdata1"),

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.campaign.binding import judged
-from flushlab.campaign.request import BoundArm
+from flushlab.campaign.arms import BoundArm, judged
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.server.settings_check import CheckRequest, judge_file
 from flushlab.settings.durability import described, verdict

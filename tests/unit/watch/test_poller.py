@@ -15,7 +15,7 @@ import pytest
 from flushlab.record import Endpoint
 from flushlab.record.running import WatchedServer
 from flushlab.telemetry.live import session
-from flushlab.telemetry.live.questions import Question
+from flushlab.telemetry.live.questions import Question, parse_pairs
 from flushlab.telemetry.live.status import ServerStatus
 from flushlab.watch import poller
 from flushlab.watch.live_diagnosis import LiveDiagnosis
@@ -247,7 +247,7 @@ def test_without_a_server_nothing_is_asked_until_there_is_one(server: Server, as
 
 
 def test_a_question_that_takes_long_is_asked_less_often() -> None:
-    due = session.Due(Question(name="x", every_s=1.0, forms=("SELECT 1",)))
+    due = session.Due(Question("x", 1.0, ("SELECT 1",), "status", parse_pairs))
     due.asked(100.0, 0.001)
     assert due.at_s == pytest.approx(100.9)
     due.asked(101.0, 3.0)

@@ -19,7 +19,7 @@ const LONGEST: u32 = 16 << 20;
 /// Most digits behind a decimal's point.
 const DIGITS: u32 = 18;
 
-/// The structs of `flushlab.record.fill` whose names end in `Generator`.
+/// What `Draw.row` of `flushlab.plan.draws` makes, of every kind of generator.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum JsonGenerator {

@@ -19,9 +19,8 @@ from flushlab.campaign.facts import BASE_BROKE
 from flushlab.crashed.measured import age
 from flushlab.datadir.fault_disk import require_fault_disk
 from flushlab.errors import FlushlabError, HarnessError, MeasurementError, UsageError
-from flushlab.experiment.blocks import BASE
 from flushlab.experiment.tune_plan import TuneResult
-from flushlab.record import CrashArm, CrashFacts, CrashKind, ServerIdentity, Storage, Value, Warning
+from flushlab.record import BASE, CrashArm, CrashFacts, CrashKind, ServerIdentity, Storage, Value, Warning
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import FLUSH_INTERVAL_S
 from flushlab.settings.floor import Floor

@@ -37,10 +37,9 @@ from flushlab.crashed.recorded import CrashImages
 from flushlab.crashed.recording import Fault, RecordedRun
 from flushlab.errors import StorageError, UsageError
 from flushlab.experiment.protocol import Request
-from flushlab.plan.plan import BASE
 from flushlab.process.running import publish_status
 from flushlab.progress import Progress, silent
-from flushlab.record import CrashArm, CrashFacts, CrashPoint, CrashRow, PointKind, Value, Warning
+from flushlab.record import BASE, CrashArm, CrashFacts, CrashPoint, CrashRow, PointKind, Value, Warning
 from flushlab.spec import fields
 from flushlab.spec.build import build, stored, taking
 from flushlab.spec.kinds import CrashSpec

@@ -80,7 +80,7 @@ class CrashExperiment:
         self._losing |= not arm.positive_control and loses(row.crash)
 
     @property
-    def progress(self) -> Standing:
+    def standing(self) -> Standing:
         arm = self._due
         if arm is None:
             return Standing(stage=None, done=len(self.rows), total=len(self.rows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-from flushlab.campaign.request import StoredRequest
+from flushlab.campaign.request import CampaignRequest
 from flushlab.datadir.fault_disk import LEAST_BYTES, require_fault_disk, require_images
 from flushlab.errors import FlushlabError, UsageError
 from flushlab.record import CrashKind, NodesKind, Value, Warning
@@ -34,7 +34,7 @@ _ONE_DISK: tuple[CrashKind, ...] = ("eio", "full")
 """Faults of one disk while the load runs; a cluster has several."""
 
 
-class CrashRequest(StoredRequest, frozen=True, kw_only=True):
+class CrashRequest(CampaignRequest, frozen=True, kw_only=True):
     """`workload_digest` changes with the workload's files; `fleet`: address, empty for one machine."""
 
     spec: CrashSpec

@@ -14,10 +14,9 @@ from statistics import median
 from typing import NamedTuple
 
 from flushlab.campaign.fleet.worker import MachineFacts
-from flushlab.experiment.blocks import BASE, CONTROL
 from flushlab.experiment.protocol import score
 from flushlab.fleet.machines import CLOCK_S
-from flushlab.record import Trial
+from flushlab.record import BASE, CONTROL, Trial
 from flushlab.units import format_seconds, format_size
 
 SLOWER = 3.0

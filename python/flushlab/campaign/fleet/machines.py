@@ -15,7 +15,7 @@ import msgspec
 
 from flushlab import errors
 from flushlab.campaign.pool.work import CrashTask, Enter
-from flushlab.campaign.request import BenchRequest, StoredRequest
+from flushlab.campaign.request import BenchRequest, CampaignRequest
 from flushlab.errors import FlushlabError, HarnessError
 from flushlab.experiment.protocol import BlockAhead
 from flushlab.record import CrashRow, Trial
@@ -46,7 +46,7 @@ class Opening(NamedTuple):
     enter: Enter
     plan: bytes
     root_for: str = ""
-    request: StoredRequest | BenchRequest | None = None
+    request: CampaignRequest | BenchRequest | None = None
 
     def at(self, plan: bytes) -> Opening:
         """What travels to a machine, with the request as it is there."""

@@ -21,7 +21,8 @@ from flushlab.build.build import Build
 from flushlab.build.galera import galera_for
 from flushlab.build.prefix import prefix_of
 from flushlab.build.tarball import build_in
-from flushlab.campaign.request import BenchRequest, BoundArm, ComparingRequest, SeriesRequest, StoredRequest
+from flushlab.campaign.arms import BoundArm
+from flushlab.campaign.request import BenchRequest, CampaignRequest, ComparingRequest, SeriesRequest
 from flushlab.dataset import open_dataset
 from flushlab.dataset.directory import Directory
 from flushlab.errors import UsageError
@@ -43,7 +44,7 @@ _OF_SYSTEM = ("/bin", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/run",
 """Each machine has its own programs there."""
 
 
-Asked = StoredRequest | BenchRequest
+Asked = CampaignRequest | BenchRequest
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from flushlab.campaign.loop import check_other_load
 from flushlab.campaign.pool.room import NoVolumes, Volumes
 from flushlab.campaign.pool.running_server import has_all
 from flushlab.campaign.pool.work import Enter, RunTrial
-from flushlab.campaign.request import ArmGroup, BenchRequest, SeriesRequest, StoredRequest, TuneRequest
+from flushlab.campaign.request import ArmGroup, BenchRequest, CampaignRequest, SeriesRequest, TuneRequest
 from flushlab.campaign.scheduling import Capacity
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
@@ -169,7 +169,7 @@ class Work(NamedTuple):
         root_for: words for what of it needs root; empty if nothing does.
     """
 
-    request: StoredRequest
+    request: CampaignRequest
     here: Callable[[], AbstractContextManager[RunTrial]]
     there: Enter
     ahead: Callable[[int], Sequence[BlockAhead]]
@@ -191,7 +191,7 @@ class CrashWork(NamedTuple):
         root_for: words for what of it needs root; empty if nothing does.
     """
 
-    request: StoredRequest
+    request: CampaignRequest
     there: Enter
     ahead: Callable[[int], Sequence[BlockAhead]]
     watcher: Watcher

@@ -19,6 +19,7 @@ from flushlab.build import find_build
 from flushlab.build.build import Build
 from flushlab.build.choice import Sign, caveats
 from flushlab.build.inspect import verbose_help
+from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.data import bytes_of
 from flushlab.campaign.facts import Resources
 from flushlab.campaign.loop import check_other_load
@@ -49,7 +50,7 @@ from flushlab.campaign.pool.user_settings import (
     persisted_settings,
 )
 from flushlab.campaign.pool.work import RunTrial
-from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest, TuneRequest
+from flushlab.campaign.request import ArmGroup, SeriesRequest, TuneRequest
 from flushlab.campaign.scheduling import (
     BESIDE_MOST,
     LEAST_SERVERS,

@@ -1,14 +1,16 @@
-"""Source: a scrape of mysqld_exporter in Prometheus' text format, with the names of the server. Pure."""
+"""Exporter: a scrape of mysqld_exporter in Prometheus' text format, with the names of the server. Pure."""
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
 from collections.abc import Iterator, Mapping
 
-from flushlab.diagnosis.files.told import Source, Told, lines
+from flushlab.diagnosis.files.told import Told, lines
 from flushlab.telemetry.live.questions import FILE_CLASSES, FileEvents
 
-_SAMPLE = re.compile(r"(mysql_\w+)(?:\{(.*)\})? (\S+)(?: \S+)?")
+_SERIES = re.compile(r"(mysql_\w+)(?:\{(.*)\})? (\S+)(?: \S+)?")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _STATUS, _VARIABLES = "mysql_global_status_", "mysql_global_variables_"
 _RENAMED = {
@@ -26,14 +28,14 @@ _EVENTS, _EVENTS_S, _EVENTS_BYTES = (
     f"mysql_perf_schema_file_events_{name}" for name in ("total", "seconds_total", "bytes_total")
 )
 
-Sample = tuple[str, Mapping[str, str], str]
+_Sample = tuple[str, Mapping[str, str], float]
 """Name, labels, value."""
 
 
 def parse(text: str) -> Told:
     """The scrapes of a text: a new one begins where a sample comes again."""
     scrapes = [_scrape(samples) for samples in _scrapes(text)]
-    told = [one for one in scrapes if one[0]]
+    told = [scrape for scrape in scrapes if scrape[0]]
     return Told(
         statuses=tuple(status for status, _, _ in told),
         file_events=tuple(files for _, _, files in told) if any(files for _, _, files in told) else (),
@@ -42,35 +44,35 @@ def parse(text: str) -> Told:
     )
 
 
-def _scrapes(text: str) -> Iterator[list[Sample]]:
-    samples: list[Sample] = []
+def _scrapes(text: str) -> Iterator[list[_Sample]]:
+    samples: list[_Sample] = []
     known: set[tuple[str, str]] = set()
     for line in lines(text):
-        match = _SAMPLE.fullmatch(line.rstrip()) if line.startswith("mysql_") else None
+        match = _SERIES.fullmatch(line.rstrip()) if line.startswith("mysql_") else None
         if match is None:
             continue
-        if (match[1], match[2] or "") in known:
+        key = match[1], match[2] or ""
+        if key in known:
             yield samples
             samples, known = [], set()
-        known.add((match[1], match[2] or ""))
-        samples.append((match[1], dict(_LABEL.findall(match[2] or "")), match[3]))
-    if samples:
+        known.add(key)
+        with contextlib.suppress(ValueError):
+            if abs(value := float(match[3])) < 1e30:
+                samples.append((match[1], dict(_LABEL.findall(key[1])), value))
+    if known:
         yield samples
 
 
 def _scrape(
-    samples: list[Sample],
+    samples: list[_Sample],
 ) -> tuple[dict[str, str], dict[str, str], dict[str, FileEvents]]:
     """Status, variables and files."""
     status, variables = dict[str, str](), dict[str, str]()
     events = dict[tuple[str, str, str], float]()
-    for name, labels, value in samples:
-        number = _number(value)
-        if number is None:
-            continue
+    for name, labels, number in samples:
         if name == "mysql_version_info":
-            for label in ("version", "version_comment", "innodb_version"):
-                variables |= {label: labels[label]} if labels.get(label) else {}
+            names = ("version", "version_comment", "innodb_version")
+            variables |= {label: labels[label] for label in names if labels.get(label)}
         elif name in _RENAMED:
             label, form = _RENAMED[name]
             status[form.format(labels.get(label, ""))] = _plain(number)
@@ -82,10 +84,11 @@ def _scrape(
             status[name.removeprefix(_STATUS)] = _plain(number)
         elif not labels and name.startswith(_VARIABLES):
             variables[name.removeprefix(_VARIABLES)] = _plain(number)
-    pages = [status.get(f"innodb_buffer_pool_pages_{kind}") for kind in ("data", "free", "misc")]
-    if None not in pages:  # the exporter leaves out what other states add up to
-        total = sum(float(one) for one in pages if one is not None)
-        status.setdefault("innodb_buffer_pool_pages_total", _plain(total))
+    # The exporter leaves out the sum of these states.
+    states = (f"innodb_buffer_pool_pages_{kind}" for kind in ("data", "free", "misc"))
+    pages = sum(float(status.get(name, "nan")) for name in states)
+    if not math.isnan(pages):
+        status.setdefault("innodb_buffer_pool_pages_total", _plain(pages))
     return status, variables, _files(events)
 
 
@@ -104,17 +107,5 @@ def _files(events: Mapping[tuple[str, str, str], float]) -> dict[str, FileEvents
     }
 
 
-def _number(text: str) -> float | None:
-    """A finite number."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if abs(value) < 1e30 else None
-
-
 def _plain(value: float) -> str:
     return str(int(value)) if value.is_integer() else repr(value)
-
-
-SOURCE = Source(name="mysqld_exporter", marks=(_STATUS, _VARIABLES), parse=parse)

@@ -6,9 +6,10 @@ that the path names: DIR/2026_11_27_04_50_00.
 
 from __future__ import annotations
 
+import glob
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -39,34 +40,23 @@ HEAD_BYTES = 64 << 10
 """Tell whether a file is text."""
 
 
-class Read(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that was read.
-
-    Attributes:
-        name: of the file.
-        told: by the name of the source, what it tells.
-    """
-
-    name: str
-    told: dict[str, Told]
-
-
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """The files of a path.
 
     Attributes:
         key: the path, as it was given.
-        files: those that tell something, in their order in time as far as names tell it.
+        files: what each tells, by its name and that of the source; in their order in time as far as names
+            tell it. Those that tell nothing are left out.
         left_out: the others, each with the reason.
-        sample: of pt-stalk, if there are several.
-        samples: how many there are.
     """
 
     key: str
-    files: tuple[Read, ...]
+    files: Mapping[str, Mapping[str, Told]]
     left_out: tuple[str, ...] = ()
-    sample: str = ""
-    samples: int = 0
+
+    @property
+    def told(self) -> list[Told]:
+        return [told for sources in self.files.values() for told in sources.values()]
 
 
 def read(path: Path) -> Found:
@@ -76,46 +66,51 @@ def read(path: Path) -> Found:
         UsageError: nothing is there that a diagnosis could use.
         StorageError: a file cannot be read, is too large, packed, cut short, or no text.
     """
-    paths, sample, samples = _chosen(path)
-    found = [_file(one, alone=len(paths) == 1) for one in paths]
-    files = [one for one in found if isinstance(one, Read)]
-    left_out = tuple(one for one in found if isinstance(one, str))
-    if not any(told.is_of_server for file in files for told in file.told.values()):
-        raise _nothing(path, [*left_out, *(f"{one.name}: {', '.join(one.told)}" for one in files)])
-    return Found(key=str(path), files=tuple(files), left_out=left_out, sample=sample, samples=samples)
+    paths = _chosen(path)
+    told = {file.name: _file(file, alone=len(paths) == 1) for file in paths}
+    files = {name: sources for name, sources in told.items() if not isinstance(sources, str)}
+    left_out = tuple(f"{name}: {why}" for name, why in told.items() if isinstance(why, str))
+    found = Found(key=str(path), files=files, left_out=left_out)
+    if any(one.is_of_server for one in found.told):
+        return found
+    useless = [*left_out, *(f"{name}: {', '.join(sources)}" for name, sources in files.items())]
+    few = [*useless[:5], *([f"and {len(useless) - 5} more"] if len(useless) > 5 else [])]
+    what = f"no file of {path} tells of a server: {'; '.join(few)}"
+    if not useless:
+        what = f"{path} has no files"
+    elif path.is_file():
+        what = f"{path} tells nothing of a server: {useless[0].partition(': ')[2]}"
+    raise UsageError(
+        what,
+        hint="docs/how-to/doctor.md lists the files; two SHOW GLOBAL STATUS, seconds apart, are the least",
+    )
 
 
-def _chosen(path: Path) -> tuple[list[Path], str, int]:
-    """The files to read, and the sample of pt-stalk that they are."""
+def _chosen(path: Path) -> list[Path]:
+    """The files to read: of several samples of pt-stalk, the last."""
     try:
         if path.is_file():
-            return [path], "", 0
+            return [path]
         if path.is_dir():
-            paths, wanted = [one for one in path.iterdir() if one.is_file()], ""
-        elif path.parent.is_dir():
-            wanted = path.name
-            paths = [one for one in path.parent.glob(f"{_literal(wanted)}-*") if one.is_file()]
+            files, wanted = [*path.iterdir()], ""
         else:
-            paths, wanted = [], path.name
+            wanted = path.name
+            files = [*path.parent.glob(f"{glob.escape(wanted)}-*")] if path.parent.is_dir() else []
+        paths = [file for file in files if file.is_file()]
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
     if wanted and not paths:
         why = "it is neither a file nor a folder" if path.exists() else "No such file or directory"
         raise StorageError(f"{path} cannot be read: {why}", hint="name a folder of files, or one file")
-    samples = sorted({match[1] for one in paths if (match := _SAMPLE.fullmatch(one.name))})
+    samples = sorted({match[1] for file in paths if (match := _SAMPLE.fullmatch(file.name))})
     if len(samples) > 1:
-        paths = [one for one in paths if one.name.startswith(samples[-1])]
+        paths = [file for file in paths if file.name.startswith(samples[-1])]
     if len(paths) > MOST_FILES:
         raise UsageError(
             f"{path} has {len(paths):,} files, more than {MOST_FILES:,}",
             hint="put the files of one server and one time into a folder of their own",
         )
-    return sorted(paths, key=_in_time), samples[-1] if samples else "", len(samples)
-
-
-def _literal(name: str) -> str:
-    """A name for `glob`."""
-    return re.sub(r"([*?\[])", r"[\1]", name)
+    return sorted(paths, key=_in_time)
 
 
 _FIRST, _LAST = re.compile(r"before|begin|start|first"), re.compile(r"after|end|stop|last|second|defer")
@@ -129,21 +124,25 @@ def _in_time(path: Path) -> tuple[int, list[tuple[int, str]]]:
     return rank, [(int(part), "") if part.isdecimal() else (0, part) for part in parts]
 
 
-def _file(path: Path, *, alone: bool) -> Read | str:
-    """What a file tells, or its name and why it is left out.
+def _file(path: Path, *, alone: bool) -> Mapping[str, Told] | str:
+    """What a file tells, or why it is left out.
 
     Raises:
         StorageError: it cannot be read, or it is the only one and no text.
     """
     if _USELESS.fullmatch(path.name) and not alone:
-        return f"{path.name}: no finding takes it"
+        return "no finding takes it"
     try:
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
-            if (why := _no_text(path, head)) is not None:
+            packed = next((command for magic, command in _PACKED.items() if head.startswith(magic)), None)
+            is_binary = b"\0" in head and not head.startswith(_UTF16)
+            if packed is not None or is_binary:
+                why = "is compressed" if packed is not None else "is no text but binary"
                 if alone:
-                    raise why
-                return f"{path.name}: {why.message.removeprefix(f'{path} ')}"
+                    hint = f"{packed} it first" if packed else "name the output of a client, as text"
+                    raise StorageError(f"{path} {why}", hint=hint)
+                return why
             size = path.stat().st_size
             if size > MOST_BYTES:
                 raise StorageError(
@@ -153,8 +152,12 @@ def _file(path: Path, *, alone: bool) -> Read | str:
             text = _text(path, head + file.read(MOST_BYTES))
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}", hint="chmod, or copy it") from error
-    told = tell(text)
-    return Read(name=path.name, told=told) if told else f"{path.name}: {_looks_like(text)}"
+    if told := tell(text):
+        return told
+    if not text[:HEAD_BYTES].strip():
+        return "empty"
+    looks = (what for what, form in _STRANGERS.items() if form.search(text[:HEAD_BYTES]))
+    return next((f"looks like {what}" for what in looks), "not known")
 
 
 _QUOTED = re.compile(r"^(?:> ?)+", re.MULTILINE)
@@ -171,31 +174,17 @@ _STRANGERS = {
 }
 
 
-def _looks_like(text: str) -> str:
-    """A text that tells nothing, in words."""
-    head = text[:HEAD_BYTES]
-    if not head.strip():
-        return "empty"
-    return next((f"looks like {what}" for what, form in _STRANGERS.items() if form.search(head)), "not known")
-
-
 def tell(text: str) -> dict[str, Told]:
     """What a text tells, by the name of the source. Mails quote, and documents indent."""
     if text.startswith(">") or "\n>" in text:
         text = _QUOTED.sub("", text)
     if text.lstrip("\r\n")[:1].isspace():
         text = textwrap.dedent(text)
-    asked = [source for source in SOURCES if any(mark in text for mark in source.marks)]
-    return {source.name: told for source in asked if (told := source.parse(text))}
-
-
-def _no_text(path: Path, head: bytes) -> StorageError | None:
-    for magic, command in _PACKED.items():
-        if head.startswith(magic):
-            return StorageError(f"{path} is compressed", hint=f"{command} it first")
-    if b"\0" in head and not head.startswith(_UTF16):
-        return StorageError(f"{path} is no text but binary", hint="name the output of a client, as text")
-    return None
+    return {
+        name: told
+        for name, (parse, marks) in SOURCES.items()
+        if any(mark in text for mark in marks) and (told := parse(text))
+    }
 
 
 def _text(path: Path, content: bytes) -> str:
@@ -209,21 +198,3 @@ def _text(path: Path, content: bytes) -> str:
             f"{path} begins as UTF-16 and is not: {error.reason} at byte {error.start}",
             hint="write it again as UTF-8",
         ) from error
-
-
-def _nothing(path: Path, left_out: Sequence[str]) -> UsageError:
-    what = f"no file of {path} tells of a server: {'; '.join(_few(list(left_out)))}"
-    if not left_out:
-        what = f"{path} has no files"
-    elif path.is_file():
-        what = f"{path} tells nothing of a server: {left_out[0].partition(': ')[2]}"
-    return UsageError(
-        what,
-        hint="docs/how-to/doctor.md lists the files; two SHOW GLOBAL STATUS, seconds apart, are the least",
-    )
-
-
-def _few(names: list[str]) -> Iterator[str]:
-    yield from names[:5]
-    if len(names) > 5:
-        yield f"and {len(names) - 5} more"

@@ -1,4 +1,4 @@
-"""Source: SHOW ENGINE INNODB STATUS since MySQL 5.0, of MariaDB too, or sections of it. Pure."""
+"""InnoDB: SHOW ENGINE INNODB STATUS since MySQL 5.0, of MariaDB too, or sections of it. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from flushlab.diagnosis.evidence import LOG_SYNCS, Latch, Monitor
-from flushlab.diagnosis.files.told import Source, Told, whole
+from flushlab.diagnosis.files.told import Told, whole
 from flushlab.telemetry.live.questions import OpenTransaction
 
 _BEGIN, _END = "INNODB MONITOR OUTPUT", "END OF INNODB MONITOR OUTPUT"
@@ -50,13 +50,11 @@ _NO_STATEMENT = re.compile(r"\s*(?:---|Trx |TABLE LOCK|RECORD LOCK|$)")
 _ROW_LOCKS = re.compile(r"(\d{1,18}) row lock")
 _UNDO = re.compile(r"undo log entries (\d{1,18})")
 _NEXT_SECTION = re.compile(r"\n(?:LATEST [A-Z ]+|TRANSACTIONS)\n")
-_CUT = "... truncated..."
 _LIST = "LIST OF TRANSACTIONS FOR EACH SESSION"
 _SECTIONS = ("SEMAPHORES", "TRANSACTIONS", "FILE I/O", "LOG", "BUFFER POOL AND MEMORY", "ROW OPERATIONS")
-_NEEDED = ("TRANSACTIONS", "LOG", "ROW OPERATIONS")
 _INDENTED = re.compile(rf"^([ \t]+)(?:{'|'.join(_SECTIONS)}|{_LIST}:|---TRANSACTION .*)$", re.MULTILINE)
 _TRAILING = re.compile(r"(?<![ \t\r])[ \t\r]+\n")
-_PARTS = ("---TRANSACTION ", _LIST, "Log sequence number", "History list length", "--Thread ")
+MARKS = (_BEGIN, "---TRANSACTION ", _LIST, "Log sequence number", "History list length", "--Thread ")
 """One of them is in whatever people cut out of an output."""
 
 
@@ -67,49 +65,38 @@ def parse(text: str) -> Told:
     text = "\n" + _TRAILING.sub("\n", text)
     if (indented := _INDENTED.search(text)) is not None:
         text = text.replace(f"\n{indented[1]}", "\n")
-    found = [*map(_monitor, _outputs(text))]
-    if not found and (part := _monitor(text)) != Monitor(absent=part.absent):
-        found = [part]
-    return Told(monitors=tuple(found), is_mariadb=bool(found) and "\nMariaDB thread id " in text)
-
-
-def _outputs(text: str) -> Iterator[str]:
-    """Each from its first line to its last, or to the next one's first."""
-    places = [match.start() for match in re.finditer(_BEGIN, text)]
+    # Each output goes from its first line to its last, or to the next one's first.
     before = _END.removesuffix(_BEGIN)
+    places = [match.start() for match in re.finditer(_BEGIN, text)]
     begins = [at for at in places if not text.startswith(before, at - len(before))]
-    for at, following in pairwise([*begins, len(text)]):
-        yield text[at:following]
+    monitors = [_monitor(text[at:end]) for at, end in pairwise([*begins, len(text)])]
+    if not monitors and (part := _monitor(text)) != Monitor(absent=part.absent):
+        monitors = [part]
+    return Told(monitors=tuple(monitors), is_mariadb=bool(monitors) and "\nMariaDB thread id " in text)
 
 
 def _monitor(text: str) -> Monitor:
-    found = {name: _number(match[1]) for name, field in _FIELDS.items() if (match := field.search(text))}
+    numbers = {name: _number(match[1]) for name, field in _FIELDS.items() if (match := field.search(text))}
     rates = _ROWS.search(text)
     pending = {
-        name: _sum(match[match.lastindex or 0])
+        name: sum(map(int, re.findall(r"\d{1,9}", match[match.lastindex or 0])))  # a count, or one per thread
         for name, field in _PENDING.items()
         if (match := field.search(text))
     }
+    absent = [] if _BEGIN in text.replace(_END, "") else ["its first line"]
+    absent += [name for name in ("TRANSACTIONS", "LOG", "ROW OPERATIONS") if f"\n{name}\n" not in text]
+    absent += ["some transactions"] if "... truncated..." in text else []
+    absent += [] if _END in text else ["its last line"]
     return Monitor(
-        **found,
-        rows_per_s=sum(map(float, rates.groups())) if rates and found.get("averaged_s") else None,
+        **numbers,
+        rows_per_s=sum(map(float, rates.groups())) if rates and numbers.get("averaged_s") else None,
         pending={name: count for name, count in pending.items() if count},
-        latches=_latches(_semaphores(text)),
+        latches=_latches(text),
         transactions=tuple(_transactions(text)),
         flushing=len(_FLUSHING.findall(text)),
         main_flushes=_MAIN_FLUSHES.search(text) is not None,
-        absent=tuple(_absent(text)),
+        absent=tuple(absent),
     )
-
-
-def _absent(text: str) -> Iterator[str]:
-    if _BEGIN not in text.replace(_END, ""):
-        yield "its first line"
-    yield from (name for name in _NEEDED if f"\n{name}\n" not in text)
-    if _CUT in text:
-        yield "some transactions"
-    if _END not in text:
-        yield "its last line"
 
 
 def _number(text: str) -> int:
@@ -118,37 +105,26 @@ def _number(text: str) -> int:
     return (int(high) << 32) + int(low) if low else int(high)
 
 
-def _sum(text: str) -> int:
-    """A count, or one per thread."""
-    return sum(int(part) for part in re.findall(r"\d{1,9}", text))
-
-
-def _semaphores(text: str) -> str:
-    """The section of that name: what follows has statements of clients in it."""
-    _, _, behind = text.partition("\nSEMAPHORES\n")
-    return _NEXT_SECTION.split(behind, maxsplit=1)[0]
-
-
 def _latches(text: str) -> tuple[Latch, ...]:
-    found = defaultdict[str, list[float]](list)
-    waits = list(_LATCH.finditer(text))
-    for match in waits:
+    """Of the section SEMAPHORES alone: what follows has statements of clients in it."""
+    text = _NEXT_SECTION.split(text.partition("\nSEMAPHORES\n")[2], maxsplit=1)[0]
+    waits = defaultdict[str, list[float]](list)
+    for match in _LATCH.finditer(text):
         following = text.find("\n--", match.end())
         end = min(following if following >= 0 else len(text), match.end() + 300)
         named = _LATCH_NAME.search(text, match.end(), end)
         place = f"{match[1]} line {match[2]}"
         name = (named[1] or named[2] or f"latch of {named[3]}") if named else place
-        found[name].append(float(match[3]))
-    every = [Latch(name=name, waiting=len(one), longest_s=max(one)) for name, one in found.items()]
-    return tuple(sorted(every, key=lambda one: (-one.waiting, one.name)))
+        waits[name].append(float(match[3]))
+    latches = [Latch(name=name, waiting=len(times), longest_s=max(times)) for name, times in waits.items()]
+    return tuple(sorted(latches, key=lambda latch: (-latch.waiting, latch.name)))
 
 
 def _transactions(text: str) -> Iterator[OpenTransaction]:
     """Those that are open; a deadlock's stand above the list, without dashes."""
     begins = text.find(_LIST)
     listed = text[begins:] if begins >= 0 else "" if _BEGIN in text else text
-    starts = list(_OPEN.finditer(listed))
-    for match in starts:
+    for match in list(_OPEN.finditer(listed)):
         end = listed.find("\n---", match.end())
         body = listed[match.start() : end if end >= 0 else len(listed)]
         thread, locked, undo = _THREAD.search(body), _ROW_LOCKS.search(body), _UNDO.search(body)
@@ -163,6 +139,3 @@ def _transactions(text: str) -> Iterator[OpenTransaction]:
             rows_locked=int(locked[1]) if locked else 0,
             rows_modified=int(undo[1]) if undo else 0,
         )
-
-
-SOURCE = Source(name="SHOW ENGINE INNODB STATUS", marks=(_BEGIN, *_PARTS), parse=parse)

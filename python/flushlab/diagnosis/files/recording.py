@@ -1,17 +1,23 @@
-"""Source: a recording of `flushlab watch --record`. Pure."""
+"""Recording: what a recording of `flushlab watch --record` tells, and its evidence. Pure.
+
+It has the connections' time in write statements and in commits, and no client's turn. Shares are of the time
+in the server: bounds are larger than with the client's turn, and hold. Waits for row locks are not told
+apart from statements, so that a bound of commits has statements in it.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from flushlab.diagnosis.evidence import COUNTED, COUNTERS, CommitCount, Evidence
-from flushlab.diagnosis.files.told import Recorded, Source, Told, lines
-from flushlab.diagnosis.recording import SCHEMA, STRETCH_S, Head, Stretch
+from flushlab.diagnosis.evidence import COUNTERS, Evidence
+from flushlab.diagnosis.files.told import Told, lines
+from flushlab.diagnosis.recording import STRETCH_S, Head, Stretch
 from flushlab.diagnosis.shares import Step, WriteTime
-from flushlab.record import ObservedLoad, Value, together
+from flushlab.record import ObservedLoad, together
 from flushlab.settings.catalog import load_catalog
 from flushlab.telemetry.live.status import ServerStatus
 
@@ -29,10 +35,7 @@ def parse(text: str) -> Told:
             stretches.append(msgspec.json.decode(line, type=Stretch))
         except msgspec.DecodeError:
             break
-    return Told(recordings=(Recorded(head=head, stretches=tuple(stretches)),))
-
-
-SOURCE = Source(name="flushlab watch --record", marks=(SCHEMA,), parse=parse)
+    return Told(head=head, stretches=tuple(stretches))
 
 
 _UNTOLD = (
@@ -43,69 +46,52 @@ _UNTOLD = (
 )
 
 
-def evidence_of_recording(key: str, recorded: Recorded, files: tuple[str, ...]) -> Evidence:
-    """The evidence of all its stretches.
+def evidence_of_recording(
+    key: str, head: Head, stretches: Sequence[Stretch], files: tuple[str, ...]
+) -> Evidence:
+    """The evidence of all its stretches, of which there is one at least.
 
     Args:
         key: path of the recording.
-        recorded: with a stretch at least.
         files: as the evidence has them.
     """
-    loads = [one.load for one in recorded.stretches]
-    whole, first, last = together(loads), recorded.stretches[0], recorded.stretches[-1]
-    settings = {**recorded.head.settings, **last.changed}
-    changed = sorted({name for one in recorded.stretches for name in one.changed})
+    loads = [stretch.load for stretch in stretches]
+    whole, first, catalog, server = together(loads), stretches[0], load_catalog(), head.server
+    settings = {**head.settings, **stretches[-1].changed}
+    variables = {
+        here.variable: here.render(value)
+        for name, value in settings.items()
+        if (here := catalog.here(name, server.flavor, server.version)) is not None
+    }
+    counter = whole.commits_by.lower()
+    per_commit = 1 / COUNTERS.get(counter, 1.0)
+    counters = {
+        counter: whole.commits * per_commit,
+        "innodb_os_log_written": whole.redo_bytes,
+        "innodb_os_log_fsyncs": whole.syncs.get("redo"),
+    }
+    status = {name: str(value) for name, value in counters.items() if name and value is not None}
+    ends = ((0.0, dict.fromkeys(status, "0")), (whole.seconds, status))
     before, after = (
-        ServerStatus(
-            key=key,
-            identity=recorded.head.server,
-            at_s=at_s,
-            status=status,
-            variables=_variables(recorded, settings),
-        )
-        for at_s, status in ((0.0, dict.fromkeys(_counters(whole), "0")), (whole.seconds, _counters(whole)))
+        ServerStatus(key=key, identity=server, at_s=at_s, status=status, variables=variables)
+        for at_s, status in ends
     )
+    seconds = itertools.accumulate((load.seconds for load in loads), initial=0.0)
+    commits = itertools.accumulate((load.commits for load in loads), initial=0)
+    changed = sorted({name for stretch in stretches for name in stretch.changed})
     return Evidence(
         began=max(0.0, first.ended_at.timestamp() - first.load.seconds),
         seconds=whole.seconds,
         before=before,
         after=after,
-        commit_counts=tuple(_commit_counts(loads)),
+        commit_counts=tuple(
+            (at_s, {counter: count * per_commit}) for at_s, count in zip(seconds, commits, strict=True)
+        ),
         write_time=_write_time(loads, whole),
         settings=settings,
         files=files,
         untold=(*_UNTOLD, *([f"{', '.join(changed)}: changed during the recording"] if changed else [])),
     )
-
-
-def _counters(load: ObservedLoad) -> dict[str, str]:
-    """Of the whole recording, under the names of the server."""
-    counter = load.commits_by.lower()
-    found = {counter: load.commits / COUNTERS.get(counter, 1.0), "innodb_os_log_written": load.redo_bytes}
-    found["innodb_os_log_fsyncs"] = load.syncs.get("redo")
-    return {name: str(value) for name, value in found.items() if name and value is not None}
-
-
-def _variables(recorded: Recorded, settings: Mapping[str, Value]) -> Mapping[str, str]:
-    catalog, server = load_catalog(), recorded.head.server
-    return {
-        here.variable: here.render(value)
-        for name, value in settings.items()
-        if (here := catalog.here(name, server.flavor, server.version)) is not None
-    }
-
-
-def _commit_counts(loads: Sequence[ObservedLoad]) -> Iterator[CommitCount]:
-    at_s, commits = 0.0, 0
-    yield CommitCount(at_s=0.0, counts=_counted(loads[0], 0))
-    for load in loads:
-        at_s, commits = at_s + load.seconds, commits + load.commits
-        yield CommitCount(at_s=at_s, counts=_counted(load, commits))
-
-
-def _counted(load: ObservedLoad, commits: int) -> tuple[float | None, ...]:
-    counter = load.commits_by.lower()
-    return tuple(commits / COUNTERS.get(name, 1.0) if name == counter else None for name in COUNTED)
 
 
 def _write_time(loads: Sequence[ObservedLoad], whole: ObservedLoad) -> WriteTime | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 
@@ -34,10 +35,7 @@ def blocks(text: str) -> Iterator[Mapping[str, str]]:
 def are(block: Mapping[str, str], usual: frozenset[str]) -> bool:
     """Whether these are such pairs, of LIKE '…' too: lists of anything have names of one word, as `port`."""
     known = block.keys() & usual
-    return len(known) >= _SO_MANY or bool(known and all("_" in one for one in block.keys() - known))
-
-
-_SO_MANY = 2
+    return len(known) > 1 or bool(known and all("_" in one for one in block.keys() - known))
 
 
 def joined(text: str) -> tuple[Mapping[str, str], Mapping[str, str]] | None:
@@ -80,16 +78,11 @@ Record = Mapping[str, str]
 
 
 def results(text: str, columns: frozenset[str]) -> Iterator[list[Record]]:
-    """The rows of each result that has these columns."""
-    for rows in _every(text):
+    """The rows of each result that has these columns: vertical (\\G), in boxes, or with tabs."""
+    vertical = _vertical(text) if "1. row ***" in text else ()
+    for rows in itertools.chain(vertical, _tables(text)):
         if rows and columns <= rows[0].keys():
             yield rows
-
-
-def _every(text: str) -> Iterator[list[Record]]:
-    if "1. row ***" in text:
-        yield from _vertical(text)
-    yield from _tables(text)
 
 
 def _vertical(text: str) -> Iterator[list[Record]]:
@@ -139,13 +132,10 @@ def _tables(text: str) -> Iterator[list[Record]]:
 
 
 def _cells(line: str) -> list[str] | None:
-    if line.startswith("|"):
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-    elif "\t" in line:
-        cells = [cell.strip() for cell in line.split("\t")]
-    else:
+    if not line.startswith("|") and "\t" not in line:
         return None
-    return cells if len(cells) > 2 else None
+    parts = line.strip().strip("|").split("|") if line.startswith("|") else line.split("\t")
+    return [part.strip() for part in parts] if len(parts) > 2 else None
 
 
 _STAMP = re.compile(r"TS (\d{1,12}(?:\.\d{1,9})?)(?: .*)?")

@@ -1,8 +1,8 @@
-"""Told: what one text tells of a server. Frozen values, and the type of a source. Pure."""
+"""Told: what one text tells of a server. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -10,32 +10,6 @@ from flushlab.diagnosis.evidence import Monitor
 from flushlab.diagnosis.recording import Head, Stretch
 from flushlab.machine.describe import DiskCounters
 from flushlab.telemetry.live.questions import FileEvents, OpenTransaction, ThreadState
-
-
-class Recorded(msgspec.Struct, frozen=True, kw_only=True):
-    """A recording of `flushlab watch --record`.
-
-    Attributes:
-        head: the server.
-        stretches: its load.
-    """
-
-    head: Head
-    stretches: tuple[Stretch, ...]
-
-
-class CpuTime(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the machine's processors since its start, in jiffies.
-
-    Attributes:
-        cpus: processors.
-        steal: taken by the hypervisor.
-        total: of all of them.
-    """
-
-    cpus: int
-    steal: int
-    total: int
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,9 +25,10 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
         monitors: outputs of SHOW ENGINE INNODB STATUS.
         moments: connections at one moment each.
         transactions: open transactions at one moment each.
-        recordings: of the load.
+        head, stretches: of a recording of `flushlab watch --record`.
         disks: counters of the machine's disks at each moment.
-        cpu_times: of the machine's processors at each moment.
+        cpu_times: at each moment, the machine's processors, and their jiffies since its start: those that the
+            hypervisor took, and all.
         memory_bytes: of the machine; 0 if it is not told.
         devices: by mount point.
     """
@@ -67,34 +42,20 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     monitors: tuple[Monitor, ...] = ()
     moments: tuple[tuple[ThreadState, ...], ...] = ()
     transactions: tuple[tuple[OpenTransaction, ...], ...] = ()
-    recordings: tuple[Recorded, ...] = ()
+    head: Head | None = None
+    stretches: tuple[Stretch, ...] = ()
     disks: tuple[DiskCounters, ...] = ()
-    cpu_times: tuple[CpuTime, ...] = ()
+    cpu_times: tuple[tuple[int, int, int], ...] = ()
     memory_bytes: int = 0
     devices: Mapping[str, str] = {}
 
     @property
     def is_of_server(self) -> bool:
         """Whether it tells of the server, and not of its machine only."""
-        own = (self.statuses, self.variables, self.monitors, self.moments, self.transactions)
-        return any((*own, self.recordings))
+        return any((self.statuses, self.variables, self.monitors, self.moments, self.transactions, self.head))
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__struct_fields__)
-
-
-class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of output that files have.
-
-    Attributes:
-        name: as people call it.
-        marks: a text without any of them has none of this.
-        parse: what a text tells; takes any text, and raises nothing.
-    """
-
-    name: str
-    marks: tuple[str, ...]
-    parse: Callable[[str], Told]
 
 
 def lines(text: str) -> Iterator[str]:
@@ -107,9 +68,6 @@ def lines(text: str) -> Iterator[str]:
         start = end + 1
 
 
-_DIGITS = 20
-
-
 def whole(text: str) -> int:
     """A whole number of a text; 0 if it is none, or longer than any of a server."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else 0
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from flushlab.diagnosis.counted import write_statements_per_s
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Change, Finding, Seen, changes, wait
 from flushlab.diagnosis.waits import LONG_S, PROCESSOR, ROW_LOCK
@@ -20,7 +19,7 @@ def find_buffer_pool(evidence: Evidence) -> Finding | None:
         return None
     free, reads = evidence.grew("innodb_buffer_pool_wait_free"), evidence.grew("innodb_buffer_pool_reads")
     commits = (evidence.commits or 0.0) * evidence.seconds
-    if not free and (reads < max(commits, evidence.seconds) or write_statements_per_s(evidence) == 0):
+    if not free and (reads < max(commits, evidence.seconds) or evidence.write_statements == 0):
         return None
     part = (free + reads) / max(1.0, commits)
     size = evidence.after.variable("innodb_buffer_pool_size") or 0
@@ -46,7 +45,7 @@ def find_buffer_pool(evidence: Evidence) -> Finding | None:
 
 def _larger(evidence: Evidence, size: int) -> tuple[Change, ...]:
     """A pool that the server's machine can hold; none where its memory cannot be seen."""
-    room = int(evidence.memory_bytes * _MOST_OF_MEMORY)
+    room = int((evidence.host.memory_bytes if evidence.host else 0) * _MOST_OF_MEMORY)
     larger = min(4 * size, room) // _STEP * _STEP
     return changes(evidence, {"innodb_buffer_pool_size": larger}) if larger > size > 0 else ()
 

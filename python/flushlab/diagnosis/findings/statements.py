@@ -260,7 +260,7 @@ def _lost(evidence: Evidence, rolled_back: float) -> float:
         ends = COUNTERS[WITH_ROLLBACKS] * (evidence.per_s(WITH_ROLLBACKS) or 0.0)
         lost = max(lost, min(asked, ends - commits))
     is_most = lost >= max(_PER_S, _MOSTLY * commits)
-    return lost if is_most and evidence.write_statements >= _LEAST_WRITES * lost else 0.0
+    return lost if is_most and (evidence.write_statements or 0.0) >= _LEAST_WRITES * lost else 0.0
 
 
 def _causes(evidence: Evidence) -> Iterator[Seen]:

@@ -58,14 +58,7 @@ exceeds the budget by the first factor. The hint then asks for the prediction ti
 
 
 class TuneBudget:
-    """Counts what a tuning spends.
-
-    Attributes:
-        trials: number of trials that were run.
-        blocks: how many steps may have.
-        kept_running: whether servers run side by side; else each trial has a fresh one.
-        room: arms that may run beside the base.
-    """
+    """Counts what a tuning spends; `room` is the number of arms that may run beside the base."""
 
     def __init__(self, plan: TunePlan, pool: CandidatePool) -> None:
         self._plan = plan
@@ -82,7 +75,6 @@ class TuneBudget:
         self._startups_s = 0.0
 
     def count(self, trial: Trial) -> None:
-        """Takes a trial."""
         self.trials += 1
         self._discarded += trial.outcome == "discarded"
         self._spent_s += trial.spent_s
@@ -96,17 +88,14 @@ class TuneBudget:
 
     @property
     def trial_s(self) -> float:
-        """How long a trial takes: as the trials so far did, or as it was expected."""
         return (self._spent_s - self._once_s) / self.trials if self.trials else self._plan.trial_s
 
     @property
     def startup_s(self) -> float:
-        """How long a start and a warm-up of a server take: as they did so far, or as expected."""
         return self._startups_s / len(self._started) if self._started else self._plan.startup_s
 
     @property
     def least_trials(self) -> int:
-        """Trials of the smallest valid campaign."""
         return (2 + self._screen_least() + self.confirm_least) * self._plan.variants
 
     @property
@@ -120,7 +109,6 @@ class TuneBudget:
         return math.ceil((self.confirm_arms_most() - 1) / self.room) - 1 if self.kept_running else 0
 
     def spares(self, cells: int) -> bool:
-        """Whether so many cells leave enough for the smallest valid confirmation."""
         return self.cells() - cells >= self.confirm_least
 
     def cells(self, starting: int = 0) -> int:
@@ -138,7 +126,6 @@ class TuneBudget:
 
     @property
     def trials_left(self) -> float:
-        """Of the budget in trials; endless without one."""
         return math.inf if self._plan.budget_trials is None else self._plan.budget_trials - self.trials
 
     def spare(self, due: int) -> Callable[[], float]:

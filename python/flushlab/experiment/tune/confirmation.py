@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from flushlab.experiment.blocks import BASE, CONTROL, YOURS, Sheet
+from flushlab.experiment.blocks import YOURS, Sheet
 from flushlab.experiment.protocol import Objective, stall_share
 from flushlab.experiment.tune.pool import Selection, Space
 from flushlab.experiment.tune_plan import UNCHANGED, FrontierPoint, Guards, Rejected
-from flushlab.record import Comparison, OverMachines, Ratio, Trial
+from flushlab.record import BASE, CONTROL, Comparison, OverMachines, Ratio, Trial
 from flushlab.settings.floor import Floor
 from flushlab.statistics import Table, held
 
@@ -33,8 +33,6 @@ PRECISE_LOG = math.log(1.05)
 
 
 class _Analysis(NamedTuple):
-    """State of the comparisons at one interim analysis."""
-
     blocks: int
     alpha: float
     comparisons: dict[Objective, dict[str, Comparison]]
@@ -60,7 +58,6 @@ class Confirmation:
     # -- facts in ------------------------------------------------------------------------------------
 
     def admit(self, arm: str, selection: Selection) -> None:
-        """Enters an arm."""
         self.selections[arm] = selection
         self._sheet.admit(arm)
 
@@ -69,12 +66,10 @@ class Confirmation:
         self._sheet.admit(arm)
 
     def record(self, arm: str, block: int, trials: Sequence[Trial]) -> None:
-        """Takes the trials of one cell."""
         self._sheet.record(arm, block, trials)
         self._trials.setdefault(arm, []).extend(trials)
 
     def reject(self, arm: str, reason: str) -> None:
-        """Takes an arm out of the running."""
         self._rejected[arm] = reason
 
     def judge(
@@ -102,7 +97,6 @@ class Confirmation:
 
     @property
     def next_block(self) -> int:
-        """Number of a block that nothing was recorded in."""
         return self._sheet.next_block
 
     def _guard(self, arm: str) -> str:
@@ -126,26 +120,21 @@ class Confirmation:
 
     @property
     def interim_analyses(self) -> int:
-        """Number of interim analyses."""
         return len(self._analyses)
 
     @property
     def blocks(self) -> int:
-        """Blocks behind the last interim analysis."""
         return self._analyses[-1].blocks if self._analyses else 0
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """All arms and the control against the base: with the proven claims of the analyses."""
         return self.compared_by(self._objective)
 
     def compared_by(self, by: Objective) -> tuple[Comparison, ...]:
-        """The same of another measure, such as p99 latency."""
         return tuple(found for name in self._sheet.arms if (found := self.compared(name, by)) is not None)
 
     @property
     def rejected(self) -> tuple[Rejected, ...]:
-        """Arms that may not win."""
         return tuple(Rejected(arm=arm, reason=reason) for arm, reason in self._reasons().items())
 
     def compared(self, arm: str, by: Objective | None = None) -> Comparison | None:
@@ -213,7 +202,6 @@ class Confirmation:
         return all(_decided(c) for c in (*arms, *between))
 
     def is_beaten(self, arm: str) -> bool:
-        """Whether it is proven that the arm buys nothing worth a line."""
         found = self.compared(arm)
         return found is not None and math.log(found.ratio.high) < WORTH_LOG
 
@@ -240,7 +228,6 @@ class Confirmation:
         return {**(self._analyses[-1].guarded if self._analyses else {}), **self._rejected}
 
     def _proven(self, floor: Floor) -> list[Comparison]:
-        """Faster arms that may run at the floor and were not rejected."""
         rejected = self._reasons()
         return [
             comparison
@@ -265,7 +252,6 @@ class Confirmation:
         return None
 
     def _versus_yours(self, arm: str) -> Ratio | None:
-        """The base or an arm against the user's own settings; None where these were not measured."""
         yours = self.compared(YOURS)
         if yours is None:
             return None

@@ -12,10 +12,10 @@ from random import Random
 
 import msgspec
 
-from flushlab.experiment.blocks import BASE, CONTROL, YOURS, Round, Sheet, no_base, run_block
+from flushlab.experiment.blocks import YOURS, Round, Sheet, no_base, run_block
 from flushlab.experiment.protocol import BlockAhead, Steps
 from flushlab.experiment.tune_plan import Excluded, TunePlan
-from flushlab.record import Arm, Stage, Trial, Value
+from flushlab.record import BASE, CONTROL, Arm, Stage, Trial, Value
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.floor import Floor
 from flushlab.units import format_seconds
@@ -25,14 +25,7 @@ Selection = frozenset[int]
 
 
 class Space:
-    """All selections of a base and its candidates.
-
-    Args:
-        base: the base's settings.
-        candidates: changes that may be made to it.
-        level_of: the safest floor that settings satisfy.
-        is_free: whether settings lower no guarantee of the base.
-    """
+    """All selections of a base and its candidates."""
 
     def __init__(
         self,
@@ -49,35 +42,29 @@ class Space:
         self._free: dict[Selection, bool] = {}
 
     def settings(self, selection: Selection) -> dict[str, Value]:
-        """The base with the selected changes."""
         return {**self.base, **self.changes(selection)}
 
     def changes(self, selection: Selection) -> dict[str, Value]:
-        """What the selection changes in the base; values equal to the base's are left out."""
         merged: dict[str, Value] = {}
         for index in sorted(selection):
             merged.update(self.candidates[index].settings)
         return {name: value for name, value in merged.items() if self.base.get(name) != value}
 
     def level(self, selection: Selection) -> Floor:
-        """The safest floor that the selection satisfies."""
         if selection not in self._levels:
             self._levels[selection] = self._level_of(self.settings(selection))
         return self._levels[selection]
 
     def free(self, selection: Selection) -> bool:
-        """Whether it lowers no guarantee of the base."""
         if selection not in self._free:
             self._free[selection] = self._is_free(self.settings(selection))
         return self._free[selection]
 
     def compatible(self, selection: Selection) -> bool:
-        """Whether no setting is given twice: values of one setting compete."""
         names = [name for index in selection for name in self.candidates[index].settings]
         return len(set(names)) == len(names)
 
     def legal(self, selection: Selection, floor: Floor) -> bool:
-        """Whether it may run where the floor is demanded."""
         return self.compatible(selection) and self.level(selection).at_least(floor)
 
     def free_part(self, selection: Selection) -> Selection:
@@ -106,7 +93,6 @@ class Space:
         return slots
 
     def name(self, selection: Selection) -> str:
-        """The changes as people read them, at most three of them spelled out."""
         changes = [f"{name}={value}" for name, value in self.changes(selection).items()]
         if len(changes) <= 3:
             return " + ".join(changes)
@@ -163,14 +149,7 @@ def _cycle(slot: tuple[int, ...], runs: int, random: Random) -> list[int | None]
 
 
 class CandidatePool:
-    """Candidates of a plan; what changes nothing or falls below the floor is out from the start.
-
-    Attributes:
-        space: their selections.
-        base: the arm without any.
-        usable: those in the running.
-        excluded: the others, each with its reason.
-    """
+    """Candidates of a plan; changes without effect, or below the floor, are out from the start."""
 
     def __init__(self, space: Space, floor: Floor) -> None:
         self.space = space
@@ -187,11 +166,9 @@ class CandidatePool:
                 self.exclude(index, f"meets only {space.level(single)}, below the floor", refused=False)
 
     def bought(self) -> list[int]:
-        """Usable candidates that lower a guarantee."""
         return [i for i in sorted(self.usable) if not self.space.free(frozenset({i}))]
 
     def free(self) -> list[int]:
-        """Usable candidates that lower none."""
         return [i for i in sorted(self.usable) if self.space.free(frozenset({i}))]
 
     def arm(self, selection: Selection) -> Arm:
@@ -209,7 +186,6 @@ class CandidatePool:
         return Arm(name=self._names[selection], settings=self.space.settings(selection))
 
     def exclude(self, index: int, reason: str, *, refused: bool) -> None:
-        """Takes a candidate out of the running."""
         settings = dict(self.space.candidates[index].settings)
         self.excluded.append(Excluded(settings=settings, reason=reason, refused=refused))
         self.usable -= {index}
@@ -240,22 +216,15 @@ class CandidatePool:
                 self.exclude(index, reason, refused=False)
 
     def exclude_arm(self, name: str, reason: str) -> None:
-        """Takes out the one change of an arm that a server did not run with."""
         for selection in [s for s, known in self._names.items() if known == name]:
             self.exclude_failed(min(selection), reason)
 
     def exclude_failed(self, index: int, reason: str) -> None:
-        """Takes out a change that a server did not run with; the reason begins with the trial's outcome."""
         self.exclude(index, reason, refused=not reason.startswith("failed: "))
 
 
 class TuneRounds:
-    """Asks for the trials of a round; changes that the server undid leave the pool.
-
-    Args:
-        plan: of the campaign.
-        pool: its candidates.
-    """
+    """Asks for the trials of a round; changes that the server undid leave the pool."""
 
     def __init__(self, plan: TunePlan, pool: CandidatePool) -> None:
         self._plan, self._pool = plan, pool
@@ -264,7 +233,6 @@ class TuneRounds:
         self._then: Sequence[Sequence[Arm]] = ()
 
     def ahead(self, most: int) -> tuple[BlockAhead, ...]:
-        """The round that runs, and rounds that may follow."""
         due = self._running
         if due is None:
             return ()
@@ -284,19 +252,7 @@ class TuneRounds:
         following: int = 0,
         then: Sequence[Sequence[Arm]] = (),
     ) -> Steps[Round]:
-        """One round.
-
-        Args:
-            arms: of it.
-            stage: that it belongs to.
-            block: its number in the stage.
-            spare: trials that it may take from now on; see `run_block`.
-            following: rounds of the same arms that may come after it.
-            then: arms of the rounds that may come after these.
-
-        Raises:
-            MeasurementError: the base cannot be measured.
-        """
+        """One round; `spare` as of `run_block`, `following` and `then` are rounds that may come after it."""
         for arm in arms:
             level = self._plan.level_of(arm.settings)
             assert arm.name == YOURS or level.at_least(self._plan.runs_at), (
@@ -330,7 +286,6 @@ class TuneRounds:
         return finished
 
     def score(self, arms: Sequence[Arm], stage: Stage, first: int, blocks: int, sheet: Sheet) -> Steps[None]:
-        """So many rounds of the same arms, whose cells enter the sheet."""
         for block in range(first, first + blocks):
             finished, _, _ = yield from self.run(arms, stage, block, following=first + blocks - block - 1)
             for name, trials in finished.items():

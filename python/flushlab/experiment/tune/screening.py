@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
-from flushlab.experiment.blocks import BASE, is_disturbed
+from flushlab.experiment.blocks import is_disturbed
 from flushlab.experiment.protocol import Steps, score
 from flushlab.experiment.tune.budget import BESIDE_BASE, TuneBudget
 from flushlab.experiment.tune.confirmation import WORTH_LOG
 from flushlab.experiment.tune.pool import CandidatePool, Selection, TuneRounds, half_on
 from flushlab.experiment.tune_plan import TunePlan
-from flushlab.record import Arm, Trial
+from flushlab.record import BASE, Arm, Trial
 from flushlab.settings.floor import Floor
 from flushlab.statistics import Effects, estimate_effects
 from flushlab.statistics.one_thread import np
@@ -122,7 +122,6 @@ class Screening:
             yield from self._screen_group(self._left_of(planned), first + number, then=then)
 
     def _left_of(self, planned: Sequence[tuple[Selection, int]]) -> list[tuple[Selection, int]]:
-        """Mixtures without what has left the pool."""
         return [(one & (self._pool.usable | self.contexts[context]), context) for one, context in planned]
 
     def _arms_beside_base(self, planned: Sequence[tuple[Selection, int]]) -> list[Arm]:
@@ -155,7 +154,6 @@ class Screening:
         following: int = 0,
         then: Sequence[Sequence[Arm]] = (),
     ) -> Steps[list[tuple[Selection, int]]]:
-        """One block of a group and the base; what is left of the group."""
         rows = {self._pool.arm(row[0]).name: row for row in ((frozenset[int](), 0), *group)}
         arms = [self._pool.arm(selection) for selection, _ in rows.values()]
         finished, out, _ = yield from self._rounds.run(arms, "screen", block, following=following, then=then)
@@ -166,7 +164,6 @@ class Screening:
         return [row for name, row in rows.items() if name not in out and name != BASE]
 
     def _is_clear(self) -> bool:
-        """Whether what each candidate does is known well enough to choose by."""
         self._estimate()
         assert self.effects is not None
         free, found = self._pool.free(), self.effects
@@ -195,19 +192,16 @@ class Screening:
         return selection
 
     def alone(self, index: int) -> float:
-        """Effect of a candidate on the base, log units."""
         assert self.effects is not None
         return float(self.effects.mean[0, index])
 
     def deviation(self) -> float | None:
-        """How far off the estimates typically are, log units; None where nothing was chosen by them."""
         screened = sorted(self._pool.usable) if len(self._pool.usable) > 1 else []
         if not screened or self.effects is None:
             return None
         return float(np.median(self.effects.sd[:, screened]))
 
     def combined(self) -> dict[Floor, Selection]:
-        """Per floor, its foundation and what looked good on it."""
         assert self.effects is not None
         chosen: dict[Floor, Selection] = {}
         for floor in Floor.STRICT.down_to(self._plan.runs_at):
@@ -240,7 +234,6 @@ class Screening:
         return 1 if abs(own - bottom) < abs(own) else 0
 
     def _is_worth(self, bought: Selection) -> bool:
-        """Whether screening makes what is bought look better than not buying it."""
         if not bought or len(self.contexts) == 1 or self.effects is None:
             return bool(bought)
         if bought == self.contexts[1]:
@@ -271,7 +264,6 @@ class Screening:
                 chosen[floor] = guess
 
     def add(self, selection: Selection, context: int, block: int, trials: Sequence[Trial]) -> None:
-        """Takes the trials of a cell, if it has any."""
         if trials:
             found = score(trials, self._plan.objective)
             is_bad = is_disturbed(trials)
@@ -329,7 +321,6 @@ class Screening:
         )
 
     def _drop_harmful(self) -> None:
-        """Halfway: what slows down everywhere no longer disturbs the remaining runs."""
         assert self.effects is not None
         worse = (self.effects.mean + self.effects.sd).max(axis=0)
         for index in self._pool.free():

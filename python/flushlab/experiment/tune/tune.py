@@ -30,14 +30,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flushlab.errors import BelowFloor, MeasurementError
-from flushlab.experiment.blocks import BASE, CONTROL, YOURS, Sheet
+from flushlab.experiment.blocks import YOURS, Sheet
 from flushlab.experiment.protocol import BlockAhead, Conversation, Request, Standing, Steps, redo_rate
 from flushlab.experiment.tune.budget import END_TRIALS, TuneBudget
 from flushlab.experiment.tune.confirmation import WORTH_LOG, Confirmation
 from flushlab.experiment.tune.pool import CandidatePool, Selection, Space, TuneRounds
 from flushlab.experiment.tune.screening import Screening
 from flushlab.experiment.tune_plan import Dropped, TunePlan, TuneResult, best_at, offers_below
-from flushlab.record import Arm, Trial, Value
+from flushlab.record import BASE, CONTROL, Arm, Trial, Value
 from flushlab.settings.floor import Floor
 from flushlab.statistics import Contrasts, InterimAnalyses, contrasts
 
@@ -48,12 +48,7 @@ do nothing 7 % stay."""
 
 @dataclass
 class Reduction:
-    """Drops changes from the selection of each floor.
-
-    Attributes:
-        chosen: per floor, what is left.
-        dropped: what is not.
-    """
+    """Drops changes from the selection of each floor; `chosen` is what is left."""
 
     _pool: CandidatePool
     _rounds: TuneRounds
@@ -176,7 +171,6 @@ def _contrasts(sheet: Sheet, base: str) -> Contrasts | None:
 
 
 def _pooled(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
-    """Mean of two estimates weighted by precision, with its standard error."""
     weights = [1 / max(error, 1e-9) ** 2 for _, error in (one, other)]
     mean = (one[0] * weights[0] + other[0] * weights[1]) / sum(weights)
     return mean, math.sqrt(1 / sum(weights))
@@ -227,7 +221,6 @@ class Tune:
         self._conversation = Conversation(self._story())
 
     def ask(self) -> Request | None:
-        """The trial to run now, or None when the campaign is done."""
         return self._conversation.ask()
 
     def ahead(self, most: int) -> tuple[BlockAhead, ...]:
@@ -235,7 +228,6 @@ class Tune:
         return () if self.ask() is None else self._rounds.ahead(most)
 
     def tell(self, trial: Trial) -> None:
-        """Takes the record of the trial that was due; records of the recovery check are ignored."""
         if trial.stage == "recovery":
             return
         self._conversation.ask()
@@ -243,20 +235,15 @@ class Tune:
         self._conversation.tell(trial)
 
     def reject(self, arm: str, reason: str) -> None:
-        """Takes an arm out of the running for a reason measured elsewhere (its recovery takes too long).
-
-        `result` then shows the next best that was confirmed, or the base.
-        """
+        """Takes an arm out for a reason measured elsewhere; `result` then has the next best, or the base."""
         self._confirmation.reject(arm, reason)
 
     @property
     def least_trials(self) -> int:
-        """Trials of the smallest valid campaign."""
         return self._budget.least_trials
 
     @property
-    def progress(self) -> Standing:
-        """Where it stands."""
+    def standing(self) -> Standing:
         due = self.ask()
         best = self.result().winner
         total = self._budget.trials if due is None else max(self._expected, self._budget.trials + 1)
@@ -270,7 +257,6 @@ class Tune:
         )
 
     def result(self) -> TuneResult:
-        """What is proven so far; works at any moment. Only finished analyses count."""
         confirmation = self._confirmation
         frontier = confirmation.frontier(self._reduction.chosen)
         return TuneResult(
@@ -324,7 +310,6 @@ class Tune:
         yield from self._confirm()
 
     def _calibrate(self) -> Steps[None]:
-        """The base by itself, two to four times."""
         wanted, block = 2, 0
         steady = True
         redo_rates: list[float] = []

@@ -1,8 +1,8 @@
 """Durability: what a server keeps under each failure, from its settings, its storage and its launch.
 
-Sits in `settings`, pure: no I/O, no server. One rule is one function and one line in
-`rules.py`; each says for which flavor and versions it holds and where it comes from. A guarantee is
-the worst of what the rules say. docs/explanation/durability.md is the page for people.
+Sits in `settings`, pure: no I/O, no server. One rule is one function in `commits.py` or `files.py` and one
+line in `RULES`; each says for which flavor and versions it holds and where it comes from. A guarantee is the
+worst of what the rules say. docs/explanation/durability.md is the page for people.
 
     found = guarantees(settings, identity, storage, launch)
     level(found)                    # the safest floor that they meet
@@ -23,8 +23,7 @@ from flushlab.settings.durability.guarantee import (
     level,
     meets,
 )
-from flushlab.settings.durability.model import FLOOR, Verdict, described, guarantees, verdict
-from flushlab.settings.durability.rules import RULES
+from flushlab.settings.durability.model import FLOOR, RULES, Verdict, described, guarantees, verdict
 
 __all__ = [
     "FLOOR",

@@ -42,14 +42,17 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def badness(self) -> tuple[int, float]:
-        """0 for the safest; compares as safety does."""
-        return LEVELS.index(self.level), self.window_s or 0.0
+        return badness(self.level, self.window_s)
 
     def within(self, window_s: float) -> bool:
         """Whether at most that many seconds of acknowledged commits can be lost."""
         return self.level == "nothing_lost" or (
             self.level == "window" and self.window_s is not None and self.window_s <= window_s
         )
+
+
+def badness(level: Level, window_s: float | None) -> tuple[int, float]:
+    return LEVELS.index(level), window_s or 0.0
 
 
 class Replication(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +64,7 @@ class Replication(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def badness(self) -> int:
-        """0 for the safest; `unknown` is above a known risk, as for guarantees."""
+        """`unknown` is above a known risk, as for guarantees."""
         return {"not_applicable": 0, "consistent": 0, "unknown": 1, "may_diverge": 2}[self.level]
 
 
@@ -84,7 +87,6 @@ class Guarantees(msgspec.Struct, frozen=True, kw_only=True):
     replication: Replication
 
     def under(self, failure: Failure) -> Guarantee:
-        """The guarantee under one failure."""
         found: Guarantee = getattr(self, failure)
         return found
 
@@ -113,7 +115,6 @@ def meets(guarantees: Guarantees, floor: Floor) -> bool:
 
 
 def level(guarantees: Guarantees) -> Floor:
-    """The safest floor that the guarantees meet."""
     return next(floor for floor in Floor if meets(guarantees, floor))
 
 
@@ -126,7 +127,6 @@ def keeps(guarantees: Guarantees, reference: Guarantees) -> bool:
 
 
 def describe(guarantees: Guarantees) -> dict[str, str]:
-    """Plain words for each failure, then for the binary log and replication."""
     words: dict[str, str] = {failure: guarantees.under(failure).text for failure in FAILURES}
     return words | {"binlog": guarantees.binlog.text, "replication": guarantees.replication.text}
 
@@ -138,15 +138,8 @@ CRASHES: tuple[Failure, ...] = ("os_crash", "power_loss")
 
 
 class Situation(Configuration):
-    """A configuration with its storage and launch.
-
-    Args:
-        settings: of the server; anything left out counts as this version's default.
-        launch: facts that no variable shows.
-
-    Raises:
-        ValueOutOfRange: a setting has a value that this version does not allow.
-    """
+    """A configuration with its storage and launch; settings that are left out count as this version's
+    default."""
 
     def __init__(
         self, settings: Mapping[str, Value], identity: ServerIdentity, storage: Storage, launch: Launch
@@ -156,8 +149,16 @@ class Situation(Configuration):
         self.launch = launch
 
     @property
+    def policy(self) -> Value | None:
+        return self.value("innodb_flush_log_at_trx_commit")
+
+    @property
+    def window_s(self) -> float:
+        """The background flush looks once a second at most: a timeout of 0 is no better than 1."""
+        return float(max(1, int(self.value("innodb_flush_log_at_timeout") or 0)))
+
+    @property
     def has_binlog(self) -> bool:
-        """The binary log is on."""
         return self.value("log_bin") == "ON"
 
     @property
@@ -166,14 +167,11 @@ class Situation(Configuration):
         return self.has_binlog and self.value("binlog_storage_engine") == "innodb"
 
 
-class Effect(msgspec.Struct, frozen=True, kw_only=True):
+class Effect(msgspec.Struct, frozen=True):
     """The answer of one rule for one failure.
 
     Attributes:
-        on: the failure.
-        level: of the guarantee.
-        text: in words.
-        window_s: in seconds, for `window` only.
+        window_s: in seconds, for the level `window` only.
         remark: the text stands behind whatever else is said; the level does not count.
         whole: everything is lost, so that no other loss is worth a word.
     """
@@ -187,28 +185,25 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """One reason, with where it holds and where it comes from.
-
-    Attributes:
-        name: stable; the catalog's `durability` keys name it.
-        source: manual page, worklog, bug or measurement.
-        find: its effects on a situation; empty where it has nothing to say.
-        flavor, since: where it holds; None for all.
-    """
+    """One reason why a server keeps or loses something; the catalog's `durability` keys name it."""
 
     name: str
     source: str
     find: Callable[[Situation], Iterable[Effect]]
     flavor: Flavor | None = None
-    since: tuple[int, ...] | None = None
+    since: tuple[int, ...] = ()
 
     def holds(self, identity: ServerIdentity) -> bool:
-        """Whether it speaks of that server."""
-        return self.flavor in (None, identity.flavor) and identity.version >= (self.since or ())
+        return self.flavor in (None, identity.flavor) and identity.version >= self.since
+
+
+def rule(
+    name: str, source: str, *, flavor: Flavor | None = None, since: tuple[int, ...] = ()
+) -> Callable[[Callable[[Situation], Iterable[Effect]]], Rule]:
+    return lambda find: Rule(name=name, source=source, find=find, flavor=flavor, since=since)
 
 
 def on_crashes(
     level: Level, text: str, window_s: float | None = None, *, whole: bool = False
 ) -> list[Effect]:
-    """The same effect on a crash of the operating system and on a loss of power."""
-    return [Effect(on=failure, level=level, text=text, window_s=window_s, whole=whole) for failure in CRASHES]
+    return [Effect(failure, level, text, window_s, whole=whole) for failure in CRASHES]

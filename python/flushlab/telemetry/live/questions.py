@@ -1,21 +1,20 @@
 """Questions: the statements that a running server is asked, how often, and what the answers mean. Pure.
 
-The one list for `watch` and `doctor`. None of them is among those that froze servers in production: no SHOW
-PROCESSLIST where performance_schema has the threads, no data_locks, no SHOW BINARY LOGS, no table sizes. A
-question that the account may not ask has a smaller form, or is left out and named.
+The one list for `watch`, `doctor` and the load that is there. None of them is among those that froze servers
+in production: no SHOW PROCESSLIST where performance_schema has the threads, no data_locks, no SHOW BINARY
+LOGS, no table sizes. A question that the account may not ask has a smaller form, or is left out and named.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from flushlab.record import ServerIdentity, ServerSample
-from flushlab.record.machine import Flavor
+from flushlab.record import ServerIdentity, ServerSample, WrittenStatements
 from flushlab.telemetry.status import parse_monitor
 
 STATUS, VARIABLES, THREADS, METRICS = (
@@ -34,6 +33,7 @@ SCANS = "perf_schema.index_io_waits"
 ASLEEP, METADATA_LOCKS = "asleep", "metadata_locks"
 ERRORS, XA = "perf_schema.events_errors", "xa_recover"
 ORIGINS, PERSISTED = "variable_origins", "perf_schema.persisted_variables"
+STATEMENTS, HISTOGRAM = "perf_schema.events_statements", "perf_schema.events_statements_histogram"
 
 PROCESS, PERFORMANCE_SCHEMA = "PROCESS", "SELECT on performance_schema"
 ACCOUNT = "SELECT CURRENT_USER()"
@@ -41,37 +41,39 @@ COMMENT, NUMBER = "SELECT @@version_comment LIMIT 1", "SELECT CONNECTION_ID() + 
 """Asked once, to tell a server from a proxy. ProxySQL itself answers the first, and passes on the second."""
 NO_LSN_BEFORE = (8, 0, 30)
 """Older servers of MySQL have no status variable with the checkpoint's LSN."""
+_PICOSECOND = 1e-12
 
-_COLUMNS = ("USER", "HOST", "COMMAND", "STATE", "TIME")
-_JOINED = "LEFT JOIN information_schema.INNODB_TRX x ON x.trx_mysql_thread_id ="
+Rows = Sequence[Sequence[Any]]
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class Question(msgspec.Struct, frozen=True):
     """A question.
 
     Attributes:
         name: as mysqld_exporter calls its collector.
         every_s: seconds between two of them, at least.
         forms: statements; a later one takes fewer privileges, or another version.
+        field: of `ServerStatus`, that the answer fills.
+        parse: makes the field's value of the answer's rows.
         needs: privilege or feature that the first form needs.
         latches: whether writers wait while the server answers.
         most_waits: connections that wait for row locks, above which the first form is not asked: what the
             server does for its answer grows with them.
-        for_metadata: asked only while a connection waits for a metadata lock.
-        for_prepared: asked only while a transaction is left prepared.
+        only: while a connection waits for a metadata lock, or while a transaction is left prepared.
     """
 
     name: str
     every_s: float
     forms: tuple[str, ...]
+    field: str
+    parse: Callable[[Rows], Any]
     needs: str = ""
     latches: bool = False
     most_waits: float = math.inf
-    for_metadata: bool = False
-    for_prepared: bool = False
+    only: Literal["always", "waits for metadata", "left prepared"] = "always"
 
 
-class Threads(msgspec.Struct, frozen=True, kw_only=True):
+class Threads(msgspec.Struct, frozen=True):
     """Connections alike.
 
     Attributes:
@@ -89,7 +91,7 @@ class Threads(msgspec.Struct, frozen=True, kw_only=True):
     in_transaction: int | None = None
 
 
-class Metric(msgspec.Struct, frozen=True, kw_only=True):
+class Metric(msgspec.Struct, frozen=True):
     """A row of INNODB_METRICS."""
 
     name: str
@@ -164,7 +166,7 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
         return self.prepared and (not self.thread or self.idle)
 
 
-class MetadataLock(msgspec.Struct, frozen=True, kw_only=True):
+class MetadataLock(msgspec.Struct, frozen=True):
     """A metadata lock on an object that connections wait for.
 
     Attributes:
@@ -209,241 +211,23 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     at: str = ""
 
 
-_PICOSECOND = 1e-12
-FILE_CLASSES = {
-    "wait/io/file/innodb/innodb_log_file": "redo",
-    "wait/io/file/innodb/innodb_data_file": "data",
-    "wait/io/file/sql/binlog": "binlog",
-}
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def first_questions() -> tuple[Question, ...]:
-    """What is asked of a server of which nothing is known yet."""
-    return (Question(name=VARIABLES, every_s=10.0, forms=("SHOW GLOBAL VARIABLES",)),)
+def _is_on(variables: Mapping[str, str], name: str) -> bool:
+    return variables.get(name, "").upper() in ("ON", "1")
 
 
-def questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Question, ...]:
-    """What is asked of a server."""
-    sees_threads = _is_on(variables, "performance_schema")
-    asked = [
-        Question(name=STATUS, every_s=1.0, forms=("SHOW GLOBAL STATUS",)),
-        *first_questions(),
-        Question(
-            name=THREADS,
-            every_s=1.0,
-            forms=_threads(identity, instrumented=sees_threads),
-            needs=PROCESS,
-            most_waits=MOST_WAITS,
-        ),
-        Question(name=METRICS, every_s=5.0, forms=_metrics(identity), needs=PROCESS),
-    ]
-    if sees_threads:
-        names = ", ".join(f"'{name}'" for name in FILE_CLASSES)
-        asked.append(
-            Question(
-                name=FILES,
-                every_s=1.0,
-                forms=(
-                    "SELECT EVENT_NAME, COUNT_MISC, SUM_NUMBER_OF_BYTES_WRITE, SUM_TIMER_MISC, COUNT_READ,"
-                    " SUM_TIMER_READ, SUM_TIMER_WRITE"
-                    f" FROM performance_schema.file_summary_by_event_name WHERE EVENT_NAME IN ({names})",
-                ),
-                needs=PERFORMANCE_SCHEMA,
-            )
-        )
-    if identity.flavor == "mysql" and identity.version < NO_LSN_BEFORE:
-        asked.append(
-            Question(
-                name=MONITOR,
-                every_s=2.0,
-                forms=("SHOW ENGINE INNODB STATUS",),
-                needs=PROCESS,
-                latches=True,
-                most_waits=MOST_WAITS,
-            )
-        )
-    return tuple(asked)
+def parse_pairs(rows: Rows) -> dict[str, str]:
+    """Names in small letters, and their values as the server prints them."""
+    return {str(name).lower(): str(value) for name, value in rows}
 
 
-def doctor_questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Question, ...]:
-    """The questions of `watch` but the two that only a page shows, the state of each connection ten times a
-    second, and open transactions."""
-    asked = [one for one in questions(identity, variables) if one.name not in (THREADS, METRICS)]
-    states, *others = _of_connections(identity, variables, every_s=0.1)
-    scans = Question(name=SCANS, every_s=5.0, forms=(_SCANS,), needs=PERFORMANCE_SCHEMA)
-    tables = (scans,) if _is_on(variables, "performance_schema") else ()
-    return (states, *asked, *others, *tables, *_origins(identity))
+# ---- who is connected, and what each connection does
 
-
-_SCANS = (
-    "SELECT OBJECT_SCHEMA, OBJECT_NAME, COUNT_FETCH, COUNT_UPDATE + COUNT_DELETE"
-    " FROM performance_schema.table_io_waits_summary_by_index_usage"
-    " WHERE INDEX_NAME IS NULL AND COUNT_UPDATE + COUNT_DELETE > 0 ORDER BY COUNT_FETCH DESC LIMIT 20"
-)
-
-
-def live_questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Question, ...]:
-    """The questions of `watch` on a server that flushlab does not measure: with the state of each connection
-    four times a second, and open transactions."""
-    return (
-        *questions(identity, variables),
-        *_of_connections(identity, variables, every_s=LIVE_STATES_S),
-    )
-
-
-LIVE_STATES_S = 0.25
-"""Between two samples of connections of `watch`: half a minute has 120 of them."""
-
-
-def _of_connections(
-    identity: ServerIdentity, variables: Mapping[str, str], *, every_s: float
-) -> tuple[Question, ...]:
-    """The state of each connection, and what lasts longer: open transactions, history of row versions."""
-    instrumented = identity.flavor == "mysql" and _is_on(variables, "performance_schema")
-    states = Question(
-        name=STATES,
-        every_s=every_s,
-        forms=_states(_AT_WORK, instrumented=instrumented),
-        needs=PERFORMANCE_SCHEMA if instrumented else PROCESS,
-    )
-    found = [states, _open_transactions(), _XA_RECOVER]
-    found += _for_metadata(identity.flavor, instrumented=instrumented)
-    if identity.flavor == "mysql":  # the others have a status variable
-        found += [Question(name=HISTORY, every_s=5.0, forms=(_HISTORY,), needs=PROCESS)]
-    if instrumented and identity.version >= (8, 0):
-        found += [Question(name=ERRORS, every_s=10.0, forms=(_ERRORS,), needs=PERFORMANCE_SCHEMA)]
-    return tuple(found)
-
-
-_ONCE_S = 86_400.0
-_VARIABLES_INFO = (
-    "SELECT VARIABLE_NAME, VARIABLE_SOURCE, VARIABLE_PATH, SET_USER, SET_HOST, SET_TIME"
-    " FROM performance_schema.variables_info WHERE VARIABLE_SOURCE <> 'COMPILED'"
-)
-_SYSTEM_VARIABLES = (
-    "SELECT VARIABLE_NAME, GLOBAL_VALUE_ORIGIN, {path}, NULL, NULL, NULL"
-    " FROM information_schema.SYSTEM_VARIABLES WHERE GLOBAL_VALUE_ORIGIN <> 'COMPILE-TIME'"
-)
-
-
-def _origins(identity: ServerIdentity) -> tuple[Question, ...]:
-    """Where the values of variables came from, asked once; MySQL 5.7 does not tell."""
-    if identity.flavor == "mariadb":
-        forms = tuple(_SYSTEM_VARIABLES.format(path=path) for path in ("GLOBAL_VALUE_PATH", "NULL"))
-        return (Question(name=ORIGINS, every_s=_ONCE_S, forms=forms),)
-    if identity.version < (8, 0):
-        return ()
-    persisted = "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.persisted_variables"
-    return (
-        Question(name=ORIGINS, every_s=_ONCE_S, forms=(_VARIABLES_INFO,), needs=PERFORMANCE_SCHEMA),
-        Question(name=PERSISTED, every_s=_ONCE_S, forms=(persisted,), needs=PERFORMANCE_SCHEMA),
-    )
-
-
-_XA_RECOVER = Question(
-    name=XA, every_s=5.0, forms=("XA RECOVER",), needs="XA_RECOVER_ADMIN", for_prepared=True
-)
-
-
-def _open_transactions() -> Question:
-    return Question(
-        name=TRANSACTIONS,
-        every_s=5.0,
-        forms=(_OPEN_TRANSACTIONS,),
-        needs=PROCESS,
-        latches=True,
-        most_waits=MOST_WAITS,
-    )
-
-
-_LOCKS = (
-    "SELECT t.PROCESSLIST_ID, m.LOCK_TYPE, m.LOCK_STATUS, m.OBJECT_TYPE, m.OBJECT_SCHEMA, m.OBJECT_NAME"
-    " FROM (SELECT DISTINCT OBJECT_TYPE, OBJECT_SCHEMA, OBJECT_NAME FROM performance_schema.metadata_locks"
-    " WHERE LOCK_STATUS = 'PENDING') p JOIN performance_schema.metadata_locks m"
-    " ON m.OBJECT_TYPE = p.OBJECT_TYPE AND m.OBJECT_SCHEMA <=> p.OBJECT_SCHEMA"
-    " AND m.OBJECT_NAME <=> p.OBJECT_NAME JOIN performance_schema.threads t"
-    " ON t.THREAD_ID = m.OWNER_THREAD_ID WHERE t.PROCESSLIST_ID IS NOT NULL ORDER BY m.LOCK_STATUS LIMIT 100"
-)
-_LOCK_INFO = (
-    "SELECT THREAD_ID, LOCK_MODE, 'GRANTED', LOCK_TYPE, TABLE_SCHEMA, TABLE_NAME"
-    " FROM information_schema.METADATA_LOCK_INFO"
-    " WHERE LOCK_MODE NOT LIKE '%INTENTION%' AND LOCK_MODE NOT LIKE '%DML' LIMIT 100"
-)
-"""MariaDB's plugin, if it is loaded: granted locks only
-(https://github.com/MariaDB/server/blob/10.11/plugin/metadata_lock_info/metadata_lock_info.cc)."""
-
-
-def _for_metadata(flavor: Flavor, *, instrumented: bool) -> tuple[Question, ...]:
-    """Who may hold what others wait for: the connections that sleep longest, and the locks.
-
-    In MySQL 5.7 and MariaDB, the instrument of performance_schema.metadata_locks is off by default.
-    """
-    locks = (_LOCKS,) if flavor == "mysql" else (_LOCK_INFO, _LOCKS)
-    return (
-        Question(
-            name=ASLEEP, every_s=0.5, forms=_states(_ASLEEP, instrumented=instrumented), for_metadata=True
-        ),
-        Question(name=METADATA_LOCKS, every_s=5.0, forms=locks, for_metadata=True),
-    )
-
-
-_VERB_LENGTH = 8
-"""Characters of a statement that leave the server, at most: those of `rollback`."""
-_OPEN_TRANSACTIONS = (
-    "SELECT trx_mysql_thread_id, trx_state, TIMESTAMPDIFF(SECOND, trx_started, NOW()), trx_rows_locked,"
-    " trx_rows_modified, trx_query IS NULL, trx_id FROM information_schema.INNODB_TRX"
-    " ORDER BY trx_started LIMIT 20"
-)
-_HISTORY = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'"
-
-
-_ERRORS = (
-    "SELECT ERROR_NAME, SUM_ERROR_RAISED FROM performance_schema.events_errors_summary_global_by_error"
-    " WHERE SUM_ERROR_RAISED > 0 AND ERROR_NAME IS NOT NULL"
-)
-_AT_WORK = "({0}COMMAND <> 'Sleep' OR {0}TIME < 2)"
-"""Or in the middle of it: a pool's others tell nothing."""
-_ASLEEP = "{0}COMMAND = 'Sleep' ORDER BY {0}TIME DESC LIMIT 20"
-
-
-def _states(which: str, *, instrumented: bool) -> tuple[str, ...]:
-    """Connections one by one."""
-    listed = _connections("information_schema.PROCESSLIST", "", "", which)
-    if not instrumented:
-        return (listed,)
-    users = "TYPE = 'FOREGROUND' AND "
-    return (_connections("performance_schema.threads", "PROCESSLIST_", users, which), listed)
-
-
-def _connections(table: str, prefix: str, users: str, which: str) -> str:
-    of = prefix.__add__
-    info = of("INFO")
-    start = f"LTRIM(LEFT({info}, 40))"
-    # Many tools put a comment before each statement; one with ! is a statement.
-    is_comment = f"LEFT({start}, 2) = '/*' AND SUBSTRING({start}, 3, 1) <> '!'"
-    text = f"IF({is_comment}, SUBSTRING({info}, LOCATE('*/', {info}) + 2, 40), LEFT({info}, 40))"
-    for space in "\n\r\t":
-        text = f"REPLACE({text}, '{space}', ' ')"
-    return (
-        f"SELECT {of('ID')}, {of('COMMAND')}, {of('TIME')}, {of('STATE')},"
-        f" LEFT(LOWER(SUBSTRING_INDEX(LTRIM({text}), ' ', 1)), {_VERB_LENGTH}) FROM {table}"
-        f" WHERE {users}{of('ID')} <> CONNECTION_ID() AND {which.format(prefix)}"
-    )
-
-
-def _threads(identity: ServerIdentity, *, instrumented: bool) -> tuple[str, ...]:
-    """Joins transactions where the account may see them; else the plain list, at last the account's own."""
-    listed = "information_schema.PROCESSLIST p"
-    columns = [f"p.{name}" for name in _COLUMNS]
-    plain = _grouped(listed, columns, where="p.ID")
-    both = _grouped(f"{listed} {_JOINED} p.ID", columns, "COUNT(x.trx_id)", where="p.ID")
-    if identity.flavor != "mysql" or not instrumented:
-        return (both, plain)
-    columns = [f"t.PROCESSLIST_{name}" for name in _COLUMNS]
-    of_users = "t.TYPE = 'FOREGROUND' AND t.PROCESSLIST_USER IS NOT NULL AND t.PROCESSLIST_ID"
-    table = "performance_schema.threads t"
-    joined = _grouped(f"{table} {_JOINED} t.PROCESSLIST_ID", columns, "COUNT(x.trx_id)", where=of_users)
-    return (joined, _grouped(table, columns, where=of_users), plain)
+_COLUMNS = ("USER", "HOST", "COMMAND", "STATE", "TIME")
+_JOINED = "LEFT JOIN information_schema.INNODB_TRX x ON x.trx_mysql_thread_id ="
 
 
 def _grouped(table: str, columns: Sequence[str], trx: str = "NULL", *, where: str) -> str:
@@ -453,65 +237,77 @@ def _grouped(table: str, columns: Sequence[str], trx: str = "NULL", *, where: st
     return f"SELECT {kinds}, {counts} FROM {table} WHERE {where} <> CONNECTION_ID() GROUP BY {kinds}"
 
 
-def _metrics(identity: ServerIdentity) -> tuple[str, ...]:
-    select = "SELECT NAME, SUBSYSTEM, TYPE, COMMENT, COUNT FROM information_schema.INNODB_METRICS WHERE"
-    forms = f"{select} STATUS = 'enabled'", f"{select} ENABLED = 1"
-    return forms if identity.flavor == "mysql" else forms[::-1]
+def _threads(identity: ServerIdentity, *, instrumented: bool) -> tuple[str, ...]:
+    """Joins transactions where the account may see them; else the plain list, at last the account's own."""
+    listed = "information_schema.PROCESSLIST p"
+    columns = [f"p.{name}" for name in _COLUMNS]
+    plain = _grouped(listed, columns, where="p.ID")
+    if identity.flavor != "mysql" or not instrumented:
+        return (_grouped(f"{listed} {_JOINED} p.ID", columns, "COUNT(x.trx_id)", where="p.ID"), plain)
+    columns = [f"t.PROCESSLIST_{name}" for name in _COLUMNS]
+    of_users = "t.TYPE = 'FOREGROUND' AND t.PROCESSLIST_USER IS NOT NULL AND t.PROCESSLIST_ID"
+    table = "performance_schema.threads t"
+    joined = _grouped(f"{table} {_JOINED} t.PROCESSLIST_ID", columns, "COUNT(x.trx_id)", where=of_users)
+    return (joined, _grouped(table, columns, where=of_users), plain)
 
 
-def parse_pairs(rows: Sequence[Sequence[Any]]) -> dict[str, str]:
-    """Names in small letters, and their values as the server prints them."""
-    return {str(name).lower(): str(value) for name, value in rows}
-
-
-def parse_threads(rows: Sequence[Sequence[Any]]) -> tuple[Threads, ...]:
+def parse_threads(rows: Rows) -> tuple[Threads, ...]:
     """Connections alike, the watcher's own left out."""
     return tuple(
         Threads(
-            user=_text(user),
-            host=_text(host),
-            command=_text(command),
-            state=_text(state),
-            count=int(count),
-            seconds=int(seconds),
-            oldest_s=int(oldest),
-            in_transaction=None if trx is None else int(trx),
+            _text(user),
+            _text(host),
+            _text(command),
+            _text(state),
+            int(count),
+            int(seconds),
+            int(oldest),
+            None if transactions is None else int(transactions),
         )
-        for user, host, command, state, count, seconds, oldest, trx in rows
+        for user, host, command, state, count, seconds, oldest, transactions in rows
     )
 
 
-def parse_states(rows: Sequence[Sequence[Any]]) -> tuple[ThreadState, ...]:
+_VERB_LENGTH = 8
+"""Characters of a statement that leave the server, at most: those of `rollback`."""
+_AT_WORK = "({0}COMMAND <> 'Sleep' OR {0}TIME < 2)"
+"""Or in the middle of it: a pool's others tell nothing."""
+_ASLEEP = "{0}COMMAND = 'Sleep' ORDER BY {0}TIME DESC LIMIT 20"
+LIVE_STATES_S = 0.25
+"""Between two samples of connections of `watch`: half a minute has 120 of them."""
+
+
+def _states(which: str, *, instrumented: bool) -> tuple[str, ...]:
+    """Connections one by one."""
+
+    def connections(table: str, prefix: str, users: str) -> str:
+        info = f"{prefix}INFO"
+        start = f"LTRIM(LEFT({info}, 40))"
+        # Many tools put a comment before each statement; one with ! is a statement.
+        is_comment = f"LEFT({start}, 2) = '/*' AND SUBSTRING({start}, 3, 1) <> '!'"
+        text = f"IF({is_comment}, SUBSTRING({info}, LOCATE('*/', {info}) + 2, 40), LEFT({info}, 40))"
+        for space in "\n\r\t":
+            text = f"REPLACE({text}, '{space}', ' ')"
+        return (
+            f"SELECT {prefix}ID, {prefix}COMMAND, {prefix}TIME, {prefix}STATE,"
+            f" LEFT(LOWER(SUBSTRING_INDEX(LTRIM({text}), ' ', 1)), {_VERB_LENGTH}) FROM {table}"
+            f" WHERE {users}{prefix}ID <> CONNECTION_ID() AND {which.format(prefix)}"
+        )
+
+    listed = connections("information_schema.PROCESSLIST", "", "")
+    if not instrumented:
+        return (listed,)
+    return (connections("performance_schema.threads", "PROCESSLIST_", "TYPE = 'FOREGROUND' AND "), listed)
+
+
+def parse_states(rows: Rows) -> tuple[ThreadState, ...]:
     """Connections at one moment."""
     return tuple(
         ThreadState(
-            int(one), _text(command), int(seconds or 0), _text(state or ""), _text(verb or "").rstrip(";")
+            int(number), _text(command), int(seconds or 0), _text(state or ""), _text(verb or "").rstrip(";")
         )
-        for one, command, seconds, state, verb in rows
+        for number, command, seconds, state, verb in rows
     )
-
-
-def parse_transactions(rows: Sequence[Sequence[Any]]) -> tuple[OpenTransaction, ...]:
-    """Open transactions, the oldest first."""
-    return tuple(
-        OpenTransaction(
-            id=int(one),
-            thread=int(thread),
-            waits=_text(state) == "LOCK WAIT",
-            age_s=int(age or 0),
-            rows_locked=int(locked),
-            rows_modified=int(modified),
-            idle=bool(idle),
-            # InnoDB's own transactions, such as those of statistics, end at once.
-            prepared=not int(thread) and _text(state) == "RUNNING",
-        )
-        for thread, state, age, locked, modified, idle, one in rows
-    )
-
-
-def waits_for_metadata(state: str) -> bool:
-    """Whether a connection in this state waits for DDL, a backup, LOCK TABLES, or whoever blocks these."""
-    return state.startswith("Waiting for ") and state.endswith(_METADATA)
 
 
 _METADATA = (
@@ -521,58 +317,118 @@ _METADATA = (
 """Ends of these states (`MDL_key::m_namespace_to_wait_state_name` in mdl.cc, and the older table locks)."""
 
 
-def parse_locks(rows: Sequence[Sequence[Any]]) -> tuple[MetadataLock, ...]:
-    """Metadata locks; MariaDB's plugin writes `MDL_SHARED_READ` and `Table metadata lock`."""
-    found = []
-    for thread, kind, status, what, *parts in rows:
-        name = ".".join(_text(part) for part in parts if part)
-        found.append(
-            MetadataLock(
-                thread=int(thread),
-                kind=_text(kind).removeprefix("MDL_"),
-                granted=_text(status) == "GRANTED",
-                of=f"{_text(what).lower().removesuffix(' metadata lock')} {name}".rstrip(),
-            )
+def waits_for_metadata(state: str) -> bool:
+    """Whether a connection in this state waits for DDL, a backup, LOCK TABLES, or whoever blocks these."""
+    return state.startswith("Waiting for ") and state.endswith(_METADATA)
+
+
+# ---- locks and transactions
+
+_OPEN_TRANSACTIONS = (
+    "SELECT trx_mysql_thread_id, trx_state, TIMESTAMPDIFF(SECOND, trx_started, NOW()), trx_rows_locked,"
+    " trx_rows_modified, trx_query IS NULL, trx_id FROM information_schema.INNODB_TRX"
+    " ORDER BY trx_started LIMIT 20"
+)
+_LOCKS = (
+    "SELECT t.PROCESSLIST_ID, m.LOCK_TYPE, m.LOCK_STATUS, m.OBJECT_TYPE, m.OBJECT_SCHEMA, m.OBJECT_NAME"
+    " FROM (SELECT DISTINCT OBJECT_TYPE, OBJECT_SCHEMA, OBJECT_NAME FROM performance_schema.metadata_locks"
+    " WHERE LOCK_STATUS = 'PENDING') p JOIN performance_schema.metadata_locks m"
+    " ON m.OBJECT_TYPE = p.OBJECT_TYPE AND m.OBJECT_SCHEMA <=> p.OBJECT_SCHEMA"
+    " AND m.OBJECT_NAME <=> p.OBJECT_NAME JOIN performance_schema.threads t"
+    " ON t.THREAD_ID = m.OWNER_THREAD_ID WHERE t.PROCESSLIST_ID IS NOT NULL ORDER BY m.LOCK_STATUS LIMIT 100"
+)
+"""In MySQL 5.7 and MariaDB, the instrument of performance_schema.metadata_locks is off by default."""
+_LOCK_INFO = (
+    "SELECT THREAD_ID, LOCK_MODE, 'GRANTED', LOCK_TYPE, TABLE_SCHEMA, TABLE_NAME"
+    " FROM information_schema.METADATA_LOCK_INFO"
+    " WHERE LOCK_MODE NOT LIKE '%INTENTION%' AND LOCK_MODE NOT LIKE '%DML' LIMIT 100"
+)
+"""MariaDB's plugin, if it is loaded: granted locks only
+(https://github.com/MariaDB/server/blob/10.11/plugin/metadata_lock_info/metadata_lock_info.cc)."""
+
+
+def parse_transactions(rows: Rows) -> tuple[OpenTransaction, ...]:
+    """Open transactions, the oldest first."""
+    return tuple(
+        OpenTransaction(
+            id=int(number),
+            thread=int(thread),
+            waits=_text(state) == "LOCK WAIT",
+            age_s=int(age or 0),
+            rows_locked=int(locked),
+            rows_modified=int(modified),
+            idle=bool(idle),
+            # InnoDB's own transactions, such as those of statistics, end at once.
+            prepared=not int(thread) and _text(state) == "RUNNING",
         )
-    return tuple(found)
+        for thread, state, age, locked, modified, idle, number in rows
+    )
 
 
-def parse_scans(rows: Sequence[Sequence[Any]]) -> dict[str, tuple[int, int]]:
-    """By table, rows that were read and rows that were changed without an index."""
-    return {
-        f"{_text(schema)}.{_text(name)}": (int(read), int(changed)) for schema, name, read, changed in rows
-    }
+def parse_locks(rows: Rows) -> tuple[MetadataLock, ...]:
+    """Metadata locks; MariaDB's plugin writes `MDL_SHARED_READ` and `Table metadata lock`."""
+    locks = []
+    for thread, kind, status, what, *names in rows:
+        table = ".".join(_text(name) for name in names if name)
+        of = f"{_text(what).lower().removesuffix(' metadata lock')} {table}".rstrip()
+        is_granted = _text(status) == "GRANTED"
+        locks.append(MetadataLock(int(thread), _text(kind).removeprefix("MDL_"), is_granted, of))
+    return tuple(locks)
 
 
-def parse_origins(rows: Sequence[Sequence[Any]]) -> dict[str, Origin]:
-    """By name in small letters; variables with their default are left out."""
-    found = dict[str, Origin]()
-    for name, source, path, user, host, at in rows:
-        kind = _ORIGINS.get(_text(source), "computed")
-        who = f"{_text(user)}@{_text(host)}" if user and host else ""
-        if kind == "SET" and not who and at is not None:
-            kind = "computed"  # MySQL itself, while it started
-        told = path if kind == "option file" and path is not None else ""
-        when = str(at)[:19] if at is not None and kind == "SET" else ""
-        found[_text(name).lower()] = Origin(kind=kind, path=_text(told), account=who, at=when)
-    return found
+def parse_xids(rows: Rows) -> tuple[str, ...]:
+    """Prepared transactions, as XA COMMIT and XA ROLLBACK take them."""
+    xids = []
+    for form, first, second, data in rows:
+        raw = data if isinstance(data, bytes) else str(data).encode()
+        parts = [raw[: int(first)], raw[int(first) : int(first) + int(second)]]
+        texts = [
+            f"'{part.decode()}'" if re.fullmatch(rb"[\w.:/ @-]*", part) else f"X'{part.hex()}'"
+            for part in parts
+        ]
+        xids.append(f"{','.join(texts)},{form}" if parts[1] or int(form) != 1 else texts[0])
+    return tuple(xids)
 
 
-def parse_metrics(rows: Sequence[Sequence[Any]]) -> tuple[Metric, ...]:
+# ---- what InnoDB and performance_schema count
+
+FILE_CLASSES = {
+    "wait/io/file/innodb/innodb_log_file": "redo",
+    "wait/io/file/innodb/innodb_data_file": "data",
+    "wait/io/file/sql/binlog": "binlog",
+}
+_FILES = (
+    "SELECT EVENT_NAME, COUNT_MISC, SUM_NUMBER_OF_BYTES_WRITE, SUM_TIMER_MISC, COUNT_READ,"
+    " SUM_TIMER_READ, SUM_TIMER_WRITE FROM performance_schema.file_summary_by_event_name"
+    f" WHERE EVENT_NAME IN ({', '.join(map(repr, FILE_CLASSES))})"
+)
+_SCANS = (
+    "SELECT OBJECT_SCHEMA, OBJECT_NAME, COUNT_FETCH, COUNT_UPDATE + COUNT_DELETE"
+    " FROM performance_schema.table_io_waits_summary_by_index_usage"
+    " WHERE INDEX_NAME IS NULL AND COUNT_UPDATE + COUNT_DELETE > 0 ORDER BY COUNT_FETCH DESC LIMIT 20"
+)
+_HISTORY = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'"
+_ERRORS = (
+    "SELECT ERROR_NAME, SUM_ERROR_RAISED FROM performance_schema.events_errors_summary_global_by_error"
+    " WHERE SUM_ERROR_RAISED > 0 AND ERROR_NAME IS NOT NULL"
+)
+
+
+def _metrics(identity: ServerIdentity) -> tuple[str, ...]:
+    select = "SELECT NAME, SUBSYSTEM, TYPE, COMMENT, COUNT FROM information_schema.INNODB_METRICS WHERE"
+    forms = f"{select} STATUS = 'enabled'", f"{select} ENABLED = 1"
+    return forms if identity.flavor == "mysql" else forms[::-1]
+
+
+def parse_metrics(rows: Rows) -> tuple[Metric, ...]:
     """InnoDB's metrics that are enabled."""
     return tuple(
-        Metric(
-            name=_text(name),
-            subsystem=_text(subsystem),
-            kind=_text(kind),
-            comment=_text(comment),
-            count=float(count),
-        )
+        Metric(_text(name), _text(subsystem), _text(kind), _text(comment), float(count))
         for name, subsystem, kind, comment, count in rows
     )
 
 
-def parse_files(rows: Sequence[Sequence[Any]]) -> dict[str, FileEvents]:
+def parse_files(rows: Rows) -> dict[str, FileEvents]:
     """By class of files."""
     return {
         FILE_CLASSES[_text(name)]: FileEvents(
@@ -588,38 +444,199 @@ def parse_files(rows: Sequence[Sequence[Any]]) -> dict[str, FileEvents]:
     }
 
 
-def parse_xids(rows: Sequence[Sequence[Any]]) -> tuple[str, ...]:
-    """Prepared transactions, as XA COMMIT and XA ROLLBACK take them."""
-    found = []
-    for form, first, second, data in rows:
-        raw = data if isinstance(data, bytes) else str(data).encode()
-        parts = [raw[: int(first)], raw[int(first) : int(first) + int(second)]]
-        texts = [f"'{one.decode()}'" if _PLAIN.fullmatch(one) else f"X'{one.hex()}'" for one in parts]
-        found.append(f"{','.join(texts)},{form}" if parts[1] or int(form) != 1 else texts[0])
-    return tuple(found)
+def parse_scans(rows: Rows) -> dict[str, tuple[int, int]]:
+    """By table, rows that were read and rows that were changed without an index."""
+    return {
+        f"{_text(schema)}.{_text(name)}": (int(read), int(changed)) for schema, name, read, changed in rows
+    }
 
 
-_PLAIN = re.compile(rb"[\w.:/ @-]*")
-
-
-def parse_errors(rows: Sequence[Sequence[Any]]) -> dict[str, int]:
+def parse_errors(rows: Rows) -> dict[str, int]:
     """Errors since the server's start, by name."""
     return {_text(name): int(count) for name, count in rows}
 
 
-def parse_history(rows: Sequence[Sequence[Any]]) -> int:
-    """Length of the history list, in transactions."""
+def _parse_history(rows: Rows) -> int:
     return int(rows[0][0])
 
 
-def parse_innodb(rows: Sequence[Sequence[Any]]) -> ServerSample:
-    """InnoDB's monitor."""
+def _parse_innodb(rows: Rows) -> ServerSample:
     return parse_monitor(_text(rows[0][2]))
 
 
-def _is_on(variables: Mapping[str, str], name: str) -> bool:
-    return variables.get(name, "").upper() in ("ON", "1")
+# ---- where values of variables came from
+
+_ONCE_S = 86_400.0
+_VARIABLES_INFO = (
+    "SELECT VARIABLE_NAME, VARIABLE_SOURCE, VARIABLE_PATH, SET_USER, SET_HOST, SET_TIME"
+    " FROM performance_schema.variables_info WHERE VARIABLE_SOURCE <> 'COMPILED'"
+)
+_PERSISTED = "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.persisted_variables"
+_SYSTEM_VARIABLES = (
+    "SELECT VARIABLE_NAME, GLOBAL_VALUE_ORIGIN, {path}, NULL, NULL, NULL"
+    " FROM information_schema.SYSTEM_VARIABLES WHERE GLOBAL_VALUE_ORIGIN <> 'COMPILE-TIME'"
+)
 
 
-def _text(value: object) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+def _origins(identity: ServerIdentity) -> tuple[Question, ...]:
+    """Asked once; MySQL 5.7 does not tell."""
+    if identity.flavor == "mariadb":
+        forms = tuple(_SYSTEM_VARIABLES.format(path=path) for path in ("GLOBAL_VALUE_PATH", "NULL"))
+        return (Question(ORIGINS, _ONCE_S, forms, "origins", parse_origins),)
+    if identity.version < (8, 0):
+        return ()
+    return (
+        Question(ORIGINS, _ONCE_S, (_VARIABLES_INFO,), "origins", parse_origins, PERFORMANCE_SCHEMA),
+        Question(PERSISTED, _ONCE_S, (_PERSISTED,), "persisted", parse_pairs, PERFORMANCE_SCHEMA),
+    )
+
+
+def parse_origins(rows: Rows) -> dict[str, Origin]:
+    """By name in small letters; variables with their default are left out."""
+    origins = dict[str, Origin]()
+    for name, source, path, user, host, at in rows:
+        kind = _ORIGINS.get(_text(source), "computed")
+        account = f"{_text(user)}@{_text(host)}" if user and host else ""
+        if kind == "SET" and not account and at is not None:
+            kind = "computed"  # MySQL itself, while it started
+        origins[_text(name).lower()] = Origin(
+            kind=kind,
+            path=_text(path) if kind == "option file" and path is not None else "",
+            account=account,
+            at=str(at)[:19] if at is not None and kind == "SET" else "",
+        )
+    return origins
+
+
+# ---- write statements: the server sums since its start, so only differences of two answers mean anything
+
+EXECUTE = "com/Execute"
+"""Prepared statements of the binary protocol, reads among them: servers do not count these by kind (seen on
+MySQL 5.7.22, 8.0.15 and 9.7.4)."""
+UNTOLD = frozenset((EXECUTE, "sql/execute_sql", "sql/call_procedure"))
+"""Statements of any kind: prepared ones, and those of procedures."""
+_KINDS = (
+    *("sql/insert", "sql/insert_select", "sql/update", "sql/update_multi", "sql/delete", "sql/delete_multi"),
+    *("sql/replace", "sql/replace_select", "sql/load", "sql/commit", "sql/xa_prepare", "sql/xa_commit"),
+    *sorted(UNTOLD),
+)
+_STATEMENTS = (
+    "SELECT EVENT_NAME, COUNT_STAR, SUM_TIMER_WAIT, SUM_ERRORS"
+    " FROM performance_schema.events_statements_summary_global_by_event_name"
+    f" WHERE EVENT_NAME IN ({', '.join(repr(f'statement/{kind}') for kind in _KINDS)})"
+)
+HISTOGRAMS_SINCE = (8, 0, 3)
+"""MySQL with performance_schema.events_statements_histogram_by_digest."""
+_HISTOGRAM = (  # of the 50 write statements that are executed most: each has some hundred buckets
+    "SELECT h.bucket_timer_high, SUM(h.count_bucket) FROM"
+    " (SELECT schema_name, digest FROM performance_schema.events_statements_summary_by_digest"
+    " WHERE digest_text REGEXP '^(INSERT|UPDATE|DELETE|REPLACE|COMMIT)( |$)'"
+    " AND last_seen > NOW() - INTERVAL 1 HOUR ORDER BY count_star DESC LIMIT 50) AS s"
+    " STRAIGHT_JOIN performance_schema.events_statements_histogram_by_digest AS h"
+    " ON h.digest = s.digest AND h.schema_name <=> s.schema_name"
+    " WHERE h.count_bucket > 0 GROUP BY h.bucket_timer_high"
+)
+
+
+def parse_statements(rows: Rows) -> tuple[dict[str, WrittenStatements], int]:
+    """Sums by kind since the server's start, and how many of the statements failed."""
+    sums, errors = dict[str, WrittenStatements](), 0
+    for name, count, picoseconds, failed in rows:
+        kind = _text(name).removeprefix("statement/")
+        sums[kind] = WrittenStatements(count=int(count), seconds=float(picoseconds) * _PICOSECOND)
+        errors += int(failed) if kind not in UNTOLD else 0
+    return sums, errors
+
+
+def parse_histogram(rows: Rows) -> dict[float, int]:
+    """Statements so far by upper bound of their latency in microseconds."""
+    return {round(float(high) * 1e-6, 3): int(count) for high, count in rows}
+
+
+# ---- who asks what
+
+FIRST_QUESTIONS = (Question(VARIABLES, 10.0, ("SHOW GLOBAL VARIABLES",), "variables", parse_pairs),)
+"""Asked of a server of which nothing is known yet."""
+
+
+def questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Question, ...]:
+    """What any server is asked."""
+    sees_threads = _is_on(variables, "performance_schema")
+    threads = _threads(identity, instrumented=sees_threads)
+    asked = [
+        Question(STATUS, 1.0, ("SHOW GLOBAL STATUS",), "status", parse_pairs),
+        *FIRST_QUESTIONS,
+        Question(THREADS, 1.0, threads, "threads", parse_threads, PROCESS, most_waits=MOST_WAITS),
+        Question(METRICS, 5.0, _metrics(identity), "metrics", parse_metrics, PROCESS),
+    ]
+    if sees_threads:
+        asked.append(Question(FILES, 1.0, (_FILES,), "files", parse_files, PERFORMANCE_SCHEMA))
+    if identity.flavor == "mysql" and identity.version < NO_LSN_BEFORE:
+        forms = ("SHOW ENGINE INNODB STATUS",)
+        asked.append(
+            Question(
+                MONITOR, 2.0, forms, "monitor", _parse_innodb, PROCESS, latches=True, most_waits=MOST_WAITS
+            )
+        )
+    return tuple(asked)
+
+
+def doctor_questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Question, ...]:
+    """The questions of `watch` but the two that only a page shows, the state of each connection ten times a
+    second, and open transactions."""
+    asked = [one for one in questions(identity, variables) if one.name not in (THREADS, METRICS)]
+    states, *others = _of_connections(identity, variables, every_s=0.1)
+    if _is_on(variables, "performance_schema"):
+        others.append(Question(SCANS, 5.0, (_SCANS,), "scans", parse_scans, PERFORMANCE_SCHEMA))
+    return (states, *asked, *others, *_origins(identity))
+
+
+def live_questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Question, ...]:
+    """The questions of `watch` on a server that flushlab does not measure: with the state of each connection
+    four times a second, and open transactions."""
+    connections = _of_connections(identity, variables, every_s=LIVE_STATES_S)
+    return (*questions(identity, variables), *connections)
+
+
+def load_questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Question, ...]:
+    """The doctor's questions that tell of commits and their latency, and the write statements' sums."""
+    names = (STATES, STATUS, VARIABLES, FILES)
+    asked = [one for one in doctor_questions(identity, variables) if one.name in names]
+    if _is_on(variables, "performance_schema"):
+        needs = PERFORMANCE_SCHEMA
+        asked.append(Question(STATEMENTS, 1.0, (_STATEMENTS,), "statements", parse_statements, needs))
+        if identity.flavor == "mysql" and identity.version >= HISTOGRAMS_SINCE:
+            asked.append(Question(HISTOGRAM, 1.0, (_HISTOGRAM,), "histogram", parse_histogram, needs))
+    return tuple(asked)
+
+
+def _of_connections(
+    identity: ServerIdentity, variables: Mapping[str, str], *, every_s: float
+) -> list[Question]:
+    """The state of each connection, and what lasts longer; who may hold what others wait for; history of row
+    versions."""
+    is_mysql, needs = identity.flavor == "mysql", PERFORMANCE_SCHEMA
+    instrumented = is_mysql and _is_on(variables, "performance_schema")
+    states, asleep = (_states(which, instrumented=instrumented) for which in (_AT_WORK, _ASLEEP))
+    locks = (_LOCKS,) if is_mysql else (_LOCK_INFO, _LOCKS)
+    asked = [
+        Question(STATES, every_s, states, "states", parse_states, needs if instrumented else PROCESS),
+        Question(
+            TRANSACTIONS,
+            5.0,
+            (_OPEN_TRANSACTIONS,),
+            "transactions",
+            parse_transactions,
+            PROCESS,
+            latches=True,
+            most_waits=MOST_WAITS,
+        ),
+        Question(XA, 5.0, ("XA RECOVER",), "xids", parse_xids, "XA_RECOVER_ADMIN", only="left prepared"),
+        Question(ASLEEP, 0.5, asleep, "asleep", parse_states, only="waits for metadata"),
+        Question(METADATA_LOCKS, 5.0, locks, "locks", parse_locks, only="waits for metadata"),
+    ]
+    if is_mysql:  # the others have a status variable
+        asked.append(Question(HISTORY, 5.0, (_HISTORY,), "history", _parse_history, PROCESS))
+    if instrumented and identity.version >= (8, 0):
+        asked.append(Question(ERRORS, 10.0, (_ERRORS,), "errors", parse_errors, needs))
+    return asked

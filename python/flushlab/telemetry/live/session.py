@@ -37,7 +37,7 @@ from flushlab.server.control import (
 )
 from flushlab.settings.catalog import version_of
 from flushlab.telemetry.activity import KernelSyncs
-from flushlab.telemetry.live import questions, write_statements
+from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.questions import Question, waits_for_metadata
 from flushlab.telemetry.live.status import ServerStatus
 
@@ -56,8 +56,6 @@ _STRANGERS = {
     "manticore": "Manticore",
     "sphinx": "Sphinx",
 }
-_NUMBER_BITS = 32
-"""Of the connection's number in a greeting."""
 
 
 class Answerer(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,10 +87,8 @@ class Answerer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def between(self) -> str:
-        """Why something seems to be between; empty if nothing does."""
-        if self.greeted is None or self.numbered is None:
-            return ""
-        if self.greeted == self.numbered % (1 << _NUMBER_BITS):
+        """Why something seems to be between; empty if nothing does. A greeting has 32 bits of the number."""
+        if None in (self.greeted, self.numbered) or self.greeted == (self.numbered or 0) % (1 << 32):
             return ""
         return f"the connection is number {self.greeted} there and {self.numbered} at the server"
 
@@ -117,30 +113,10 @@ _DENIED = {1044, 1142, 1143, 1227, 1370}
 _CUT = {1205, 1317, 1969, 3024}
 """A lock that did not come in time, KILL QUERY, and the limits of time of MariaDB and MySQL."""
 _CONNECTION_LOST = {2006, 2013, 1053, 1927, PASSWORD_EXPIRED, 0}
-_PARSERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
-    questions.STATUS: ("status", questions.parse_pairs),
-    questions.VARIABLES: ("variables", questions.parse_pairs),
-    questions.THREADS: ("threads", questions.parse_threads),
-    questions.METRICS: ("metrics", questions.parse_metrics),
-    questions.FILES: ("files", questions.parse_files),
-    questions.MONITOR: ("monitor", questions.parse_innodb),
-    questions.STATES: ("states", questions.parse_states),
-    questions.TRANSACTIONS: ("transactions", questions.parse_transactions),
-    questions.ASLEEP: ("asleep", questions.parse_states),
-    questions.METADATA_LOCKS: ("locks", questions.parse_locks),
-    questions.SCANS: ("scans", questions.parse_scans),
-    questions.ORIGINS: ("origins", questions.parse_origins),
-    questions.PERSISTED: ("persisted", questions.parse_pairs),
-    questions.HISTORY: ("history", questions.parse_history),
-    questions.XA: ("xids", questions.parse_xids),
-    questions.ERRORS: ("errors", questions.parse_errors),
-    write_statements.STATEMENTS: ("statements", write_statements.parse_statements),
-    write_statements.HISTOGRAM: ("histogram", write_statements.parse_histogram),
-}
 
 
 class Gone(Exception):
-    """The server does not answer, or does not let us in.
+    """The server does not answer, or does not let us in: in its or the system's words.
 
     Attributes:
         hint: the way out.
@@ -148,8 +124,8 @@ class Gone(Exception):
     """
 
     def __init__(self, error: Exception | str) -> None:
-        super().__init__(error if isinstance(error, str) else error_text(error))
-        errno = explain(error)[0] if isinstance(error, pymysql.MySQLError) else 0
+        errno, text = explain(error) if isinstance(error, pymysql.MySQLError) else (0, str(error))
+        super().__init__(f"{text} (error {errno})" if errno else text)
         self.hint, self.refused = way_out(errno, str(self)), is_final(errno, str(self))
 
 
@@ -215,7 +191,8 @@ class Session:
         self._missing: dict[str, str] = {}
         self._syncs: KernelSyncs | None = None
         self._answerer: Answerer | None = None
-        self.peer = self._peer()
+        end = vars(self._connection).get("_sock")
+        self.peer = peer_pid(end) if isinstance(end, socket.socket) else None
         try:
             self._begin()
         except BaseException:
@@ -256,9 +233,9 @@ class Session:
 
     def _is_wanted(self, question: Question) -> bool:
         assert self.seen is not None
-        if question.for_prepared:
+        if question.only == "left prepared":
             return any(one.is_left for one in self.seen.transactions or ())
-        is_always = not question.for_metadata
+        is_always = question.only == "always"
         return is_always or any(waits_for_metadata(one.state) for one in self.seen.states or ())
 
     @property
@@ -281,20 +258,17 @@ class Session:
             Gone: it does not answer.
         """
         if self._answerer is None:
-            self._answerer = self._ask_who()
+            assert self.seen is not None
+            greeting = vars(self._connection)
+            greeted, numbered = greeting.get("server_thread_id"), self._one(questions.NUMBER)
+            self._answerer = Answerer(
+                greeting=str(greeting.get("server_version", "")),
+                version=self.seen.identity.version_text,
+                comment=self._one(questions.COMMENT),
+                greeted=greeted[0] if isinstance(greeted, tuple) else None,
+                numbered=int(numbered) if numbered.isdecimal() else None,
+            )
         return self._answerer
-
-    def _ask_who(self) -> Answerer:
-        assert self.seen is not None
-        found = vars(self._connection)
-        number, told = found.get("server_thread_id"), self._one(questions.NUMBER)
-        return Answerer(
-            greeting=str(found.get("server_version", "")),
-            version=self.seen.identity.version_text,
-            comment=self._one(questions.COMMENT),
-            greeted=number[0] if isinstance(number, tuple) else None,
-            numbered=int(told) if told.isdecimal() else None,
-        )
 
     def _one(self, sql: str) -> str:
         """The one value of an answer; empty if it is refused."""
@@ -309,11 +283,6 @@ class Session:
         for due in self._due:
             if due.question.name in names:
                 self._ask(due, None)
-
-    def _peer(self) -> int | None:
-        """The process at the other end of the connection: the server, a proxy, a tunnel."""
-        end = vars(self._connection).get("_sock")
-        return peer_pid(end) if isinstance(end, socket.socket) else None
 
     def _begin(self) -> None:
         text = self._one("SELECT VERSION()")
@@ -332,7 +301,7 @@ class Session:
         self._limit(identity, self._first_s)
         if self.seen is None or self.seen.identity != identity:
             self.seen = ServerStatus(key=self._reach.key, identity=identity)
-        self._due = [Due(question) for question in questions.first_questions()]
+        self._due = [Due(question) for question in questions.FIRST_QUESTIONS]
         for due in self._due:
             self._ask(due, None)
         if self.pid is not None and identity.flavor == "mariadb":
@@ -347,10 +316,9 @@ class Session:
 
     def _limit(self, identity: ServerIdentity, seconds: float) -> None:
         """Lets the server end statements that take longer."""
-        is_mariadb = identity.flavor == "mariadb"
-        limit = (
-            f"max_statement_time = {seconds}" if is_mariadb else f"max_execution_time = {seconds * 1000:.0f}"
-        )
+        limit = f"max_execution_time = {seconds * 1000:.0f}"
+        if identity.flavor == "mariadb":
+            limit = f"max_statement_time = {seconds}"
         with contextlib.suppress(Refused):  # older servers have no such limit
             self._query(f"SET SESSION lock_wait_timeout = 1, {limit}")
 
@@ -368,14 +336,13 @@ class Session:
     def _ask(self, due: Due, driven_s: float | None) -> None:
         assert self.seen is not None
         question = due.question
-        field, parse = _PARSERS[question.name]
         began = time.monotonic()
         rows: list[tuple[Any, ...]] | None = None
-        told: Any = None
+        answer: Any = None
         while due.form < len(question.forms) and rows is None:
             try:
                 rows = self._query(question.forms[due.form])
-                told = parse(rows)
+                answer = question.parse(rows)
             except Refused as error:
                 if error.cut:  # for once
                     break
@@ -395,7 +362,7 @@ class Session:
                 due.at_s = began + max(DEADLINE_S, took_s / MOST_SHARE)
             news["failed"] = self.seen.failed | {question.name}
         else:
-            news[field] = told
+            news[question.field] = answer
             news["asked_s"] = {**self.seen.asked_s, question.name: began}
             news["failed"] = self.seen.failed - {question.name}
         if question.name == questions.STATUS and rows is not None:
@@ -442,11 +409,3 @@ class Refused(Exception):
     def __init__(self, text: str, *, denied: bool, cut: bool) -> None:
         super().__init__(text)
         self.denied, self.cut = denied, cut
-
-
-def error_text(error: Exception) -> str:
-    """An error in the server's or the system's words."""
-    if isinstance(error, pymysql.MySQLError):
-        errno, text = explain(error)
-        return f"{text} (error {errno})" if errno else text
-    return str(error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -27,7 +27,6 @@ _OVERHEAD = 31 * 2048 + 2 * 65536
 """Headers of the redo log's files, and bytes that are never written."""
 _CAPACITY, _DEFAULT_CAPACITY = "innodb_redo_log_capacity", 100 << 20
 _DEFAULT_FILES = {"innodb_log_file_size": 48 << 20, "innodb_log_files_in_group": 2}
-_OWN_THREADS = ("system user", "event_scheduler")
 
 
 class Redo(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,6 +145,11 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         """A status variable."""
         return _number(self.status.get(name))
 
+    def growth(self, since: ServerStatus, name: str) -> float | None:
+        """Of a status variable; None where one of the two lacks it."""
+        before, after = since.number(name), self.number(name)
+        return None if before is None or after is None else after - before
+
     def variable(self, name: str) -> int | None:
         """A system variable that is a whole number."""
         value = _number(self.variables.get(name))
@@ -179,33 +183,33 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     def redo(self) -> Redo:
         """Age of the checkpoint and size of the log, under one name for every flavor and version."""
         capacity = self._redo_capacity or None
-        return Redo(checkpoint_age=self._checkpoint_age, capacity=capacity, limit=self._redo_limit(capacity))
+        age = self.number("innodb_checkpoint_age")
+        if age is None:
+            ends = ("current", "checkpoint")
+            current, checkpoint = (self.number(f"innodb_redo_log_{end}_lsn") for end in ends)
+            if current is not None and checkpoint is not None:
+                age = current - checkpoint
+            elif self.monitor:
+                age = self.monitor.checkpoint_age_bytes
+        return Redo(
+            checkpoint_age=None if age is None else int(age),
+            capacity=capacity,
+            limit=self._redo_limit(capacity),
+        )
 
     def _redo_limit(self, capacity: int | None) -> float | None:
         """MariaDB tells it. MySQL's is what its source computes (log0files_capacity.cc and
         log_concurrency_margin, log_calc_max_ages of older versions): some of the files, of the space and of
         each thread is kept free.
         """
-        told = self.number("innodb_checkpoint_max_age")
-        if told or not capacity or self.identity.flavor != "mysql":
-            return told or capacity
+        limit = self.number("innodb_checkpoint_max_age")
+        if limit or not capacity or self.identity.flavor != "mysql":
+            return limit or capacity
         page = self.variable("innodb_page_size") or 16384
         threads = 10 + (self.variable("innodb_thread_concurrency") or 0)
         if self.identity.version >= NO_LSN_BEFORE:
             return max(0.5 * capacity, 0.95 * (capacity * 30 / 32 - _OVERHEAD) - 4 * threads * page)
         return max(0.5 * capacity, 0.9 * (0.9 * capacity - (4 * threads + 8) * page))
-
-    @property
-    def _checkpoint_age(self) -> int | None:
-        if (age := self.number("innodb_checkpoint_age")) is not None:
-            return int(age)
-        current, checkpoint = (
-            self.number("innodb_redo_log_current_lsn"),
-            self.number("innodb_redo_log_checkpoint_lsn"),
-        )
-        if current is not None and checkpoint is not None:
-            return int(current - checkpoint)
-        return self.monitor.checkpoint_age_bytes if self.monitor else None
 
     @property
     def _redo_capacity(self) -> int:
@@ -229,38 +233,34 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def connections(self) -> tuple[Connections, ...]:
         """Users' connections by user and command, the most first."""
-        found: dict[tuple[str, str], Connections] = {}
-        users = [
-            one for one in self.threads or () if one.command != "Daemon" and one.user not in _OWN_THREADS
-        ]
-        for one in sorted(users, key=lambda one: -one.count):
-            key = one.user, one.command
-            if key not in found and len(found) >= MOST_GROUPS:
+        groups: dict[tuple[str, str], list[Threads]] = {}
+        for alike in sorted(self.threads or (), key=lambda alike: -alike.count):
+            key = alike.user, alike.command
+            if alike.command == "Daemon" or alike.user in ("system user", "event_scheduler"):
+                continue
+            if key not in groups and len(groups) >= MOST_GROUPS:
                 key = OTHERS, OTHERS
-            before = found.get(key)
-            found[key] = Connections(
-                user=key[0],
-                command=key[1],
-                count=one.count + (before.count if before else 0),
-                oldest_s=max(one.oldest_s, before.oldest_s if before else 0),
-                in_transaction=_sum((one.in_transaction, before.in_transaction if before else 0)),
+            groups.setdefault(key, []).append(alike)
+        found = [
+            Connections(
+                user=user,
+                command=command,
+                count=sum(alike.count for alike in group),
+                oldest_s=max(alike.oldest_s for alike in group),
+                in_transaction=sum(inside) if len(inside) == len(group) else None,
             )
-        return tuple(sorted(found.values(), key=lambda one: (-one.count, one.user, one.command)))
-
-
-RESET_S = 2.0
-"""By so much two clocks of whole seconds may differ."""
+            for (user, command), group in groups.items()
+            for inside in [[alike.in_transaction for alike in group if alike.in_transaction is not None]]
+        ]
+        return tuple(sorted(found, key=lambda one: (-one.count, one.user, one.command)))
 
 
 def was_reset(before: ServerStatus, after: ServerStatus) -> bool:
     """Whether FLUSH STATUS set counters back between two answers, while the server went on."""
-    since = []
-    for one in (before, after):
-        uptime, flushed = one.number("uptime"), one.number("uptime_since_flush_status")
-        if uptime is None or flushed is None:
-            return False
-        since.append(uptime - flushed)
-    return since[1] - since[0] > RESET_S
+    flushed = after.growth(before, "uptime_since_flush_status")
+    went_on = after.growth(before, "uptime")
+    # Two clocks of whole seconds may differ by so much.
+    return flushed is not None and went_on is not None and went_on - flushed > 2.0
 
 
 class Rates:
@@ -275,7 +275,11 @@ class Rates:
         self._after = after
         self._seconds = 0.0
         if self._before is not None:
-            self._seconds = _between((self._before.driven_s, after.driven_s), (self._before.at_s, after.at_s))
+            # Counters could grow under load only, if the server is measured in slices.
+            began_s, ended_s = self._before.driven_s, after.driven_s
+            if began_s is None or ended_s is None:
+                began_s, ended_s = self._before.at_s, after.at_s
+            self._seconds = ended_s - began_s
             if (self._delta("uptime") or 0.0) < 0:
                 self._before = None
 
@@ -286,19 +290,16 @@ class Rates:
         return self._rate(total)
 
     @property
-    def statements(self) -> float | None:
-        """Statements that clients sent, per second."""
-        return self.per_s("questions")
-
-    @property
     def rows(self) -> RowRates:
         """Rows; where InnoDB does not count them, as the handlers were asked for."""
         kinds = (("inserted", "write"), ("updated", "update"), ("deleted", "delete"))
-        rates = {}
-        for rows, handler in kinds:
-            told = self.per_s(f"innodb_rows_{rows}")
-            rates[rows] = told if told is not None else self.per_s(f"handler_{handler}")
-        return RowRates(**rates)
+        return RowRates(
+            **{
+                rows: self.per_s(f"handler_{handler}") if rate is None else rate
+                for rows, handler in kinds
+                for rate in [self.per_s(f"innodb_rows_{rows}")]
+            }
+        )
 
     @property
     def lock_waits(self) -> LockWaits:
@@ -340,10 +341,7 @@ class Rates:
         return delta / self._seconds if delta is not None and delta >= 0 and self._seconds > 0 else None
 
     def _delta(self, name: str) -> float | None:
-        if self._before is None:
-            return None
-        before, after = self._before.number(name), self._after.number(name)
-        return None if before is None or after is None else after - before
+        return None if self._before is None else self._after.growth(self._before, name)
 
     def _file_delta(self, name: str, what: str) -> float | None:
         if self._before is None or not {name} <= self._before.files.keys() & self._after.files.keys():
@@ -351,23 +349,13 @@ class Rates:
         return float(getattr(self._after.files[name], what) - getattr(self._before.files[name], what))
 
 
-def _between(driven: tuple[float | None, float | None], at: tuple[float, float]) -> float:
-    """Seconds in which the counters could grow: under load, if the server is measured in slices."""
-    if driven[0] is not None and driven[1] is not None:
-        return driven[1] - driven[0]
-    return at[1] - at[0]
-
-
-_BELOW_ZERO = 2.0**63
-
-
 def waiting_for_rows(status: Mapping[str, str]) -> float | None:
     """Connections that wait for row locks; None if that is not known.
 
     MySQL's counter may fall below zero, and shows 18446744073709551615 until a restart (8.0.15).
     """
-    told = _number(status.get("innodb_row_lock_current_waits"))
-    return None if told is None or told >= _BELOW_ZERO else told
+    waiting = _number(status.get("innodb_row_lock_current_waits"))
+    return None if waiting is None or waiting >= 2.0**63 else waiting
 
 
 def _number(text: str | None) -> float | None:
@@ -376,8 +364,3 @@ def _number(text: str | None) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
-
-
-def _sum(parts: Iterable[int | None]) -> int | None:
-    known = list(parts)
-    return None if None in known else sum(one for one in known if one is not None)

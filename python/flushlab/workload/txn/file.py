@@ -8,155 +8,25 @@ either form is a UsageError with path, line, column and a remedy.
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
-from flushlab import _core
 from flushlab.plan import draws
-from flushlab.plan.draws import integer
-from flushlab.plan.toml import Entry, File, Node, Readers, Table, read_kind, read_toml, suggestion
-from flushlab.record import (
-    ConnectionParameter,
-    DateParameter,
-    DatetimeParameter,
-    DecimalParameter,
-    IntegerParameter,
-    NowParameter,
-    Parameter,
-    PatternParameter,
-    RandSpec,
-    RowTextDraw,
-    SequenceParameter,
-    TxnSpec,
-    TxnStatement,
-    TxnTransaction,
-    UuidParameter,
-)
+from flushlab.plan.draws import Draw, Json, Moment, moment, ordered
+from flushlab.plan.toml import Node, Table, read_toml, suggestion
+from flushlab.record import TxnSpec, TxnStatement, TxnTransaction
 from flushlab.server.sql import is_system
 from flushlab.workload.txn.statements import Mistake, Sentence, read_statements
 
-_MOST_GROUPS = 100
-_PATTERN = r"write pattern = '[A-Z]{3}-\d{4}', with classes in brackets and numbers of repetitions in braces"
-_DISTRIBUTIONS = {
-    "uniform": "uniform",
-    "zipf": "zipfian",
-    "pareto": "pareto",
-    "special": "special",
-    "gaussian": "gaussian",
-}
-"""Those of a fill plan that the engine draws, with sysbench's names, which are the engine's."""
-_RAND = ("distribution", *(key for name in _DISTRIBUTIONS for key in draws.DISTRIBUTIONS[name]))
-
-
-def _integer(table: Table) -> Parameter:
-    table.need("low", "high")
-    low, high = table.whole("low", 0, *draws.INT64), table.whole("high", 0, *draws.INT64)
-    draws.check_order(table, low, high)
-    rand_type, rand = _distribution(table)
-    return IntegerParameter(low=low, high=high, rand_type=rand_type, rand=rand)
-
-
-def _decimal(table: Table) -> Parameter:
-    table.need("low", "high")
-    digits = table.whole("digits", 2, 0, draws.MOST_DIGITS)
-    low, high = draws.scaled(table, "low", digits), draws.scaled(table, "high", digits)
-    draws.check_order(table, low, high)
-    rand_type, rand = _distribution(table)
-    return DecimalParameter(low=low, high=high, digits=digits, rand_type=rand_type, rand=rand)
-
-
-def _sequence(table: Table) -> Parameter:
-    start, step = table.whole("start", 1, *draws.INT64), table.whole("step", 1, *draws.INT64)
-    if not step:
-        raise table.wrong("step", "step is 0: the sequence would not advance", "1 is the default")
-    return SequenceParameter(
-        start=start, step=step, shared=table.word("scope", ("all", "connection"), "all") == "all"
-    )
-
-
-def _pattern(table: Table) -> Parameter:
-    table.need("pattern")
-    pattern = table.text("pattern")
-    if not pattern:
-        raise table.wrong("pattern", "the pattern is empty", _PATTERN)
-    try:
-        _core.check_pattern(pattern)
-    except ValueError as error:
-        raise table.wrong("pattern", str(error), _PATTERN) from None
-    return PatternParameter(pattern=pattern)
-
-
-def _uuid(table: Table) -> Parameter:
-    return UuidParameter(ascending=draws.ascends(table), binary=table.truth("binary", False))
-
-
-def _datetime(table: Table) -> Parameter:
-    low, high = (int(draws.moment(table, key).timestamp()) for key in ("low", "high"))
-    draws.check_order(table, low, high)
-    return DatetimeParameter(low=low, high=high)
-
-
-def _date(table: Table) -> Parameter:
-    low, high = (draws.moment(table, key).toordinal() - draws.EPOCH for key in ("low", "high"))
-    draws.check_order(table, low, high)
-    return DateParameter(low=low, high=high)
-
-
-KINDS: Readers[Parameter] = {
-    "integer": (("low", "high", *_RAND), _integer),
-    "decimal": (("low", "high", "digits", *_RAND), _decimal),
-    "choice": (("values", "weights"), draws.choice),
-    "sequence": (("start", "step", "scope"), _sequence),
-    "connection": ((), lambda _: ConnectionParameter()),
-    "text": (("length", "alphabet", "characters"), draws.text),
-    "pattern": (("pattern",), _pattern),
-    "row_text": (("groups",), lambda table: RowTextDraw(groups=table.whole("groups", 10, 1, _MOST_GROUPS))),
-    "uuid": (("version", "binary"), _uuid),
-    "datetime": (("low", "high"), _datetime),
-    "date": (("low", "high"), _date),
-    "now": ((), lambda _: NowParameter()),
-}
-"""Every type of parameter: its keys, and what reads them."""
-
-
-def read_parameter(file: File, name: str, node: Node) -> Parameter:
-    """The parameter that a table describes.
-
-    Raises:
-        UsageError: a key that its type does not have, or a value that makes no sense.
-    """
-    example = '{ type = "integer", low = 1, high = 10 }'
-    return read_kind(file, node, f"parameter {name}", "type", KINDS, example)[1]
-
-
-def _distribution(table: Table) -> tuple[str, RandSpec]:
-    """The engine's name of a distribution, and its parameters."""
-    drawn = draws.distribution(table, names=_DISTRIBUTIONS)
-    rand = RandSpec()
-    if drawn.exponent is not None:
-        rand = RandSpec(zipfian_exp=drawn.exponent)
-    elif drawn.h is not None:
-        rand = RandSpec(pareto_h=drawn.h)
-    return _DISTRIBUTIONS[drawn.name], rand
-
-
 DATABASE = "flushlab_txn"
 
-_KEYS = ("title", "database", "setup", "setup_file", "ignore_errors", "parameter", "transaction")
-_SQL_KEYS = ("title", "database", "ignore_errors", "parameter", "transaction")
-_KIND_KEYS = ("weight", "autocommit", "think_ms", "think", "statements")
-_SQL_KIND_KEYS = ("weight", "think_ms", "think")
-_STATEMENT_KEYS = ("sql", "name", "repeat", "fresh", "think_ms", "think")
 _DIRECTIVE = re.compile(r"^[ \t]*--:", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z_]\w{0,63}")
 _SCHEMA = re.compile(r"[^/\\.\0]{1,64}")
-_ERRORS = (1000, 65535)
-_MOST_WEIGHT = 1_000_000
-_MOST_REPEAT = 10_000
-_LONGEST_THINK_MS = 3_600_000.0
 _BEGIN = re.compile(r"BEGIN(\s+WORK)?|START\s+TRANSACTION\b.*", re.IGNORECASE | re.DOTALL)
 _COMMIT = re.compile(r"COMMIT(\s+WORK)?", re.IGNORECASE)
 _NOT_IN_A_TRANSACTION = {
@@ -169,6 +39,111 @@ _NOT_IN_A_TRANSACTION = {
     "USE": "database = … names the database",
     "DELIMITER": "create procedures in the setup",
 }
+
+
+# -- parameters: a struct for each type, with its keys -------------------------------------------------------
+
+
+class _Sequence(Draw, frozen=True, kw_only=True):
+    start: int = 1
+    step: int = 1
+    scope: Literal["all", "connection"] = "all"
+
+    def parameter(self, at: Table) -> Json:
+        if not self.step:
+            raise at.wrong("step", "step is 0: the sequence would not advance", "1 is the default")
+        return {"start": self.start, "step": self.step, "shared": self.scope == "all"}
+
+
+class _Uuid(Draw, frozen=True, kw_only=True):
+    version: Literal[4, 7] = 4
+    binary: bool = False
+
+    def parameter(self, at: Table) -> Json:
+        return {"ascending": self.version == 7, "binary": self.binary}
+
+
+class _Datetime(Draw, frozen=True, kw_only=True):
+    low: Moment
+    high: Moment
+
+    def parameter(self, at: Table) -> Json:
+        low, high = (moment(at, key, getattr(self, key)) for key in ("low", "high"))
+        return ordered(at, int(low.timestamp()), int(high.timestamp()))
+
+
+class _Date(_Datetime, frozen=True, kw_only=True):
+    def parameter(self, at: Table) -> Json:
+        low, high = (moment(at, key, getattr(self, key)) for key in ("low", "high"))
+        return ordered(at, low.toordinal() - draws.EPOCH, high.toordinal() - draws.EPOCH)
+
+
+PARAMETERS: Mapping[str, type[Draw]] = {
+    "integer": draws.Integer,
+    "decimal": draws.Decimal,
+    "choice": draws.Choice,
+    "sequence": _Sequence,
+    "connection": Draw,
+    "text": draws.Text,
+    "pattern": draws.Pattern,
+    "row_text": draws.RowText,
+    "uuid": _Uuid,
+    "datetime": _Datetime,
+    "date": _Date,
+    "now": Draw,
+}
+"""Every type of parameter by its name."""
+
+
+# -- files ---------------------------------------------------------------------------------------------------
+
+
+class _Thinking(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    think_ms: Annotated[float, Meta(ge=0, le=3_600_000)] = 0.0
+    think: Literal["constant", "exponential"] = "constant"
+
+    @property
+    def thought(self) -> tuple[int, bool]:
+        """Microseconds, and whether they are a mean."""
+        return round(self.think_ms * 1000), self.think == "exponential"
+
+
+class _Statement(_Thinking, frozen=True, kw_only=True):
+    sql: str = ""
+    name: str = ""
+    repeat: Annotated[int, Meta(ge=1, le=10_000)] = 1
+    fresh: Annotated[
+        tuple[str, ...], Meta(title="a list of names", description='write fresh = ["item"]')
+    ] = ()
+
+
+class _SqlTransaction(_Thinking, frozen=True, kw_only=True):
+    weight: Annotated[int, Meta(ge=0, le=1_000_000)] = 1
+
+
+class _Transaction(_SqlTransaction, frozen=True, kw_only=True):
+    autocommit: bool = False
+    statements: Annotated[
+        tuple[str | _Statement, ...],
+        Meta(title="a list of statements", description='write statements = ["UPDATE …"]'),
+    ] = ()
+
+
+class _SqlFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    title: str = ""
+    database: str = DATABASE
+    ignore_errors: Annotated[
+        tuple[Annotated[int, Meta(ge=1000, le=65535)], ...],
+        Meta(title="a list of error numbers", description="1062 is a duplicate key"),
+    ] = ()
+    parameter: dict[str, Any] = {}
+    transaction: dict[str, _SqlTransaction] = {}
+
+
+class _TomlFile(_SqlFile, frozen=True, kw_only=True):
+    setup: str = ""
+    setup_file: str | None = None
+    transaction: dict[str, _Transaction] = {}  # type: ignore[assignment]
 
 
 class TxnFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,194 +176,145 @@ def parse_txn(text: str, *, path: str) -> TxnFile:
     Raises:
         UsageError: `PATH:LINE:COL: …`, with the nearest key or name in the hint.
     """
-    reader = _SqlReader if path.lower().endswith(".sql") else _TomlReader
-    return reader(text, path).read()
+    return _SqlReader(text, path).read() if path.lower().endswith(".sql") else _TomlReader(text, path).read()
 
 
-class _Place(msgspec.Struct, frozen=True):
-    """A statement where it was found; `node` is it, or the table that holds it."""
-
-    node: Node
-    text: str
-    offset: Callable[[int], int]
-    table: Table | None = None
+Offsets = Callable[[int], int]
+"""From places in a text to places in the source."""
 
 
-class _Reader(ABC):
-    """What both forms share."""
-
-    keys: tuple[str, ...]
-    kind_keys: tuple[str, ...]
+class _Reader:
+    form: type[_SqlFile]
+    way: str
+    """How statements are written."""
 
     def __init__(self, source: str, path: str, document: str) -> None:
-        self.source, self.path = source, path
-        self.file = File(path)
-        self.root = Table(self.file, read_toml(document, path=path), "the file", self.keys)
+        self.source = source
+        self.root = Table(path, read_toml(document, path=path), "the file")
+        self.file = self.root.read(self.form)
         self.names: list[str] = []
         self.used: set[str] = set()
 
-    @abstractmethod
     def setup(self) -> tuple[str, str | None]:
         """The setup, or the file that holds it."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def transaction(self, entry: Entry, table: Table) -> TxnTransaction:
-        """A kind of transaction."""
+    def transaction(self, name: str, at: Table) -> tuple[bool, list[TxnStatement]]:
+        """Whether a transaction is between BEGIN and COMMIT, and its statements."""
+        raise NotImplementedError
 
     def read(self) -> TxnFile:
-        database = self.root.text("database", DATABASE)
-        if not _SCHEMA.fullmatch(database):
-            raise self.root.wrong(
-                "database", f"{database!r} is not a valid database name", "for example shop"
+        root, file = self.root, self.file
+        if not _SCHEMA.fullmatch(file.database):
+            raise root.wrong(
+                "database", f"{file.database!r} is not a valid database name", "for example shop"
             )
-        if is_system(database):
-            what = f"the database {database} is the server's own"
-            raise self.root.wrong("database", what, "choose another name")
-        parameters = self.parameters()
-        self.names = list(parameters)
-        transactions = self.transactions()
-        for entry in self._entries("parameter"):
-            if entry.key not in self.used:
-                what = f"no statement uses the parameter :{entry.key}"
-                raise self.file.error(entry, what, "use it, or remove it")
+        if is_system(file.database):
+            what = f"the database {file.database} is the server's own"
+            raise root.wrong("database", what, "choose another name")
+        parameters = [self._parameter(name, at) for name, at in root.named("parameter").items()]
+        if not file.transaction:
+            raise root.error(root.node, "the file has no transaction", "add a [transaction.NAME]")
+        tables = root.named("transaction")
+        transactions = tuple(self._transaction(name, at) for name, at in tables.items())
+        if not any(one.weight for one in transactions):
+            first = root.table("transaction")
+            raise first.misplaced(
+                next(iter(tables)), "no transaction has a weight above 0", "give one a weight"
+            )
+        for name in self.names:
+            if name not in self.used:
+                what = f"no statement uses the parameter :{name}"
+                raise root.table("parameter").misplaced(name, what, "use it, or remove it")
         setup, setup_file = self.setup()
         return TxnFile(
-            title=self.root.text("title"),
-            database=database,
+            title=file.title,
+            database=file.database,
             setup=setup,
             setup_file=setup_file,
-            ignore_errors=self.ignore_errors(),
-            spec=TxnSpec(parameters=tuple(parameters.values()), transactions=transactions),
+            ignore_errors=tuple(dict.fromkeys(file.ignore_errors)),
+            spec=TxnSpec(parameters=tuple(parameters), transactions=transactions),
         )
 
-    def ignore_errors(self) -> tuple[int, ...]:
-        """Numbers of the server's errors."""
-        wanted, way_out = "a list of error numbers", "write ignore_errors = [1062]"
-        nodes = self.root.items("ignore_errors", ("integer",), wanted, way_out)
-        for node in nodes:
-            if not _ERRORS[0] <= integer(node) <= _ERRORS[1]:
-                what = f"{node.value} is not the number of a server's error"
-                raise self.file.error(
-                    node, what, f"it is {_ERRORS[0]} to {_ERRORS[1]}; 1062 is a duplicate key"
-                )
-        return tuple(dict.fromkeys(map(integer, nodes)))
+    def _parameter(self, name: str, at: Table) -> Json:
+        if not _NAME.fullmatch(name):
+            what = f"{name!r} is not a valid parameter name"
+            hint = "it has letters, digits and _, like :customer_id"
+            raise self.root.table("parameter").misplaced(name, what, hint)
+        self.names.append(name)
+        kind, draw = at.read_kind("type", PARAMETERS, '{ type = "integer", low = 1, high = 10 }')
+        return {"kind": kind, **draw.parameter(at)}
 
-    def _entries(self, key: str) -> tuple[Entry, ...]:
-        node = self.root.get(key)
-        if node is None:
-            return ()
-        if node.kind != "table":
-            raise self.file.wrong_type(node, key, f"tables: [{key}.NAME]", f"write [{key}.NAME]")
-        return node.entries
-
-    def parameters(self) -> dict[str, Parameter]:
-        parameters = {}
-        for entry in self._entries("parameter"):
-            if not _NAME.fullmatch(entry.key):
-                what = f"{entry.key!r} is not a valid parameter name"
-                raise self.file.error(entry, what, "it has letters, digits and _, like :customer_id")
-            parameters[entry.key] = read_parameter(self.file, entry.key, entry.node)
-        return parameters
-
-    def transactions(self) -> tuple[TxnTransaction, ...]:
-        entries = self._entries("transaction")
-        if not entries:
-            raise self.file.error(self.root.node, "the file has no transaction", "add a [transaction.NAME]")
-        transactions = []
-        for entry in entries:
-            what = f"transaction {entry.key}"
-            if entry.node.kind != "table":
-                raise self.file.wrong_type(entry.node, what, "a table", f"write [{what.replace(' ', '.')}]")
-            table = Table(self.file, entry.node, what, self.kind_keys)
-            transactions.append(self.transaction(entry, table))
-        if not any(one.weight for one in transactions):
-            raise self.file.error(entries[0], "no transaction has a weight above 0", "give one a weight")
-        return tuple(transactions)
-
-    def kind(
-        self, entry: Entry, table: Table, explicit: bool, statements: Iterable[TxnStatement]
-    ) -> TxnTransaction:
-        """A kind of transaction with its statements, whose names are made different."""
+    def _transaction(self, name: str, at: Table) -> TxnTransaction:
+        """A kind of transaction; the names of its statements are made different."""
+        explicit, statements = self.transaction(name, at)
+        if not statements:
+            what = f"transaction {name} has no statement"
+            raise self.root.table("transaction").misplaced(name, what, self.way)
         named: list[TxnStatement] = []
         for statement in statements:
             same = sum(one.name.partition(" (")[0] == statement.name for one in named)
-            name = f"{statement.name} ({same + 1})" if same else statement.name
-            named.append(msgspec.structs.replace(statement, name=name))
-        if not named:
-            hint = (
-                'write statements = ["UPDATE …"]' if "statements" in self.kind_keys else "write SQL below it"
-            )
-            raise self.file.error(entry, f"transaction {entry.key} has no statement", hint)
-        think_us, exponential = self.think(table)
+            called = f"{statement.name} ({same + 1})" if same else statement.name
+            named.append(msgspec.structs.replace(statement, name=called))
+        keys = self.file.transaction[name]
+        think_us, exponential = keys.thought
         return TxnTransaction(
-            name=entry.key,
-            weight=table.whole("weight", 1, 0, _MOST_WEIGHT),
+            name=name,
+            weight=keys.weight,
             explicit=explicit,
             think_us=think_us,
             exponential=exponential,
             statements=tuple(named),
         )
 
-    def think(self, table: Table) -> tuple[int, bool]:
-        milliseconds = table.number("think_ms", 0.0, 0.0, _LONGEST_THINK_MS)
-        word = table.word("think", ("constant", "exponential"), "constant")
-        return round(milliseconds * 1000), word == "exponential"
+    def sentences(self, text: str, offset: Offsets) -> list[Sentence]:
+        try:
+            return list(read_statements(text))
+        except Mistake as mistake:
+            raise self.root.error(self.at(offset(mistake.offset)), mistake.message, mistake.hint) from None
 
-    def statement(self, sentence: Sentence, place: _Place) -> TxnStatement:
-        """A statement ready for the engine, with the options of its table."""
-        where = self.at(place.offset(sentence.offset))
+    def statement(
+        self, sentence: Sentence, offset: Offsets, keys: _Statement, fresh: Iterable[Node] = ()
+    ) -> TxnStatement:
+        """A statement ready for the engine; `fresh` are the places of its keys' own `fresh`."""
+        where = self.at(offset(sentence.offset))
         if sentence.verb in _NOT_IN_A_TRANSACTION:
             what = f"{sentence.verb} is not supported in a transaction"
-            raise self.file.error(where, what, _NOT_IN_A_TRANSACTION[sentence.verb])
-        for name, offset in sentence.parameters:
+            raise self.root.error(where, what, _NOT_IN_A_TRANSACTION[sentence.verb])
+        for name, place in sentence.parameters:
             if name not in self.names:
                 near = suggestion(f":{name}", [f":{known}" for known in self.names])
                 hint = near or f"define it: [parameter.{name}]"
-                raise self.file.error(self.at(place.offset(offset)), f"there is no parameter :{name}", hint)
+                raise self.root.error(self.at(offset(place)), f"there is no parameter :{name}", hint)
             self.used.add(name)
-        table = place.table
-        think_us, exponential = self.think(table) if table is not None else (0, False)
+        own = [name for name, _ in sentence.parameters]
+        for item in fresh:
+            name = str(item.value).removeprefix(":")
+            if name not in own:
+                hint = suggestion(name, own) or f"it has {', '.join(own) or 'no parameters'}"
+                raise self.root.error(item, f"the statement has no parameter :{name}", hint)
+        think_us, exponential = keys.thought
         return TxnStatement(
-            name=(table.text("name") if table is not None else "") or sentence.name,
+            name=keys.name or sentence.name,
             sql=sentence.sql,
-            place=f"{self.path}:{where.line}:{where.column}",
-            parameters=tuple(self.names.index(name) for name, _ in sentence.parameters),
-            fresh=self.fresh(table, sentence) if table is not None else (),
-            repeat=table.whole("repeat", 1, 1, _MOST_REPEAT) if table is not None else 1,
+            place=f"{self.root.path}:{where.line}:{where.column}",
+            parameters=tuple(map(self.names.index, own)),
+            fresh=tuple(self.names.index(name.removeprefix(":")) for name in keys.fresh),
+            repeat=keys.repeat,
             writes=sentence.writes,
             think_us=think_us,
             exponential=exponential,
         )
 
-    def fresh(self, table: Table, sentence: Sentence) -> tuple[int, ...]:
-        names = [name for name, _ in sentence.parameters]
-        numbers = []
-        for item in table.items("fresh", ("string",), "a list of names", 'write fresh = ["item"]'):
-            name = str(item.value).removeprefix(":")
-            if name not in names:
-                hint = suggestion(name, names) or f"it has {', '.join(names) or 'no parameters'}"
-                raise self.file.error(item, f"the statement has no parameter :{name}", hint)
-            numbers.append(self.names.index(name))
-        return tuple(numbers)
-
-    def sentences(self, place: _Place) -> list[Sentence]:
-        try:
-            return list(read_statements(place.text))
-        except Mistake as mistake:
-            where = self.at(place.offset(mistake.offset))
-            raise self.file.error(where, mistake.message, mistake.hint) from None
-
     def at(self, offset: int) -> Node:
-        """The place of a character of the source."""
         before = self.source[:offset]
-        return Node(kind="string", line=before.count("\n") + 1, column=offset - (before.rfind("\n") + 1) + 1)
+        return Node(kind="string", line=before.count("\n") + 1, column=offset - before.rfind("\n"))
 
 
 class _TomlReader(_Reader):
-    """The TOML form."""
-
-    keys = _KEYS
-    kind_keys = _KIND_KEYS
+    form = _TomlFile
+    way = 'write statements = ["UPDATE …"]'
+    file: _TomlFile
 
     def __init__(self, source: str, path: str) -> None:
         super().__init__(source, path, source)
@@ -397,33 +323,30 @@ class _TomlReader(_Reader):
     def setup(self) -> tuple[str, str | None]:
         if "setup" in self.root and "setup_file" in self.root:
             what = "setup and setup_file cannot be combined"
-            raise self.file.error(self.root.entries["setup_file"], what, "leave one out")
-        return self.root.text("setup"), self.root.text("setup_file") or None
+            raise self.root.misplaced("setup_file", what, "leave one out")
+        return self.file.setup, self.file.setup_file or None
 
-    def transaction(self, entry: Entry, table: Table) -> TxnTransaction:
-        hint = 'write statements = ["UPDATE …"]'
-        items = table.items("statements", ("string", "table"), "a list of statements", hint)
-        statements = [self._statement(item, table, index) for index, item in enumerate(items)]
-        return self.kind(entry, table, not table.truth("autocommit", False), statements)
+    def transaction(self, name: str, at: Table) -> tuple[bool, list[TxnStatement]]:
+        keys = self.file.transaction[name]
+        assert isinstance(keys, _Transaction)
+        items = zip(at.tables("statements", _Statement), keys.statements, strict=True)
+        return not keys.autocommit, [self._statement(table, given) for table, given in items]
 
-    def _statement(self, item: Node, owner: Table, index: int) -> TxnStatement:
-        table, node = None, item
-        if item.kind == "table":
-            what = f"statement {index + 1} of {owner.what}"
-            table = Table(self.file, item, what, _STATEMENT_KEYS)
+    def _statement(self, table: Table, given: str | _Statement) -> TxnStatement:
+        node, keys = table.node, _Statement()
+        if isinstance(given, _Statement):
             table.need("sql")
-            table.text("sql")
-            node = table.entries["sql"].node
+            node, keys = table.entries["sql"].node, given
         text = str(node.value)
-        place = _Place(node=node, text=text, offset=self._offsets(node, text), table=table)
-        found = self.sentences(place)
+        offset = self._offsets(node, text)
+        found = self.sentences(text, offset)
         if len(found) != 1:
-            where = node if not found else self.at(place.offset(found[1].offset))
+            where = self.at(offset(found[1].offset)) if found else node
             what = "several statements in one string" if found else "the statement is empty"
-            raise self.file.error(where, what, "write each as an item of statements")
-        return self.statement(found[0], place)
+            raise self.root.error(where, what, "write each as an item of statements")
+        return self.statement(found[0], offset, keys, table.items("fresh"))
 
-    def _offsets(self, node: Node, text: str) -> Callable[[int], int]:
+    def _offsets(self, node: Node, text: str) -> Offsets:
         """From places in a text's value to places in the source, where its characters stand as they are."""
         begin = sum(map(len, self.lines[: node.line - 1])) + node.column - 1
         found = self.source.find(text, begin)
@@ -433,43 +356,41 @@ class _TomlReader(_Reader):
 
 
 class _SqlReader(_Reader):
-    """The SQL form."""
-
-    keys = _SQL_KEYS
-    kind_keys = _SQL_KIND_KEYS
+    form = _SqlFile
+    way = "write SQL below it"
 
     def __init__(self, source: str, path: str) -> None:
-        is_directive = [bool(_DIRECTIVE.match(line)) for line in source.split("\n")]
-        lines = source.split("\n")
-        toml = (
-            line.replace("--:", "   ", 1) if told else ""
-            for line, told in zip(lines, is_directive, strict=True)
-        )
-        blank = (" " * len(line) if told else line for line, told in zip(lines, is_directive, strict=True))
-        self.sql = "\n".join(blank)
-        super().__init__(source, path, "\n".join(toml))
-        starts = sorted(entry.line for entry in self._entries("transaction"))
-        starts.append(len(lines) + 1)
-        self._ends = dict(pairwise(starts))
-        self._first = starts[0]
+        self.lines = source.split("\n")
+        told = [bool(_DIRECTIVE.match(line)) for line in self.lines]
+        pairs = list(zip(self.lines, told, strict=True))
+        toml = "\n".join(line.replace("--:", "   ", 1) if is_toml else "" for line, is_toml in pairs)
+        self.sql = "\n".join(" " * len(line) if is_toml else line for line, is_toml in pairs)
+        super().__init__(source, path, toml)
+        entries = self.root.table("transaction").entries.values()
+        starts = sorted([*(entry.line for entry in entries), len(self.lines) + 1])
+        self._first, self._ends = starts[0], dict(pairwise(starts))
 
     def setup(self) -> tuple[str, str | None]:
         text = self.sql[: self._offset(self._first)]
-        return ("" if not text.strip() else text), None
+        return text if text.strip() else "", None
 
-    def transaction(self, entry: Entry, table: Table) -> TxnTransaction:
-        begin, end = self._offset(entry.line), self._offset(self._ends[entry.line])
-        place = _Place(node=entry.node, text=self.sql[begin:end], offset=lambda offset: begin + offset)
-        found = self.sentences(place)
+    def transaction(self, name: str, at: Table) -> tuple[bool, list[TxnStatement]]:
+        line = self.root.table("transaction").entries[name].line
+        begin, end = self._offset(line), self._offset(self._ends[line])
+
+        def offset(place: int) -> int:
+            return begin + place
+
+        found = self.sentences(self.sql[begin:end], offset)
         explicit = bool(found) and _BEGIN.fullmatch(found[0].code) is not None
         if explicit:
             if not _COMMIT.fullmatch(found[-1].code):
-                where = self.at(begin + found[0].offset)
-                what = f"transaction {entry.key} has BEGIN but does not end with COMMIT"
-                raise self.file.error(where, what, "write COMMIT; at its end, or remove BEGIN")
+                what = f"transaction {name} has BEGIN but does not end with COMMIT"
+                where = self.at(offset(found[0].offset))
+                raise self.root.error(where, what, "write COMMIT; at its end, or remove BEGIN")
             found = found[1:-1]
-        return self.kind(entry, table, explicit, [self.statement(one, place) for one in found])
+        return explicit, [self.statement(one, offset, _Statement()) for one in found]
 
     def _offset(self, line: int) -> int:
         """Of the first character of a line."""
-        return sum(len(one) + 1 for one in self.source.split("\n")[: line - 1])
+        return sum(len(one) + 1 for one in self.lines[: line - 1])

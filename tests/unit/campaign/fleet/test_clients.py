@@ -25,7 +25,7 @@ from flushlab.spec.parts import RemoteAccess, RunSpec, ServerOrKeptSpec, Servers
 from flushlab.workload.generator import Acted, Refused
 from flushlab.workload.parse import parse_workload
 from tests.threaded_generator import Threaded
-from tests.unit.campaign.test_bound_series import MARIADB, STORAGE
+from tests.unit.campaign.test_series_analysis import MARIADB, STORAGE
 from tests.unit.report.campaigns import tune_request
 
 HERE = Place("db", "id-db", "10.0.0.1")

@@ -19,7 +19,7 @@ from flushlab.campaign.request import BenchRequest
 from flushlab.campaign.target import OnFleet
 from flushlab.errors import NoSpace, UsageError
 from flushlab.record import Trial
-from flushlab.report.bench_on_fleet import document, render
+from flushlab.report.bench import fleet_as_json, fleet_document
 from tests.golden.test_reports import text_of
 from tests.unit.builds import MARIADB
 from tests.unit.records import trial
@@ -90,11 +90,11 @@ def test_a_disturbed_or_missing_run_counts_in_nothing_but_is_shown() -> None:
     disturbed = msgspec.structs.replace(trial(result=9e9), outcome="discarded", reason="the machine was busy")
     found = compared({**of({"a": 1000.0, "b": 1250.0}), "x": disturbed, "y": "/data is full"})
     assert (found.fastest, [run.machine for run in found.runs]) == ("b", ["a", "b", "x", "y"])
-    told = text_of(render(found))
+    told = text_of(fleet_document(found))
     assert "the machine was busy" in told
     assert "/data is full" in told
-    assert "fastest b, slowest a: 1.25× between them" in told
-    written = msgspec.json.decode(msgspec.json.encode(document(found)))
+    assert "Fastest b, slowest a: 1.25× between them" in told
+    written = msgspec.json.decode(msgspec.json.encode(fleet_as_json(found)))
     assert written["schema"] == "flushlab.fleet-bench/1"
     assert [one["problem"] for one in written["runs"]] == ["", "", "", "/data is full"]
 

@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from flushlab.build import Build
+from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.crash.plan import asked_load, load_of
 from flushlab.campaign.fleet import supplies
 from flushlab.campaign.fleet.supplies import OPTION_FILE, PASSWORD, Asked, Supplies, supplies_of
-from flushlab.campaign.request import BenchRequest, BoundArm, SeriesRequest, TuneRequest
+from flushlab.campaign.request import BenchRequest, SeriesRequest, TuneRequest
 from flushlab.campaign.series import workload_of
 from flushlab.errors import UsageError
 from flushlab.fleet.content import Manifest

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flushlab.diagnosis.diagnose import diagnose
-from flushlab.diagnosis.files.folder import Found, Read, read, tell
+from flushlab.diagnosis.files.folder import Found, read, tell
 from flushlab.diagnosis.files.samples import evidence_of
 from flushlab.errors import FlushlabError
-from flushlab.report.doctor import document, render
+from flushlab.report.doctor import as_json, document
+from tests.golden.test_reports import text_of
 from tests.unit.diagnosis.files import outputs
 from tests.unit.diagnosis.files.outputs import (
     MARIADB_INNODB,
@@ -54,11 +55,11 @@ ODD = (
 
 def judged(*texts: str) -> None:
     """The whole way, from texts to the report."""
-    files = tuple(Read(name=f"f{at}", told=told) for at, text in enumerate(texts) if (told := tell(text)))
+    files = {f"f{at}": told for at, text in enumerate(texts) if (told := tell(text))}
     with contextlib.suppress(FlushlabError):
         found = diagnose(evidence_of(Found(key="f", files=files)))
-        document(found)
-        assert render(found, full=True)
+        as_json(found)
+        assert text_of(document(found), full=True)
 
 
 @settings(max_examples=100)

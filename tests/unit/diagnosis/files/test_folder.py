@@ -22,12 +22,12 @@ def write(where: Path, **texts: str) -> Path:
 
 
 def names(path: Path) -> list[str]:
-    return [one.name for one in read(path).files]
+    return [*read(path).files]
 
 
 def test_files_are_known_by_what_is_in_them(tmp_path: Path) -> None:
     write(tmp_path, a=box(outputs.status()), b=tabs(VARIABLES), c=MYSQL80_INNODB, d=SCRAPE, notes="hello\n")
-    assert [(one.name, [*one.told]) for one in read(tmp_path).files] == [
+    assert [(name, [*sources]) for name, sources in read(tmp_path).files.items()] == [
         ("a", ["SHOW GLOBAL STATUS"]),
         ("b", ["SHOW GLOBAL VARIABLES"]),
         ("c", ["SHOW ENGINE INNODB STATUS"]),
@@ -60,16 +60,14 @@ def test_of_several_samples_of_pt_stalk_the_last_is_taken_or_the_one_that_is_nam
     for at in ("2026_01_01_00_00_00", "2026_01_02_00_00_00"):
         (tmp_path / f"{at}-mysqladmin").write_text(box(outputs.status()))
         (tmp_path / f"{at}-tcpdump").write_bytes(b"\xd4\xc3\xb2\xa1\0\0")
-    found = read(tmp_path)
-    assert [one.name for one in found.files] == ["2026_01_02_00_00_00-mysqladmin"]
-    assert (found.sample, found.samples) == ("2026_01_02_00_00_00", 2)
+    assert names(tmp_path) == ["2026_01_02_00_00_00-mysqladmin"]
     assert names(tmp_path / "2026_01_01_00_00_00") == ["2026_01_01_00_00_00-mysqladmin"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 def test_marks_of_encodings_are_known(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "a").write_bytes(box(outputs.status()).encode(encoding))
-    assert len(read(tmp_path).files[0].told["SHOW GLOBAL STATUS"].statuses) == 1
+    assert len(read(tmp_path).files["a"]["SHOW GLOBAL STATUS"].statuses) == 1
 
 
 def test_bytes_of_statements_are_no_trouble(tmp_path: Path) -> None:

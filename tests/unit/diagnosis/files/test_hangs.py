@@ -7,15 +7,16 @@ from collections.abc import Sequence
 import pytest
 
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
-from flushlab.diagnosis.files.folder import Found, Read, tell
+from flushlab.diagnosis.files.folder import Found, tell
 from flushlab.diagnosis.files.samples import evidence_of
-from flushlab.report.doctor import render
+from flushlab.report.doctor import document
+from tests.golden.test_reports import text_of
 from tests.unit.diagnosis.files import hangs, outputs
 from tests.unit.diagnosis.files.outputs import VARIABLES, box, connection, processlists, tabs, vertical
 
 
 def diagnosis(**texts: str) -> Diagnosis:
-    files = tuple(Read(name=name, told=tell(text)) for name, text in texts.items())
+    files = {name: tell(text) for name, text in texts.items()}
     return diagnose(evidence_of(Found(key="/tickets/1", files=files)))
 
 
@@ -26,7 +27,7 @@ def first(found: Diagnosis) -> tuple[str, str, object]:
 
 def shown(found: Diagnosis) -> str:
     """The short report, its lines joined."""
-    return " ".join(render(found).split())
+    return " ".join(text_of(document(found)).split())
 
 
 def test_ddl_that_waits_for_a_table_is_the_answer_and_its_holder_is_named() -> None:

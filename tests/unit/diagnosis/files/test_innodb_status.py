@@ -20,7 +20,7 @@ def test_mysql_8_tells_all_of_it() -> None:
     found = only(MYSQL80_INNODB)
     assert (found.lsn, found.checkpoint, found.checkpoint_age) == (96_000_000, 6_000_000, 90_000_000)
     assert (found.history_length, found.pages, found.free_pages, found.dirty_pages) == (321, 8192, 1, 6000)
-    assert (found.averaged_s, found.rows_per_s, found.whole) == (12, 14.0, True)
+    assert (found.averaged_s, found.rows_per_s, found.absent) == (12, 14.0, ())
     assert found.pending == {
         "reads": 3,
         "writes": 30,
@@ -86,8 +86,8 @@ def test_line_ends_may_be_written_out_or_those_of_windows() -> None:
 
 def test_an_output_that_was_cut_is_not_whole() -> None:
     found = only(MYSQL80_INNODB.partition("FILE I/O")[0])
-    assert (found.whole, found.history_length, found.lsn) == (False, 321, None)
-    assert not only(MYSQL80_INNODB.replace("\nFILE I/O\n", "\n... truncated...\nFILE I/O\n")).whole
+    assert (bool(found.absent), found.history_length, found.lsn) == (True, 321, None)
+    assert only(MYSQL80_INNODB.replace("\nFILE I/O\n", "\n... truncated...\nFILE I/O\n")).absent
 
 
 TRANSACTIONS = MYSQL80_INNODB.partition("LIST OF TRANSACTIONS FOR EACH SESSION:\n")[2].partition("FILE I/O")[

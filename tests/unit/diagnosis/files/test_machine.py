@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
-from flushlab.diagnosis.files.folder import Found, Read, tell
+from flushlab.diagnosis.files.folder import Found, tell
 from flushlab.diagnosis.files.machine import device_of
 from flushlab.diagnosis.files.samples import evidence_of
-from flushlab.report.doctor_host import host_lines
+from flushlab.report.doctor import host_lines
 from tests.unit.diagnosis.files import outputs
 from tests.unit.diagnosis.files.outputs import VARIABLES, box, connection, processlists, tabs
 
@@ -50,7 +50,7 @@ def diagnosis(**more: str) -> Diagnosis:
         "variables": tabs(VARIABLES),
         **more,
     }
-    files = tuple(Read(name=name, told=tell(text)) for name, text in texts.items())
+    files = {name: tell(text) for name, text in texts.items()}
     return diagnose(evidence_of(Found(key="f", files=files)))
 
 
@@ -73,7 +73,8 @@ def test_the_machine_is_described() -> None:
         "2 CPUs, 7.6 GiB for the server; 10% stolen",
         "sdb1: 200 writes/s of 20.00 ms, 50 flushes/s of 5.00 ms, busy 100%, queue 20.0",
     ]
-    assert diagnosis().evidence.memory_bytes == 8_000_000 * 1024
+    host = diagnosis().evidence.host
+    assert host is not None and host.memory_bytes == 8_000_000 * 1024
 
 
 def test_a_disk_that_df_does_not_name_is_not_guessed() -> None:

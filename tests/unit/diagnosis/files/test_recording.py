@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from flushlab.diagnosis.diagnose import diagnose
-from flushlab.diagnosis.files.folder import Found, Read, tell
+from flushlab.diagnosis.files.folder import Found, tell
 from flushlab.diagnosis.files.samples import evidence_of
 from flushlab.diagnosis.recording import Head, Stretch
 from flushlab.errors import SamplesDisagree
@@ -50,7 +50,7 @@ def text(*stretches: Stretch) -> str:
 
 
 def found(**texts: str) -> Found:
-    return Found(key="x.load", files=tuple(Read(name=name, told=tell(one)) for name, one in texts.items()))
+    return Found(key="x.load", files={name: tell(text) for name, text in texts.items()})
 
 
 def test_a_recording_has_the_time_of_commits() -> None:

@@ -8,10 +8,11 @@ import pytest
 
 from flushlab.diagnosis.diagnose import UNKNOWN, Diagnosis, diagnose
 from flushlab.diagnosis.evidence import Evidence
-from flushlab.diagnosis.files.folder import Found, Read, tell
+from flushlab.diagnosis.files.folder import Found, tell
 from flushlab.diagnosis.files.samples import evidence_of
 from flushlab.errors import SamplesDisagree
-from flushlab.report.doctor import render
+from flushlab.report.doctor import document
+from tests.golden.test_reports import text_of
 from tests.unit.diagnosis.files import outputs
 from tests.unit.diagnosis.files.outputs import (
     MYSQL51_INNODB,
@@ -32,7 +33,7 @@ COMMITTING = [
 
 
 def evidence(**texts: str) -> Evidence:
-    files = tuple(Read(name=name, told=tell(text)) for name, text in texts.items())
+    files = {name: tell(text) for name, text in texts.items()}
     return evidence_of(Found(key="/tickets/1", files=files))
 
 
@@ -46,7 +47,7 @@ def test_the_window_is_from_the_first_status_to_the_last() -> None:
     )
     assert found.seconds == 30.0
     assert found.per_s("com_insert") == 2.0
-    assert [one.at_s for one in found.commit_counts] == [0.0, 9.0, 30.0]
+    assert [at_s for at_s, _ in found.commit_counts] == [0.0, 9.0, 30.0]
 
 
 def test_an_uptime_of_zero_is_one() -> None:
@@ -268,22 +269,24 @@ def test_files_that_tell_nothing_are_named_in_full() -> None:
     found = evidence_of(
         Found(
             key="/t",
-            files=(Read(name="a", told=tell(box(outputs.status()))),),
+            files={"a": tell(box(outputs.status()))},
             left_out=("b: not known",),
         )
     )
     judged = diagnose(found)
     assert "1 file: they tell nothing of a server" in judged.not_judged
-    assert "b: not known" not in render(judged) and "  - b: not known" in render(judged, full=True)
+    assert "b: not known" not in text_of(document(judged)) and "- left out: b: not known" in text_of(
+        document(judged), full=True
+    )
 
 
 def test_reasons_of_what_was_not_judged_are_in_the_full_report() -> None:
     found = diagnosis(a=vertical([COMMITTING[0]]))
-    short = render(found).partition("Not judged")[2]
+    short = text_of(document(found)).partition("Not judged")[2]
     assert short.startswith(" (--full): rates; where writers spend their time; how full the redo")
     assert len(short) < len(found.answer) + 200
     assert "no SHOW ENGINE INNODB STATUS" not in short
-    assert "no SHOW ENGINE INNODB STATUS" in render(found, full=True)
+    assert "no SHOW ENGINE INNODB STATUS" in text_of(document(found), full=True)
 
 
 def test_a_long_window_is_a_doubt() -> None:

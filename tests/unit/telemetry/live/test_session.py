@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flushlab.telemetry.live import questions, session
-from flushlab.telemetry.live.questions import MOST_WAITS, Question, doctor_questions
+from flushlab.telemetry.live.questions import MOST_WAITS, Question, doctor_questions, parse_pairs
 from flushlab.telemetry.live.session import Due, Session
 from tests.unit.telemetry.live.told import MARIADB, MYSQL57, MYSQL97
 from tests.unit.watch.test_poller import REACH, Server
@@ -228,7 +228,7 @@ def test_a_transaction_without_a_connection_that_runs_is_prepared() -> None:
 def test_a_question_that_holds_writers_up_is_asked_less_often() -> None:
     late = []
     for latches in (False, True):
-        due = Due(Question(name="any", every_s=1.0, forms=("SELECT 1",), latches=latches))
+        due = Due(Question("any", 1.0, ("SELECT 1",), "status", parse_pairs, latches=latches))
         for _ in range(3):
             due.asked(100.0, 0.1)
         late.append(due.at_s - 100.0)

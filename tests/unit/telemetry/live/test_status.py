@@ -72,7 +72,7 @@ def test_what_is_not_told_is_none() -> None:
         (),
         None,
     )
-    assert Rates(None, told).statements is None
+    assert Rates(None, told).per_s("questions") is None
 
 
 def test_connections_are_by_user_and_command_and_daemons_are_none() -> None:
@@ -94,21 +94,21 @@ def test_users_beyond_a_limit_are_counted_together() -> None:
 def test_rates_are_differences_over_the_time_between() -> None:
     after = seen(at_s=12.0, status={**STATUS, "uptime": "102", "questions": "1500"})
     rates = Rates(seen(), after)
-    assert rates.statements == 250
+    assert rates.per_s("questions") == 250
     assert rates.rows.inserted == 0
     assert (rates.lock_waits.now, rates.lock_waits.per_s) == (2, 0)
 
 
 def test_a_server_that_takes_slices_is_judged_by_the_time_it_was_driven() -> None:
     after = seen(at_s=20.0, driven_s=1.5, status={**STATUS, "questions": "1500"})
-    assert Rates(seen(driven_s=1.0), after).statements == 1000
+    assert Rates(seen(driven_s=1.0), after).per_s("questions") == 1000
 
 
 @pytest.mark.parametrize("news", [{"key": "two"}, {"status": {**STATUS, "uptime": "1"}}, {"at_s": 10.0}])
 def test_there_is_no_rate_between_two_servers_or_two_lives_of_one(news: dict[str, Any]) -> None:
     facts: dict[str, Any] = {"at_s": 12.0, "status": {**STATUS, "questions": "1500"}}
     after = seen(**(facts | news))
-    assert Rates(seen(), after).statements is None
+    assert Rates(seen(), after).per_s("questions") is None
 
 
 def test_syncs_and_groups_of_mysql() -> None:

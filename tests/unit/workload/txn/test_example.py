@@ -4,7 +4,7 @@ from pathlib import Path
 
 from flushlab.workload.parse import build_workload, fingerprint, settled_name
 from flushlab.workload.sql import TxnWorkload
-from flushlab.workload.txn.file import KINDS, parse_txn
+from flushlab.workload.txn.file import PARAMETERS, parse_txn
 
 GUIDES = Path(__file__).parents[4] / "docs" / "how-to"
 
@@ -23,7 +23,7 @@ def test_the_guides_sql_is_read_and_its_table_has_every_type() -> None:
     assert [(one.name, one.weight, one.explicit) for one in file.spec.transactions] == [
         *(("move", 3, True), ("look", 1, False)),
     ]
-    assert all(f"`{kind}`" in page for kind in KINDS)
+    assert all(f"`{kind}`" in page for kind in PARAMETERS)
 
 
 def test_a_campaign_sees_when_a_file_or_its_setup_changes(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from flushlab.errors import UsageError
-from flushlab.record import DecimalParameter, IntegerParameter, RandSpec, TxnSpec
+from flushlab.record import TxnSpec
 from flushlab.workload.txn.file import parse_txn
 
 TOML = """\
@@ -73,9 +73,9 @@ def test_a_toml_file_says_database_setup_parameters_and_transactions() -> None:
     file = parse_txn(TOML, path="shop.toml")
     assert (file.title, file.database, file.setup) == ("orders", "shop", "CREATE TABLE orders (id INT)")
     assert file.spec.parameters == (
-        IntegerParameter(low=1, high=1000, rand_type="zipfian", rand=RandSpec(zipfian_exp=0.9)),
-        DecimalParameter(low=50, high=9999, digits=2),
-        IntegerParameter(low=1, high=100),
+        {"kind": "integer", "low": 1, "high": 1000, "rand_type": "zipfian", "rand": {"zipfian_exp": 0.9}},
+        {"kind": "decimal", "low": 50, "high": 9999, "digits": 2, "rand_type": "uniform", "rand": {}},
+        {"kind": "integer", "low": 1, "high": 100, "rand_type": "uniform", "rand": {}},
     )
     order, look = file.spec.transactions
     assert (order.name, order.weight, order.explicit, order.think_us, order.exponential) == (
@@ -118,7 +118,7 @@ MISTAKES = [
     (
         "weight = 3",
         "wieght = 3",
-        "23:1: wieght is not a key of transaction new_order",
+        "23:1: wieght is not a key of the transaction new_order",
         "did you mean weight?",
     ),
     ("weight = 3", "weight = -1", "23:10: weight is -1, which is out of range", "it takes 0 to"),
@@ -139,17 +139,17 @@ MISTAKES = [
     (
         'type = "decimal"',
         'typ = "decimal"',
-        "13:1: typ is not a key of parameter total",
+        "13:1: typ is not a key of the parameter total",
         "did you mean type?",
     ),
     ('type = "decimal"', 'type = "decmal"', "13:8: there is no type 'decmal'", "did you mean decimal?"),
     (
         "low = 0.5\nhigh",
         "low = 0.5\nstep",
-        "15:1: step is not a key of parameter total",
+        "15:1: step is not a key of the parameter total",
         "did you mean type?",
     ),
-    ("low = 0.5\n", "", "12:1: parameter total, of type decimal needs low", "write low"),
+    ("low = 0.5\n", "", "12:1: the parameter total, of type decimal needs low", "write low"),
     ("high = 1000", "high = 0", "8:8: high is below low", "smaller one first"),
     (", :total)", ")", "12:12: no statement uses the parameter :total", "remove it"),
     ('"exponential"', '"exponentially"', "25:9: unknown think 'exponentially'", "exponential?"),
@@ -184,7 +184,7 @@ def test_a_mistake_is_named_with_its_place_and_the_way_out(
         ("COMMIT;\n", "", "shop.sql:8:1: transaction new_order has BEGIN but does not end with COMMIT"),
         (":customer, 7", ":custmer, 7", "shop.sql:9:28: there is no parameter :custmer"),
         ("--: weight = 3", "--: weight = ", "shop.sql:7:14: this is not TOML"),
-        ("--: weight = 3", "--: statements = []", "shop.sql:7:5: statements is not a key of transaction"),
+        ("--: weight = 3", "--: statements = []", "shop.sql:7:5: statements is not a key of the transaction"),
         ("= :customer;\nCOMMIT", "= ':customer;\nCOMMIT", "shop.sql:11:19: the string that begins here"),
         ("SELECT * FROM orders WHERE customer = :customer;", "", "shop.sql:14:18: transaction look has no"),
     ],
@@ -214,5 +214,5 @@ def test_errors_to_ignore_are_named_by_their_numbers() -> None:
         1264,
     )
     assert parse_txn(TOML, path="x.toml").ignore_errors == ()
-    with pytest.raises(UsageError, match=r"^x\.toml:1:18: 62 is not the number of a server's error"):
+    with pytest.raises(UsageError, match=r"^x\.toml:1:18: an item of ignore_errors is 62, which is out"):
         parse_txn(f"ignore_errors = [62]\n{TOML}", path="x.toml")

@@ -1,27 +1,16 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from flushlab.errors import UsageError
-from flushlab.record import (
-    ChoiceDraw,
-    ConnectionParameter,
-    DateParameter,
-    DatetimeParameter,
-    NowParameter,
-    Parameter,
-    PatternParameter,
-    RowTextDraw,
-    SequenceParameter,
-    TextDraw,
-    UuidParameter,
-)
 from flushlab.workload.txn.file import parse_txn
 
 DAY = 86_400
 
 
-def read(table: str) -> Parameter:
+def read(table: str) -> Any:
     text = f'parameter.p = {{ {table} }}\n[transaction.t]\nstatements = ["DO :p"]\n'
     (parameter,) = parse_txn(text, path="t.toml").spec.parameters
     return parameter
@@ -30,36 +19,33 @@ def read(table: str) -> Parameter:
 @pytest.mark.parametrize(
     ("table", "due"),
     [
-        ('type = "choice", values = ["a", 2]', ChoiceDraw(values=("a", 2), weights=(1, 1))),
-        (
-            'type = "choice", values = [1, 2], weights = [0, 5]',
-            ChoiceDraw(values=(1, 2), weights=(0, 5)),
-        ),
-        ('type = "sequence"', SequenceParameter()),
+        ('type = "choice", values = ["a", 2]', {"values": ("a", 2), "weights": (1, 1)}),
+        ('type = "choice", values = [1, 2], weights = [0, 5]', {"values": (1, 2), "weights": (0, 5)}),
+        ('type = "sequence"', {"start": 1, "step": 1, "shared": True}),
         (
             'type = "sequence", start = 5, step = -2, scope = "connection"',
-            SequenceParameter(start=5, step=-2, shared=False),
+            {"start": 5, "step": -2, "shared": False},
         ),
-        ('type = "connection"', ConnectionParameter()),
+        ('type = "connection"', {}),
         (
             'type = "text", length = 3, alphabet = "hex"',
-            TextDraw(low=3, high=3, alphabet="0123456789abcdef"),
+            {"low": 3, "high": 3, "alphabet": "0123456789abcdef"},
         ),
-        ('type = "text", length = [0, 2], characters = "ab"', TextDraw(low=0, high=2, alphabet="ab")),
-        (r"type = 'pattern', pattern = '[A-Z]{2}-\d'", PatternParameter(pattern=r"[A-Z]{2}-\d")),
-        ('type = "row_text"', RowTextDraw(groups=10)),
-        ('type = "uuid"', UuidParameter()),
-        ('type = "uuid", version = 7, binary = true', UuidParameter(ascending=True, binary=True)),
+        ('type = "text", length = [0, 2], characters = "ab"', {"low": 0, "high": 2, "alphabet": "ab"}),
+        (r"type = 'pattern', pattern = '[A-Z]{2}-\d'", {"pattern": r"[A-Z]{2}-\d"}),
+        ('type = "row_text"', {"groups": 10}),
+        ('type = "uuid"', {"ascending": False, "binary": False}),
+        ('type = "uuid", version = 7, binary = true', {"ascending": True, "binary": True}),
         (
             'type = "datetime", low = 1970-01-02, high = "1970-01-03 00:00:10"',
-            DatetimeParameter(low=DAY, high=2 * DAY + 10),
+            {"low": DAY, "high": 2 * DAY + 10},
         ),
-        ('type = "date", low = 1969-12-31, high = 1970-02-01', DateParameter(low=-1, high=31)),
-        ('type = "now"', NowParameter()),
+        ('type = "date", low = 1969-12-31, high = 1970-02-01', {"low": -1, "high": 31}),
+        ('type = "now"', {}),
     ],
 )
-def test_every_type_is_read(table: str, due: Parameter) -> None:
-    assert read(table) == due
+def test_every_type_is_read(table: str, due: dict[str, Any]) -> None:
+    assert read(table) == {"kind": table.split()[2].strip("\"',"), **due}
 
 
 @pytest.mark.parametrize(
@@ -78,11 +64,11 @@ def test_every_type_is_read(table: str, due: Parameter) -> None:
         ('type = "pattern", pattern = "[A-Z"', "the pattern has a [ without ]"),
         ('type = "pattern", pattern = "user{n}"', "{n} is of a row, and there is none here"),
         ('type = "pattern", pattern = "{name}"', "{name} is of a row, and there is none here"),
-        ('type = "uuid", version = 5', "version is 5"),
+        ('type = "uuid", version = 5', "unknown version 5"),
         ('type = "date", low = "soon", high = 1970-01-01', "low is soon, which is not a date"),
         ('type = "date", low = 1970-01-02, high = 1970-01-01', "high is below low"),
-        ('type = "now", digits = 6', "digits is not a key of parameter p, of type now"),
-        ("low = 1", "parameter p has no type"),
+        ('type = "now", digits = 6', "digits is not a key of the parameter p, of type now"),
+        ("low = 1", "the parameter p has no type"),
         ("type = 1", "type is an integer; it takes a string"),
     ],
 )

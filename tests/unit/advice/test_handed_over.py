@@ -3,11 +3,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flushlab.advice.option_file import tuned_option_file
+from flushlab.advice.handed_over import advised, option_file
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.request import TuneRequest
 from flushlab.experiment.tune_plan import Dropped, FrontierPoint
 from flushlab.record import CrashArm, Launch, Ratio, Storage, Value
+from flushlab.settings.check import check
 from flushlab.settings.fit import Scaled
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
@@ -16,9 +17,10 @@ from tests.golden.test_reports import FACTS, RAISED, SECOND
 from tests.unit.changed import changed
 from tests.unit.crashes import facts as crash_facts
 from tests.unit.crashes import judged
+from tests.unit.records import trial
 from tests.unit.report.campaigns import MACHINE
+from tests.unit.settings.servers import MARIADB1011
 
-DISK = Storage(filesystem="ext4")
 REQUEST = TuneRequest(
     build="mariadb@10.11.19",
     build_id="mariadb-x",
@@ -36,8 +38,14 @@ def facts(winner: FrontierPoint, *dropped: Dropped) -> CampaignFacts:
     return changed(FACTS, winner=winner, dropped=dropped)
 
 
+def my_cnf(found: CampaignFacts, request: TuneRequest = REQUEST) -> str:
+    ran = trial(storage=Storage(filesystem="ext4"), launch=Launch())
+    (advice,) = advised(found, request, [ran])
+    return advice.files["my.cnf"]
+
+
 def text(winner: FrontierPoint, *dropped: Dropped) -> str:
-    return tuned_option_file(facts(winner, *dropped), REQUEST, DISK, Launch())
+    return my_cnf(facts(winner, *dropped))
 
 
 def above(name: str, option_file: str) -> str:
@@ -84,7 +92,7 @@ def test_settings_below_the_floor_are_raised_although_nothing_else_was_found() -
     own: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2}
     request = msgspec.structs.replace(REQUEST, base=RAISED.base.settings, original=own, yours=own)
     assert RAISED.tuning is not None and request.raised == RAISED.tuning.raised
-    found = tuned_option_file(RAISED, request, DISK, Launch())
+    found = my_cnf(RAISED, request)
     lines = [line for line in found.splitlines() if line and not line.startswith("#")]
     assert lines == ["[mysqld]", "innodb_flush_log_at_trx_commit = 1"]
     assert above("innodb_flush_log_at_trx_commit", found) == ("# Raises your settings to the floor strict.")
@@ -96,7 +104,7 @@ def test_a_lower_floor_than_the_settings_were_raised_to_is_not_called_that_one()
     own: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2}
     request = msgspec.structs.replace(REQUEST, base=RAISED.base.settings, original=own, yours=own)
     lower = changed(RAISED, floor="second", raised_to="strict", winner=SECOND)
-    found = tuned_option_file(lower, request, DISK, Launch())
+    found = my_cnf(lower, request)
     assert "# Your settings do not meet strict; these lines meet second." in found
 
 
@@ -109,18 +117,37 @@ def test_what_was_scaled_to_the_machine_that_measured_is_not_written_down() -> N
         scaled=(here,),
     )
     assert request.raised == {}
-    assert "innodb_buffer_pool_size" not in tuned_option_file(facts(SECOND), request, DISK, Launch())
+    assert "innodb_buffer_pool_size" not in my_cnf(facts(SECOND), request)
 
 
 def test_what_its_crashes_left_stands_in_the_option_file() -> None:
     arm = CrashArm(name=SECOND.arm, settings={}, crashes=tuple(judged(number) for number in range(8)))
     crashed = msgspec.structs.replace(facts(SECOND), crash=crash_facts(arm))
-    found = tuned_option_file(crashed, REQUEST, DISK, Launch())
+    found = my_cnf(crashed, REQUEST)
     assert "# Crashed 8 times, the power failed: 6 of 6 kept (at most 39.3% fail);" in found
 
 
-def test_the_file_for_a_server_whose_host_is_not_seen_has_the_condition_of_its_floor() -> None:
-    unseen = Storage(visible=False)
-    found = tuned_option_file(facts(SECOND), REQUEST, unseen, Launch()).replace("\n# ", " ")
+def test_the_file_has_the_condition_of_its_floor() -> None:
+    arms = tuple(
+        msgspec.structs.replace(
+            arm, guarantees={**arm.guarantees, "floor": "second, if the disk honors flushes"}
+        )
+        for arm in FACTS.arms
+    )
+    found = my_cnf(changed(facts(SECOND), arms=arms)).replace("\n# ", " ")
     assert "Durability floor that this meets: second, if the disk honors flushes." in found
-    assert "whether its disk honors flushes is unknown" in found
+
+
+def test_without_replicas_nothing_is_said_of_them() -> None:
+    alone = msgspec.structs.replace(REQUEST, spec=TuneSpec(trials=100, seed=1, no_replicas=True))
+    assert "# Replicas: " in text(SECOND)
+    assert "# Replicas: " not in my_cnf(facts(SECOND), alone)
+
+
+def test_each_line_stands_below_its_effect_and_its_reason_and_reads_back() -> None:
+    settings: dict[str, Value] = {"innodb_io_capacity": 4000, "innodb_flush_method": "fsync"}
+    found = option_file(settings, MARIADB1011, ["where it is from"], {"innodb_io_capacity": "Because."})
+    assert found.startswith("# where it is from\n")
+    assert above("innodb_io_capacity", found) == "# Because."
+    assert above("innodb_flush_method", found).startswith("# ")
+    assert check(found, MARIADB1011).settings == settings

@@ -1,32 +1,44 @@
-"""Sections: on what a campaign was measured, with which settings, and how to repeat it. Pure."""
+"""Sections: on what a campaign was measured, with which load and which settings. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
-from flushlab.campaign.facts import CampaignFacts, resuming
-from flushlab.campaign.request import SeriesRequest, TuneRequest
+from flushlab.campaign.facts import CampaignFacts
 from flushlab.errors import ValueOutOfRange
-from flushlab.plan.parse import PIPED
-from flushlab.record import SourceText, Value
-from flushlab.redact import HIDDEN, values_without_passwords
-from flushlab.report.clients import load_came_from
-from flushlab.report.page.parts import Cell, OnServer, Section, Subject, Table, when
-from flushlab.report.stored import Request, command, workload_of
-from flushlab.report.words import data_words, disk_words, sizes, spell
+from flushlab.record import Value
+from flushlab.report.document import Cell, Row, Section, Table, facts_table
+from flushlab.report.repeat import when
+from flushlab.report.stored import workload_of
+from flushlab.report.subject import OnServer, Subject
+from flushlab.report.words import data_words, disk_words, load_came_from, sizes, spell
 from flushlab.settings.catalog import SettingHere
 from flushlab.settings.configuration import Configuration
-from flushlab.spec.parts import RemoteAccess
-from flushlab.store import CampaignRow
 from flushlab.units import counted, format_seconds, format_size
+from flushlab.version import __version__
 
 
 def machine(subject: Subject) -> Iterator[Section]:
     """What was measured, on what, and when."""
-    rows = tuple((Cell(name, "mute"), Cell(text)) for name, text in _machine_rows(subject) if text)
-    yield Section("machine", "Machine and versions", tables=(Table((), rows),))
+    facts = subject.facts
+    short = [*_short(facts)] if facts is not None else []
+    yield Section(
+        "machine",
+        "Machine and versions",
+        tables=(facts_table(*_machine_rows(subject)),),
+        short=tuple(short),
+    )
+
+
+def _short(facts: CampaignFacts) -> Iterator[str]:
+    if facts.clients:
+        yield load_came_from(facts.clients)
+    if facts.plan is not None and facts.plan.scale != 1:
+        yield f"tables at {facts.plan.scale:g} of the plan's size"
+    if facts.data is not None:
+        yield f"your data: {data_words(facts.data, facts.tables)}"
+    if known := " : ".join(f"{name} {size}" for name, size in sizes(facts).items()):
+        yield known
 
 
 def _machine_rows(subject: Subject) -> Iterator[tuple[str, str]]:
@@ -37,13 +49,17 @@ def _machine_rows(subject: Subject) -> Iterator[tuple[str, str]]:
     arguments = next((t.launch.arguments for t in subject.trials if t.launch and t.launch.arguments), ())
     yield "arguments", " ".join(arguments)
     yield "workload", facts.workload if facts is not None else workload_of(subject.request)
+    if facts is not None and facts.plan is not None and facts.plan.scale != 1:
+        yield "scale", f"tables at {facts.plan.scale:g} of the plan's size"
     if facts is not None and facts.data is not None:
         yield "your data", data_words(facts.data, facts.tables)
     if facts is not None:
         yield from _known(facts)
-    spent = format_seconds(sum(sum(trial.seconds.values()) for trial in subject.trials))
-    yield "measured", f"{when(subject.row)}, {counted(len(subject.trials), 'trial')} in {spent}"
-    yield "flushlab", subject.row.flushlab
+    row, spent = subject.row, sum(sum(trial.seconds.values()) for trial in subject.trials)
+    if row is not None:
+        trials = counted(len(subject.trials), "trial")
+        yield "measured", f"{when(row)}, {trials} in {format_seconds(spent)}"
+    yield "flushlab", row.flushlab if row is not None else __version__
 
 
 def _known(facts: CampaignFacts) -> Iterator[tuple[str, str]]:
@@ -98,7 +114,12 @@ def stand_in(subject: Subject) -> Iterator[Section]:
         " its row again in the same transaction."
     )
     yield Section(
-        "stand-in", "The load", lead, tables=(Table(tuple(map(Cell, head)), rows),), notes=tuple(notes)
+        "stand-in",
+        "The load",
+        lead,
+        tables=(Table(tuple(map(Cell, head)), rows),),
+        notes=tuple(notes),
+        short=(),
     )
 
 
@@ -114,13 +135,13 @@ def settings(subject: Subject) -> Iterator[Section]:
     lead = "Settings that differ from this version's default, as the server read them back" + (
         "; changed settings come first." if any(len(table.head) > _ONE_ARM for table in tables) else "."
     )
-    yield Section("settings", "Settings", lead, tables=tables)
+    yield Section("settings", "Settings", lead, tables=tables, short=())
 
 
 def _table(subject: Subject, one: OnServer) -> Table:
     columns = {one.name: _read_back(subject, one.base) or dict(one.given)}
     if one.chosen is not None and (settings := _read_back(subject, one.chosen)):
-        columns["winner" if subject.row.kind == "tune" else one.chosen] = settings
+        columns["winner" if subject.facts and subject.facts.tuning else one.chosen] = settings
     names = dict.fromkeys(name for values in columns.values() for name in values)
     values_of = {name: [values.get(name) for values in columns.values()] for name in names}
     rows = [row for name, values in values_of.items() if (row := _setting_row(name, values, one))]
@@ -134,7 +155,7 @@ def _read_back(subject: Subject, arm: str) -> dict[str, Value]:
     return dict(own[-1].settings) if own else {}
 
 
-def _setting_row(name: str, values: list[Value | None], one: OnServer) -> tuple[Cell, ...]:
+def _setting_row(name: str, values: list[Value | None], one: OnServer) -> Row:
     """The setting's row; empty where it has its default, or a computed one that nobody set."""
     configuration = Configuration(one.given, one.server)
     here, default = configuration.here(name), configuration.default(name)
@@ -163,70 +184,3 @@ def _spell(here: SettingHere | None, value: Value | None) -> str:
         return here.render(value) or "(empty)"
     except ValueOutOfRange:
         return str(value)
-
-
-_TITLES = {
-    "option file": "The option file",
-    "plan": "The plan",
-    "transactions": "The transactions",
-    "setup": "The setup",
-    "script": "The script",
-}
-
-
-def repeat(subject: Subject) -> Iterator[Section]:
-    """The command and the texts that it names."""
-    yield from repeating(subject.row, subject.request)
-
-
-def repeating(row: CampaignRow, request: Request | None, *notes: str) -> Iterator[Section]:
-    """The command, the texts that it names, the plan as stored where none of these is it, how to resume.
-
-    Args:
-        request: what it was asked for; None: another version of flushlab stored it.
-    """
-    code = [] if request is None else [("", command(request))]
-    shown = [source for source in (request.sources if request else ()) if source.text is not None]
-    code += [(f"{_TITLES[source.kind]}: {source.name}", source.text or "") for source in shown]
-    if not any(source.kind == "plan" for source in shown) and (text := plan_text(row)):
-        code.append(("The plan as stored", text))
-    said = [*notes, *(_notes(request) if request is not None else ())]
-    if row.state != "done":
-        remote = RemoteAccess()
-        if isinstance(request, TuneRequest | SeriesRequest):
-            remote = request.spec.remote
-        said.append(f"To resume it: {resuming(row.kind, row.id, remote)}")
-    if code or said:
-        yield Section("repeat", "How to repeat it", code=tuple(code), notes=tuple(said))
-
-
-def _notes(request: Request) -> Iterator[str]:
-    sources = request.sources
-    if isinstance(request, SeriesRequest) and request.plan == PIPED:
-        yield f"The plan came through a pipe: save it as {PIPED}.toml first."
-    has_settings = isinstance(request, TuneRequest)
-    if any(source.text is not None and not (has_settings and _is_option_file(source)) for source in sources):
-        yield "Elsewhere, save each text as a file first and name that file in the command."
-    if has_settings and any(map(_is_option_file, sources)):
-        yield "The command sets what flushlab took from the option file."
-    for source in sources:
-        if source.text is None:
-            size = format_size(source.size_bytes)
-            yield f"{source.name} is not shown: it has {size} or is no text. SHA-256: {source.sha256}"
-    if any(HIDDEN in text for text in (workload_of(request), *(source.text or "" for source in sources))):
-        yield f"{HIDDEN} stands for a password."
-
-
-def _is_option_file(source: SourceText) -> bool:
-    return source.kind == "option file"
-
-
-def plan_text(row: CampaignRow) -> str:
-    """The request as it was decided, without passwords, and without the texts: they stand by themselves."""
-    try:
-        request = msgspec.json.decode(row.plan)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ""
-    if isinstance(request, dict):
-        request.pop("sources", None)
-    return msgspec.json.format(msgspec.json.encode(values_without_passwords(request)), indent=2).decode()

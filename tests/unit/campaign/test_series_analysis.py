@@ -13,12 +13,12 @@ import pytest
 from rich.console import Console
 
 from flushlab.campaign.binding import ServerHere, bind
-from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.facts import CampaignFacts, CampaignRun, PlanFacts
 from flushlab.campaign.loop import Ending
 from flushlab.campaign.pool.room import Volumes
 from flushlab.campaign.recommended import recommended
 from flushlab.campaign.request import ArmGroup, SeriesRequest
+from flushlab.campaign.series_analysis import SeriesAnalysis
 from flushlab.datadir import DataRoot, Volume
 from flushlab.experiment.simulated import Noise, SimulatedTrials
 from flushlab.plan.plan import ArmPlan, Claim, Plan
@@ -50,7 +50,7 @@ def effect(settings: Mapping[str, Value]) -> float:
     return flush + (math.log(1.2) if settings.get("sync_binlog") == 0 else 0.0)
 
 
-def series(tmp_path: Path, *arms: ArmPlan, claims: tuple[Claim, ...] = (), **changes: Any) -> BoundSeries:
+def series(tmp_path: Path, *arms: ArmPlan, claims: tuple[Claim, ...] = (), **changes: Any) -> SeriesAnalysis:
     plan = Plan(
         name="test",
         title="a test",
@@ -89,11 +89,11 @@ def series(tmp_path: Path, *arms: ArmPlan, claims: tuple[Claim, ...] = (), **cha
     }
     request = SeriesRequest(**facts)
     request = msgspec.json.decode(msgspec.json.encode(request), type=SeriesRequest)  # as a resumed one is
-    return BoundSeries(request=request, identity=MARIADB, storage=STORAGE)
+    return SeriesAnalysis(request=request, identity=MARIADB, storage=STORAGE)
 
 
 def run(
-    bound: BoundSeries,
+    bound: SeriesAnalysis,
     *,
     stop: int = 10_000,
     change: Change = lambda trial: trial,
@@ -140,7 +140,7 @@ def test_every_arm_is_told_and_best_is_composed_of_what_proved_faster(tmp_path: 
     }
     best = facts.arms[-1]
     assert best.composed_of == ("sync", "flush")
-    assert best.settings == {"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 2}
+    assert best.changes == {"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 2}
     assert best.comparison is not None
     assert best.comparison.ratio.low < 1.8 < best.comparison.ratio.high
     assert (best.floor, facts.base.floor) == ("throwaway", "strict")
@@ -155,7 +155,7 @@ def test_the_larger_ratio_has_the_last_word_on_a_setting(tmp_path: Path) -> None
     facts = run(series(tmp_path, BOTH, FLUSH))
     best = facts.arms[-1]
     assert best.composed_of == ("flush", "both")
-    assert best.settings == {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}
+    assert best.changes == {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}
     assert [w.text for w in facts.warnings if w.slug == "best-conflict"] == [
         "flush, both change innodb_flush_log_at_trx_commit differently; best takes it from the fastest, both"
     ]
@@ -186,7 +186,7 @@ def test_what_is_below_the_floor_is_no_part_of_best(tmp_path: Path) -> None:
 def test_a_value_that_the_base_has_already_is_no_change(tmp_path: Path) -> None:
     both = ArmPlan(name="both", settings={"innodb_flush_log_at_trx_commit": 2, "innodb_io_capacity": 200})
     (arm, _) = run(series(tmp_path, both)).arms  # the simulated base reports 200
-    assert arm.settings == {"innodb_flush_log_at_trx_commit": 2}
+    assert arm.changes == {"innodb_flush_log_at_trx_commit": 2}
 
 
 def test_a_workload_variant_is_a_part_of_best(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_setting_that_goes_back_to_its_default_stays_so_in_best(tmp_path: Path
     best = bound.best(("default", "flush"))
     assert "sync_binlog" not in best.settings
     facts = run(bound)
-    assert facts.arms[0].settings == {"sync_binlog": 0}, "MariaDB's default, as nothing was read back"
+    assert facts.arms[0].changes == {"sync_binlog": 0}, "MariaDB's default, as nothing was read back"
 
 
 def test_without_a_faster_arm_best_is_skipped_with_that_reason(tmp_path: Path) -> None:
@@ -340,7 +340,7 @@ def test_what_acts_on_a_binary_log_alone_is_not_recommended_without_one(tmp_path
     assert advised.settings == {"innodb_flush_log_at_trx_commit": 2}
     assert "Left out, as it has no effect without a binary log: sync_binlog." in advised.not_shown
     lines = Console(record=True, width=80, file=StringIO())
-    lines.print(campaign.render(facts))
+    lines.print(campaign.document(facts))
     assert "no effect without a binary log: sync_binlog" in lines.export_text()
 
 
@@ -366,10 +366,10 @@ def test_a_lucky_arm_that_changes_nothing_is_neither_an_answer_nor_a_part_of_bes
     assert alone.arms[0].comparison is not None
     assert alone.arms[0].comparison.verdict == "faster"
     assert recommended(alone) == ()
-    assert answer(alone).plain.startswith("Nothing proved faster than")
+    assert "\n".join(answer(alone)).startswith("Nothing proved faster than")
     facts = run(series(tmp_path, BOTH, SYNC, settings=NO_BINLOG, floor=Floor.THROWAWAY), change=lucky)
     assert facts.arms[-1].composed_of == ("both",)
-    assert facts.arms[-1].settings == {"innodb_flush_log_at_trx_commit": 0}
+    assert facts.arms[-1].changes == {"innodb_flush_log_at_trx_commit": 0}
 
 
 @pytest.mark.parametrize("longer_first", [False, True])
@@ -388,7 +388,7 @@ def test_of_arms_that_read_back_alike_the_one_with_fewer_changes_is_recommended(
         "same reads back the same as flush: their difference is only noise"
     ]
     assert [one.arm for one in recommended(facts)] == ["flush"]
-    assert answer(facts).plain.startswith("flush is 1.5")
+    assert "\n".join(answer(facts)).startswith("flush is 1.5")
 
 
 def test_caveats_of_trials_are_told_once_with_the_arm_they_are_about(tmp_path: Path) -> None:
@@ -453,7 +453,7 @@ def test_writes_after_an_arms_slices_are_told_with_whom_they_favour(
     assert len(debts) == (told is not None)
     assert all(part in text for text in debts for part in (told or "").split("…"))
     assert (facts.interleaved, plan_of(facts).rounds, plan_of(facts).slice_s) == (True, 5, (0.5, 0.8))
-    assert "5 rounds of 0.5 s to 0.8 s each" in " ".join(text_of(campaign.render(facts)).split())
+    assert "5 rounds of 0.5 s to 0.8 s each" in " ".join(text_of(campaign.document(facts)).split())
 
 
 def test_a_control_that_fails_is_a_warning(tmp_path: Path) -> None:
@@ -501,7 +501,7 @@ def test_factors_have_effects_and_without_one_of_them_none(tmp_path: Path) -> No
     assert (plan_of(lacking).factors, plan_of(lacking).effects) == (("flush", "gone"), ())
 
 
-def two_servers(tmp_path: Path) -> BoundSeries:
+def two_servers(tmp_path: Path) -> SeriesAnalysis:
     bound = series(tmp_path, FLUSH, kind="compare", best=False, base_name="one base", servers=("one", "two"))
     request, flush = bound.request, bound.request.arms[0]
     own = {"build": "two", "server": MARIADB}

@@ -9,15 +9,16 @@ from typing import NamedTuple
 
 from flushlab.record import FILE_CLASSES, Trial
 from flushlab.report import plots
-from flushlab.report.page.arms import Activity, Rounds, Throughput, activity, rounds, throughput
-from flushlab.report.page.parts import MAX_PANELS, Cell, Section, Subject, Table, numbers, shown_arms
+from flushlab.report.arms import Activity, Rounds, Throughput, activity, rounds, throughput
+from flushlab.report.document import Cell, Code, Row, Section, Table, numbers
+from flushlab.report.subject import MAX_PANELS, Subject
 from flushlab.report.words import rounded, small
 from flushlab.units import counted, format_size, format_spread
 
 
 def over_time(subject: Subject) -> Iterator[Section]:
     """Throughput of every second, or the result of every trial where a workload has no seconds."""
-    candidates = shown_arms(subject)
+    candidates = subject.shown_arms
     found = [rounds(subject.named(arm), subject.arms[arm]) for arm in candidates]
     panels = [panel for panel in found if panel is not None]
     if panels:
@@ -43,8 +44,8 @@ def over_time(subject: Subject) -> Iterator[Section]:
     )
     head = (Cell("arm"), *numbers("median", "slowest", "stalled", "p99"))
     table = Table(head, tuple(map(_line_row, lines)))
-    drawn = (plots.seconds(lines, unit=subject.units or "events/s", name="time", title=title),)
-    yield Section("time", "Throughput over time", lead, drawn, tables=(table,), notes=notes)
+    drawn = (plots.seconds(lines, unit=subject.units, name="time", title=title),)
+    yield Section("time", "Throughput over time", lead, plots=drawn, tables=(table,), notes=notes, short=())
 
 
 def _left(count: int) -> tuple[str, ...]:
@@ -54,7 +55,7 @@ def _left(count: int) -> tuple[str, ...]:
 
 
 def _every_slice(subject: Subject, panels: Sequence[Rounds], notes: tuple[str, ...]) -> Section:
-    unit = subject.units or "events/s"
+    unit = subject.units
     dropped = any(panel.dropped for panel in panels)
     cross = " A cross is a slice whose round does not count, because the clock had a gap." if dropped else ""
     how = "All servers kept running, and the load ran on one at a time, in alternating slices."
@@ -64,10 +65,10 @@ def _every_slice(subject: Subject, panels: Sequence[Rounds], notes: tuple[str, .
     head = (Cell("arm"), *numbers("least", "median", "most", "slices", "each", "dropped", "others' CPU"))
     table = Table(head, tuple(map(_rounds_row, panels)))
     drawn = (plots.rounds(panels, unit=unit, name="time", title=f"Every slice in {unit}, per arm"),)
-    return Section("time", "Every slice over time", lead, drawn, tables=(table,), notes=notes)
+    return Section("time", "Every slice over time", lead, plots=drawn, tables=(table,), notes=notes, short=())
 
 
-def _rounds_row(panel: Rounds) -> tuple[Cell, ...]:
+def _rounds_row(panel: Rounds) -> Row:
     rates = sorted(rate for _, rate in panel.kept)
     foreign = "" if panel.foreign_share is None else f"{panel.foreign_share:.0%}"
     dropped = Cell(f"{len(panel.dropped):,}", "num bad" if panel.dropped else "num")
@@ -79,7 +80,7 @@ def _spread(ordered: Sequence[float]) -> tuple[str, str, str]:
     return rounded(ordered[0]), rounded(ordered[len(ordered) // 2]), rounded(ordered[-1])
 
 
-def _line_row(line: Throughput) -> tuple[Cell, ...]:
+def _line_row(line: Throughput) -> Row:
     return (
         Cell(line.arm, "name"),
         *numbers(rounded(line.median), rounded(line.slowest)),
@@ -106,7 +107,7 @@ def _every_trial(subject: Subject, shown: Sequence[str], notes: tuple[str, ...])
     better = "more" if all(trial.higher_is_better for trial in subject.trials) else "less"
     lead = f"Each trial yields one result in {unit}; {better} is better. A dot is a trial."
     drawn = (plots.figures(rows, unit=unit, name="time", title=f"Result of every trial in {unit}, per arm"),)
-    yield Section("time", "Every trial", lead, drawn, tables=(table,), notes=notes)
+    yield Section("time", "Every trial", lead, plots=drawn, tables=(table,), notes=notes, short=())
 
 
 _CLASSES = {
@@ -140,7 +141,7 @@ _QUANTITIES = (
 
 def files(subject: Subject) -> Iterator[Section]:
     """Where fsyncs and bytes went."""
-    shown = shown_arms(subject)[:MAX_PANELS]
+    shown = subject.shown_arms[:MAX_PANELS]
     rows = [one for arm in shown if (one := activity(subject.named(arm), subject.arms[arm])) is not None]
     told = [quantity for quantity in _QUANTITIES if any(quantity.read(row) for row in rows)]
     if not told:
@@ -164,7 +165,7 @@ def files(subject: Subject) -> Iterator[Section]:
         "files",
         "Fsyncs and bytes",
         lead,
-        drawn,
+        plots=drawn,
         legend=tuple(
             (kind, f"class-{kind}")
             for kind in FILE_CLASSES
@@ -172,6 +173,7 @@ def files(subject: Subject) -> Iterator[Section]:
         ),
         tables=tuple(_classes(quantity, rows, per) for quantity in told),
         notes=(*(note for quantity in told for note in _unseen(quantity, rows)), *_flags(rows)),
+        short=(),
     )
 
 
@@ -228,7 +230,7 @@ def nodes(subject: Subject) -> Iterator[Section]:
     """Replication, conflicts and flow control of each node."""
     rows = tuple(
         row
-        for arm in shown_arms(subject)[:MAX_PANELS]
+        for arm in subject.shown_arms[:MAX_PANELS]
         for row in _rows(subject.named(arm), [trial for trial in subject.arms[arm] if trial.nodes])
     )
     if not rows:
@@ -242,10 +244,10 @@ def nodes(subject: Subject) -> Iterator[Section]:
         " lost: transactions lost to certification or to applied ones. Side by side: how many write sets"
         " could have been applied at once; appliers beyond that number are idle."
     )
-    yield Section("nodes", "Nodes of the cluster", lead, tables=(Table(head, rows),))
+    yield Section("nodes", "Nodes of the cluster", lead, tables=(Table(head, rows),), short=())
 
 
-def _rows(arm: str, trials: Sequence[Trial]) -> Iterator[tuple[Cell, ...]]:
+def _rows(arm: str, trials: Sequence[Trial]) -> Iterator[Row]:
     count = min((len(trial.nodes) for trial in trials), default=0)
     for number in range(count):
         own = [trial.nodes[number] for trial in trials]
@@ -305,9 +307,10 @@ def warnings(subject: Subject) -> Iterator[Section]:
     if rows:
         lead = "Reasons not to take the results at face value."
         table = Table((Cell("warning"), Cell("about", "num")), tuple(rows))
-        yield Section("warnings", "Warnings", lead, tables=(table,))
+        short = tuple(f"warning: {warning.text}" for warning in found)
+        yield Section("warnings", "Warnings", lead, tables=(table,), short=short)
     elif subject.facts is not None:
-        yield Section("warnings", "Warnings", "None.")
+        yield Section("warnings", "Warnings", texts=("None.",), short=())
 
 
 def _share(count: int, whole: int) -> Cell:
@@ -321,13 +324,13 @@ MAX_RUNS = 12
 def output(subject: Subject) -> Iterator[Section]:
     """The runs that failed, then the last one of each arm shown."""
     failed = [trial for trial in subject.trials if trial.outcome == "failed" and trial.output]
-    last = [subject.arms[arm][-1] for arm in shown_arms(subject) if subject.arms[arm][-1].output]
+    last = [subject.arms[arm][-1] for arm in subject.shown_arms if subject.arms[arm][-1].output]
     runs = [*failed, *last][:MAX_RUNS]
     lead = "Of each run, the first 4 KiB and the last 12 KiB of what it printed are kept: here those of "
     lead += "runs that failed, and of the last run of each arm."
     code = []
     for run in runs:
         how = "failed" if run.result is None else f"{run.result:,.2f} {run.unit}"
-        code.append((f"{run.arm.name}, {run.stage} {run.block}: {how}", run.output))
+        code.append(Code(run.output, f"{run.arm.name}, {run.stage} {run.block}: {how}"))
     if code:
-        yield Section("output", "Output of the command", lead, code=tuple(code))
+        yield Section("output", "Output of the command", lead, code=tuple(code), short=())

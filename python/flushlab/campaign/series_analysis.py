@@ -1,6 +1,6 @@
 """A series: from the bound request to the facts of its report.
 
-    BoundSeries(request, …) -> run(experiment, runners) -> conclude: what became of every arm, claims
+    SeriesAnalysis(request, …) -> run(experiment, runners) -> conclude: what became of every arm, claims
     answered, warnings gathered -> CampaignFacts
 
 Sits in `campaign`. `best` is composed here, because only here is known which arms are settings and which are
@@ -28,17 +28,19 @@ from flushlab.campaign.analysis import (
     of_machine,
     tables_words,
 )
-from flushlab.campaign.binding import judged
+from flushlab.campaign.arms import ArmOutcome, BoundArm, judged
 from flushlab.campaign.claims import answered, counted_answer
-from flushlab.campaign.facts import ArmFacts, ArmOutcome, CampaignFacts, CampaignRun, PlanFacts
+from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun, PlanFacts
 from flushlab.campaign.observed import demand_of, observed_of, of_observed
-from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest
+from flushlab.campaign.request import ArmGroup, SeriesRequest
 from flushlab.campaign.scheduling import ends_by_itself, trial_s
 from flushlab.campaign.several_servers import differing, on_server
-from flushlab.experiment.blocks import BASE, CONTROL
-from flushlab.experiment.series import BEST, RoundGroup, Series, SeriesPlan, SeriesResult
+from flushlab.experiment.series import RoundGroup, Series, SeriesPlan, SeriesResult
 from flushlab.plan.plan import Claim
 from flushlab.record import (
+    BASE,
+    BEST,
+    CONTROL,
     Arm,
     Launch,
     Ratio,
@@ -48,10 +50,9 @@ from flushlab.record import (
     Value,
     Warning,
 )
-from flushlab.redact import values_without_passwords, without_passwords
+from flushlab.redact import without_passwords
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import NO_BINLOG, Configuration
-from flushlab.settings.floor import Floor
 from flushlab.spec.parts import as_change
 from flushlab.units import counted, format_size
 from flushlab.workload.parse import changed, command_of, workload_options
@@ -64,7 +65,7 @@ BEST_TEXT = "all that proved faster, together"
 
 
 @dataclass(frozen=True)
-class BoundSeries(Analysis[Series]):
+class SeriesAnalysis(Analysis[Series]):
     """A request with the server and the storage that it is about."""
 
     request: SeriesRequest
@@ -152,15 +153,15 @@ class BoundSeries(Analysis[Series]):
         control = None
         if result.control is not None:
             own = [t for t in trials if t.arm.name == CONTROL and t.stage == "arms" and t.result is not None]
-            control = ArmFacts(
+            control = ArmResult.of(
+                request.base,
                 name=CONTROL,
+                text="",
                 comparison=result.control,
                 machines=result.machines.get(CONTROL),
                 p99=result.p99.get(CONTROL),
                 throughput=result.throughput.get(CONTROL),
                 observed=observed_of(own),
-                floor=request.base.floor,
-                guarantees=request.base.guarantees,
                 result=mean_result(own),
                 p99_us=mean_p99_us(own),
             )
@@ -174,12 +175,10 @@ class BoundSeries(Analysis[Series]):
             workload=workload_words(request),
             load_command=without_passwords(command_of(request.workload)),
             floor=request.floor or "",
-            base=ArmFacts(
+            base=ArmResult.of(
+                request.base,
                 name=request.base_name,
-                text=request.base.text,
                 settings=configuration.as_reported(),
-                floor=request.base.floor,
-                guarantees=request.base.guarantees,
                 result=mean_result(base),
                 p99_us=mean_p99_us(base),
                 observed=observed_of(base),
@@ -259,17 +258,14 @@ class BoundSeries(Analysis[Series]):
         return Arm(name=BEST, settings=self.best(names).settings)
 
     def _composable(self, names: Iterable[str]) -> list[BoundArm]:
+        floor = self.request.floor or self.request.base.floor
         return [
             arm
             for arm in map(self.arm, names)
-            if arm.composable and not arm.changes_nothing and not self._below_floor(arm)
+            if arm.composable and not arm.changes_nothing and not arm.is_below(floor)
         ]
 
-    def _below_floor(self, arm: BoundArm) -> bool:
-        floor = self.request.floor or self.request.base.floor
-        return bool(arm.floor and floor) and not Floor(arm.floor).at_least(Floor(floor))
-
-    def _facts(self, arm: BoundArm, result: SeriesResult, trials: list[Trial], ending: str) -> ArmFacts:
+    def _facts(self, arm: BoundArm, result: SeriesResult, trials: list[Trial], ending: str) -> ArmResult:
         outcome, reason = arm.outcome, arm.reason
         own = [trial for trial in trials if trial.arm.name == arm.name]
         if outcome == "measured":
@@ -282,28 +278,20 @@ class BoundSeries(Analysis[Series]):
         asked = {name: value for name, value in arm.changes.items() if value is not None}
         reported = Configuration(asked, self.identity, read_back).as_reported()
         defaults = Configuration({}, self.identity, read_back)
-        return ArmFacts(
-            name=arm.name,
+        return ArmResult.of(
+            arm,
             text=self._text(arm, trials),
             outcome=outcome,
             reason=reason,
             why_fresh=self._why_fresh.get(arm.name, "") if self.request.kept_running else "",
-            settings={
+            changes={
                 name: reported.get(name, "default" if (now := defaults.value(name)) is None else now)
                 for name in arm.changes
                 if not self._is_the_bases(name, arm, read_back, trials)
             },
-            workload=values_without_passwords(arm.workload_changes),
             unit=figures[-1].unit if figures and arm.other_event else "",
-            data_root=arm.data_root,
-            disk=arm.disk,
-            fixed=arm.fixed,
-            no_effect=arm.no_effect,
-            floor=arm.floor,
-            guarantees=arm.guarantees,
             comparison=result.comparisons.get(arm.name),
             machines=result.machines.get(arm.name),
-            against=arm.against,
             p99=result.p99.get(arm.name),
             throughput=result.throughput.get(arm.name),
             observed=observed_of(figures),
@@ -337,10 +325,10 @@ class BoundSeries(Analysis[Series]):
         words = differing(known[BASE], known[arm.name], asked)
         return f"by default {words}" if words else ""
 
-    def _best_facts(self, result: SeriesResult, trials: list[Trial], ending: str) -> ArmFacts:
+    def _best_facts(self, result: SeriesResult, trials: list[Trial], ending: str) -> ArmResult:
         if result.best is None:
             reason = self._no_best(result, ending)
-            return ArmFacts(name=BEST, text=BEST_TEXT, outcome="skipped", reason=reason)
+            return ArmResult(name=BEST, text=BEST_TEXT, outcome="skipped", reason=reason)
         composed_of = tuple(arm.name for arm in self._composable(result.best_of))
         facts = self._facts(self.best(result.best_of), result, trials, ending)
         return msgspec.structs.replace(facts, composed_of=composed_of)

@@ -1,6 +1,6 @@
 """What the stored trials of an arm show that facts do not hold: throughput over time, stalls, file activity.
 
-Sits in `report`, below the page; pure. Only trials that count are read: measured ones, and disturbed
+Pure. Only trials that count are read: measured ones, and disturbed
 ones whose result was used.
 """
 

@@ -1,1 +1,0 @@
-"""Page: a stored campaign as one HTML file; a module per section, `page` puts them together."""
