@@ -50,7 +50,7 @@ from flushlab.record import Crash, CrashNode, CrashPoint, LoadSpec, NodesKind, N
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.galera.bootstrap import NoPosition
 from flushlab.server.galera.cluster import Cluster
-from flushlab.server.sandbox.spec import Node, SandboxSpec
+from flushlab.server.sandbox.spec import SandboxSpec
 
 _STALL_S = 15.0
 """Longest wait for commits to go on without a node that died: Galera gives it up after 5 s."""
@@ -212,7 +212,8 @@ class _PowerLoss:
             settings=dead.settings,
             arguments=dead.arguments,
             instance=Instance(password=dead.endpoint.password),
-            node=Node(membership=dead.membership, link=dead.link),
+            membership=dead.membership,
+            link=dead.link,
         )
         cluster.replace(number, node_on(image, moved.joinpath(*datadir.parts[1:]), spec, self._stack))
 

@@ -31,7 +31,7 @@ from flushlab.machine import available_memory_bytes, server_user
 from flushlab.process.network import EmulatedNetwork
 from flushlab.progress import Progress, silent
 from flushlab.record import Value
-from flushlab.server.galera.bootstrap import BOOTSTRAP, Choice, NodePosition, choose, node_data, recover
+from flushlab.server.galera.bootstrap import BOOTSTRAP, Choice, choose, node_data, recover
 from flushlab.server.protocol import Applied, NodeGroup, Refusal, differences, not_in_step
 from flushlab.server.sandbox import kept as keeping
 from flushlab.server.sandbox import log
@@ -41,15 +41,15 @@ from flushlab.server.sandbox.node import (
     Membership,
     NodeAddress,
     State,
-    View,
     free_places,
+    new_view,
     read_state,
     require_free_places,
     write_state,
 )
 from flushlab.server.sandbox.option_files import new_password
 from flushlab.server.sandbox.sandbox import Sandbox
-from flushlab.server.sandbox.spec import DataDirectory, Instance, Node, SandboxSpec
+from flushlab.server.sandbox.spec import DataDirectory, Instance, SandboxSpec
 from flushlab.settings.configuration import Configuration
 from flushlab.undo import Closing, Undo, undo_all
 from flushlab.units import format_size
@@ -163,7 +163,7 @@ class Cluster(NodeGroup[Sandbox], Closing):
         progress: Progress,
     ) -> Self:
         """Starts all nodes once and waits until they are synced; leaves nothing behind on a failure."""
-        name, view, data = name or f"c{secrets.token_hex(4)}", View.of(size), of_nodes.data
+        name, view, data = name or f"c{secrets.token_hex(4)}", new_view(size), of_nodes.data
         assert data.root is not None, "the cluster has chosen it"
         with Undo() as undo:
             along = Undo()
@@ -178,11 +178,12 @@ class Cluster(NodeGroup[Sandbox], Closing):
             nodes: list[Sandbox] = []
             for number, root in zip(numbers, data.node_roots or [data.root] * size, strict=True):
                 membership = Membership(cluster=name, number=number, places=places, galera=galera)
-                link = partial(network.attach, number) if network is not None else None
                 of_node = replace(
                     of_nodes,
                     data=replace(data, root=root, settle=data.settle and number == size),
-                    node=Node(membership=membership, view=view, link=link),
+                    membership=membership,
+                    view=view,
+                    link=partial(network.attach, number) if network is not None else None,
                 )
                 nodes.append(Sandbox.begin(of_node, progress))
                 undo.callback(nodes[-1].close)
@@ -470,15 +471,14 @@ class Cluster(NodeGroup[Sandbox], Closing):
         self.seconds["start"] = time.monotonic() - began
 
     def _bootstrap(self) -> Choice:
-        positions = []
+        states = {}
         for node in self.nodes:
             state = read_state(node.datadir)
-            recovered = not state.known
-            state = recover(node) if recovered else state
-            positions.append(NodePosition(name=node.name, state=state, recovered=recovered))
-            self._note_position(node, state)
-        choice = choose(positions)
-        first, state = self.nodes[choice.number - 1], positions[choice.number - 1].state
+            states[node.name] = state if state.known else recover(node)
+            self._note_position(node, states[node.name])
+        choice = choose(states)
+        first = self.nodes[choice.number - 1]
+        state = states[first.name]
         write_state(first.datadir, State(state.group, state.seqno, safe=True), server_user())
         for node in self.nodes:
             (node.datadir / "gvwstate.dat").unlink(missing_ok=True)

@@ -16,7 +16,7 @@ import re
 import secrets
 import socket
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from random import sample
 
@@ -41,6 +41,7 @@ class State(msgspec.Struct, frozen=True):
     group: str
     seqno: int
     safe: bool = False
+    recovered: bool = False
 
     @property
     def known(self) -> bool:
@@ -72,30 +73,23 @@ def write_state(datadir: Path, state: State, owner: ServerUser) -> None:
     atomic.write(datadir / "grastate.dat", text, mode=0o660, owner=(owner.uid, owner.gid))
 
 
-def recovered(said: str, safe: bool = False) -> State:
+def recovered(said: str) -> State:
     """The position that a run with `--wsrep-recover` found; `NOWHERE` if it found none."""
     positions = re.findall(r"WSREP: Recovered position: ([0-9a-f-]{36}):(-?\d+)", said)
-    return State(positions[-1][0], int(positions[-1][1]), safe) if positions else NOWHERE
+    return State(positions[-1][0], int(positions[-1][1]), recovered=True) if positions else NOWHERE
 
 
-class View(msgspec.Struct, frozen=True):
-    """A primary component that is to come up as a whole, as after a power failure (`pc.recovery`)."""
+def new_view(size: int) -> tuple[str, ...]:
+    """UUIDs of a primary component that comes up as a whole, as after a power failure (`pc.recovery`)."""
+    others = uuid.uuid1().hex[8:]
+    return tuple(str(uuid.UUID(f"{number:08x}{others}")) for number in range(1, size + 1))
 
-    members: tuple[str, ...]
 
-    @classmethod
-    def of(cls, size: int) -> View:
-        others = uuid.uuid1().hex[8:]
-        return cls(tuple(str(uuid.UUID(f"{number:08x}{others}")) for number in range(1, size + 1)))
-
-    def write(self, datadir: Path, number: int, owner: ServerUser) -> None:
-        """Writes `gvwstate.dat` of the node `number`, which then waits for the others."""
-        members = "".join(f"member: {one} 0\n" for one in self.members)
-        text = (
-            f"my_uuid: {self.members[number - 1]}\n#vwbeg\n"
-            f"view_id: 3 {self.members[0]} 1\nbootstrap: 0\n{members}#vwend\n"
-        )
-        atomic.write(datadir / "gvwstate.dat", text, mode=0o660, owner=(owner.uid, owner.gid))
+def write_view(datadir: Path, view: Sequence[str], number: int, owner: ServerUser) -> None:
+    """Writes `gvwstate.dat` of the node `number`, which then waits for the others."""
+    members = "".join(f"member: {member} 0\n" for member in view)
+    text = f"my_uuid: {view[number - 1]}\n#vwbeg\nview_id: 3 {view[0]} 1\nbootstrap: 0\n{members}#vwend\n"
+    atomic.write(datadir / "gvwstate.dat", text, mode=0o660, owner=(owner.uid, owner.gid))
 
 
 GCACHE_BYTES = 128 << 20

@@ -32,7 +32,7 @@ from flushlab.server.protocol import Applied, SingleServer, wsrep_status
 from flushlab.server.sandbox import contents, log, reconfigure
 from flushlab.server.sandbox import kept as keeping
 from flushlab.server.sandbox.log import died
-from flushlab.server.sandbox.node import HOST, free_port, require_free_port
+from flushlab.server.sandbox.node import HOST, free_port, require_free_port, write_view
 from flushlab.server.sandbox.option_files import (
     SandboxPaths,
     give,
@@ -42,7 +42,7 @@ from flushlab.server.sandbox.option_files import (
     server_option_file,
     write_private,
 )
-from flushlab.server.sandbox.spec import DataDirectory, Instance, Node, SandboxSpec, Startup
+from flushlab.server.sandbox.spec import DataDirectory, Instance, SandboxSpec, Startup
 from flushlab.server.sandbox.starting import DetachedProcess, ServerProcess, Start, end
 from flushlab.server.sql import read_variables, redo_enabled
 from flushlab.settings.admission import require_admitted
@@ -76,8 +76,7 @@ class Sandbox(SingleServer, Closing):
         disk: DiskEmulation | None = None,
     ) -> None:
         self.build, self.kept = spec.build, spec.instance.kept
-        self.membership = spec.node.membership if spec.node else None
-        self.link = spec.node.link if spec.node else None
+        self.membership, self.link = spec.membership, spec.link
         self.name, self.folder, self.log = paths.name, paths.folder, paths.log
         self.endpoint, self.storage, self.disk = endpoint, storage, disk
         self.seconds: dict[str, float] = {}
@@ -157,9 +156,8 @@ class Sandbox(SingleServer, Closing):
         data, instance = spec.data, spec.instance
         root, clients = data.root or DataRoot.open(), instance.clients
         name, host, port = instance.name, clients.access.address if clients else HOST, instance.port
-        if spec.node is not None:
-            place = spec.node.membership.place
-            name, host, port = spec.node.membership.name, place.address, place.sql_port
+        if (member := spec.membership) is not None:
+            name, host, port = member.name, member.address, member.place.sql_port
         elif port is not None:
             require_free_port(port)
         paths = SandboxPaths.choose(name, root)
@@ -187,8 +185,8 @@ class Sandbox(SingleServer, Closing):
                 data.adopt.rename(paths.datadir)
             else:
                 sandbox._restore(progress)
-            if spec.node and spec.node.view is not None:
-                spec.node.view.write(paths.datadir, spec.node.membership.number, server_user())
+            if member is not None and spec.view is not None:
+                write_view(paths.datadir, spec.view, member.number, server_user())
             sandbox._write_options()
             undo.pop_all()
         return sandbox
@@ -230,7 +228,7 @@ class Sandbox(SingleServer, Closing):
             settings=saved.settings,
             arguments=saved.arguments,
             instance=Instance(name=name, kept=True, connects=saved.connects),
-            node=Node(membership=saved.membership) if saved.membership is not None else None,
+            membership=saved.membership,
         )
         sandbox = cls(spec, saved.paths, keeping.endpoint(saved), saved.storage, disk=saved.disk)
         sandbox._process = DetachedProcess(identity)
@@ -528,7 +526,7 @@ class Sandbox(SingleServer, Closing):
         self._process = self._start_now.spawn(guard)
 
     def _identify(self) -> None:
-        if self._spec.node is not None:
+        if self.membership is not None:
             status = wsrep_status(self._control.query, answer_s=_GREETING_S)
             if status["wsrep_cluster_status"] != "Primary":
                 raise ConnectionGone("it has no quorum")

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.build.prefix import prefixes, publish
+from flushlab.build.prefix import publish, unpacked_by
 from flushlab.campaign.fleet.sending import WINDOW, Gone, Sending
 from flushlab.campaign.fleet.worker import Worker
 from flushlab.errors import HarnessError, NoSpace, StorageError, UsageError
@@ -237,7 +237,7 @@ def test_a_build_lands_as_an_installed_one_with_the_paths_of_its_home(
         (place,) = delivered[name]
         assert place.root == str(home / "builds" / "debian-mariadb-1")
         os.environ["FLUSHLAB_HOME"] = str(home)
-        (there,) = prefixes("debian")
+        (there,) = list(unpacked_by("debian").builds)
         assert (there.id, there.mysqld) == (build.id, f"{place.root}/bin/mariadbd")
         assert Path(there.mysqld).read_bytes() == Path(build.mysqld).read_bytes()
         assert not [*(home / "content").glob("part-*")]
