@@ -16,7 +16,7 @@ from flushlab.campaign.request import BenchRequest, SeriesRequest, TuneRequest
 from flushlab.campaign.series import workload_of
 from flushlab.errors import UsageError
 from flushlab.fleet.content import Manifest
-from flushlab.fleet.recipient import ABSOLUTE, Place
+from flushlab.fleet.transfer import ABSOLUTE, Place
 from flushlab.spec.kinds import BenchSpec, CrashSpec
 from flushlab.spec.parts import BaseSpec, CrashWorkloadSpec, DataSpec, WorkloadSpec
 from flushlab.workload.parse import fingerprint
@@ -63,7 +63,7 @@ def there(request: Asked, root: str = ROOT) -> Any:
     """The request as a machine gets it whose files are below another root."""
     found = supplies_of(request)
     places = [Place(root=root, key={"dataset": "there"}) for _ in found.needed.manifests]
-    return msgspec.json.decode(found.plan_at(places), type=type(request))
+    return found.request_at(places)
 
 
 def test_a_build_outside_the_home_is_named_and_not_sent() -> None:
@@ -170,8 +170,8 @@ def test_files_at_the_same_path_leave_the_request_as_it_is(tmp_path: Path) -> No
     (tmp_path / "load.sh").write_text("true\n")
     request = tuning(tmp_path, "command: sh load.sh")
     found = supplies_of(request)
-    plan = found.plan_at([Place(root="/")])
-    there = msgspec.json.decode(plan, type=TuneRequest)
+    there = found.request_at([Place(root="/")])
+    assert isinstance(there, TuneRequest)
     assert there.spec.server.server == request.build_id
     assert there == msgspec.structs.replace(request, spec=there.spec)
     assert there.spec.workload == request.spec.workload
@@ -182,7 +182,6 @@ def test_what_holds_a_password_stays(tmp_path: Path) -> None:
     (tmp_path / "my.cnf").write_text("[client]\nuser=me\n")
     manifest = files_in(tuning(tmp_path, "command: sh load.sh --defaults-file=my.cnf"))
     assert below(tmp_path, manifest) == {"load.sh": PASSWORD, "my.cnf": OPTION_FILE}
-    assert not manifest.places()
     assert SECRET.encode() not in msgspec.json.encode(manifest)
 
 
