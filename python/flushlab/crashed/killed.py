@@ -55,7 +55,7 @@ from flushlab.record import Crash, CrashNode, CrashPoint, Failure, NodesKind, No
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.galera.bootstrap import NoPosition
 from flushlab.server.galera.cluster import Cluster
-from flushlab.server.sandbox.spec import Node, SandboxSpec
+from flushlab.server.sandbox.spec import SandboxSpec
 
 _STALL_S = 15.0
 """Longest wait for commits to go on without a node that died: Galera gives it up after 5 s."""
@@ -348,7 +348,8 @@ class KilledCluster(Killed):
             settings=dead.settings,
             arguments=dead.arguments,
             instance=Instance(password=dead.endpoint.password),
-            node=Node(membership=dead.membership, link=dead.link),
+            membership=dead.membership,
+            link=dead.link,
         )
         cluster.replace(number, node_on(image, moved.joinpath(*datadir.parts[1:]), spec, self._stack))
 
