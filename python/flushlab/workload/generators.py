@@ -7,7 +7,7 @@ is merged exactly. `Reached` is the way to one generator: a thread here, or an a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple, Protocol
 
@@ -23,6 +23,7 @@ from flushlab.record import (
     LoadSeen,
     LoadSpec,
     ShareSpec,
+    seen_together,
 )
 from flushlab.workload.generator import Action, answer, latency
 
@@ -222,18 +223,8 @@ def seen_of(parts: Sequence[LoadSeen]) -> LoadSeen:
     """All that several have seen; a lag is that of the latest generator."""
     lags = [one.lag_p99_us for one in parts if one.lag_p99_us is not None]
     backlogs = [one.backlog for one in parts if one.backlog is not None]
-    return LoadSeen(
-        events=sum(one.events for one in parts),
-        errors=_summed(one.errors for one in parts),
-        latencies_us=_summed(one.latencies_us for one in parts),
-        latency_sum_s=sum(one.latency_sum_s for one in parts),
+    return msgspec.structs.replace(
+        seen_together(parts),
         backlog=sum(backlogs) if backlogs else None,
         lag_p99_us=max(lags, default=None),
     )
-
-
-def _summed(parts: Iterable[Iterable[tuple[int, int]]]) -> tuple[tuple[int, int], ...]:
-    found = dict[int, int]()
-    for key, number in (pair for part in parts for pair in part):
-        found[key] = found.get(key, 0) + number
-    return tuple(sorted(found.items()))
