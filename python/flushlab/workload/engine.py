@@ -313,7 +313,7 @@ def connected(driving: Driving, server: Server) -> Load:
             endpoint=msgspec.structs.replace(
                 spec.endpoint,
                 user=USER,
-                password="",
+                password=clients.access.password,
                 socket=None,
                 host=clients.access.address,
                 option_file=None,
