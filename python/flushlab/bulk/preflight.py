@@ -194,8 +194,8 @@ def sleeping(seen: ServerState, *, needed: bool = False) -> list[str]:
 
 
 def space_warning(server: Server, load_bytes: int) -> Warning | None:
-    """A warning where rows of that size may not fit beside the server's data, if those are visible from here;
-    rows several times as large as the free space are refused."""
+    """A warning where rows may not fit beside the server's data, if those are visible from here. Several
+    times too many are refused."""
     if server.pid is None:
         return None
     ((path,),) = server.query("SELECT @@datadir")
