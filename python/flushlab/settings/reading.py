@@ -20,7 +20,7 @@ import msgspec
 from flushlab.record import Value
 from flushlab.record.machine import Flavor
 from flushlab.settings.catalog import SettingHere
-from flushlab.settings.option_names import OptionShape, load_option_shapes
+from flushlab.settings.option_names import OptionShape, shape_of
 
 LARGE_SUFFIXES_SINCE = (8, 0, 14)
 """First MySQL that takes T, P and E (its release notes); MariaDB takes them in all versions known here."""
@@ -183,7 +183,7 @@ def pool_bytes(here: SettingHere, size: int, chunk: int | None, instances: int |
 
 
 def _shape(here: SettingHere) -> OptionShape | None:
-    return load_option_shapes().here(here.name, here.flavor, here.version)
+    return shape_of(here.name, here.flavor, here.version)
 
 
 def _refused(text: str, kind: str = "wrong-type", hint: str | None = None) -> ReadValue:

@@ -33,13 +33,14 @@ def persisted_settings(data: Data | None, identity: ServerIdentity, watcher: Wat
     if data is None:
         return {}
     dataset = data.dataset.path
-    found = admit_for(data.dataset.settings(), identity.flavor, identity.version, nodes=identity.nodes)
-    if found.settings:
-        words = ", ".join(f"{name}={value}" for name, value in found.settings.items())
+    given = data.dataset.settings()
+    settings, left_out = admit_for(given, identity.flavor, identity.version, nodes=identity.nodes)
+    if settings:
+        words = ", ".join(f"{name}={value}" for name, value in settings.items())
         watcher.warn(f"{dataset}: its own settings, added to the base: {words}")
-    if found.left_out:
-        watcher.warn(f"{dataset}: its own settings, left out: {describe_left_out(found.left_out)}")
-    return dict(found.settings)
+    if left_out:
+        watcher.warn(f"{dataset}: its own settings, left out: {describe_left_out(left_out)}")
+    return settings
 
 
 def file_settings(
