@@ -257,7 +257,7 @@ class Judgement:
         if limits is False:
             self._say("prefix", "error", f"has no maximum: {ends}", hint, fatal)
             return
-        read = ReadValue(value=self._line.text)
+        read = ReadValue(self._line.text)
         if here is not None:
             read = reading.read(here, self._line.text)
         elif shape is not None:
