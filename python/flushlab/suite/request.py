@@ -235,7 +235,7 @@ def _shape(brought: Mapping[str, Value], build: Build) -> dict[str, Value]:
     from flushlab.settings.catalog import load_catalog
     from flushlab.settings.configuration import layout_of
 
-    return layout_of(admit_for(brought, build.flavor, build.version).settings, load_catalog())
+    return layout_of(admit_for(brought, build.flavor, build.version)[0], load_catalog())
 
 
 def _base(
