@@ -267,7 +267,6 @@ def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> Observe
     if before.statements is None or after.statements is None:
         told = None
     sampled_s = looks.writing / looks.weight * seconds if looks.count else None
-    syncs = {"redo": rates.syncs.redo, "data": rates.syncs.data, "binlog": rates.syncs.binlog}
     return ObservedLoad(
         seconds=seconds,
         commits=round(commits),
@@ -279,7 +278,7 @@ def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> Observe
         samples=looks.count,
         statements=told or {},
         histogram=_histogram(before, after, sum(one.count for one in (told or {}).values())),
-        syncs={name: rate * seconds for name, rate in syncs.items() if rate is not None},
+        syncs={name: rate * seconds for name, rate in rates.syncs.items() if rate is not None},
         redo_bytes=_delta(before, after, "innodb_os_log_written"),
         binlog_bytes=None if rates.binlog_bytes is None else rates.binlog_bytes * seconds,
         rollbacks=round(_delta(before, after, "handler_rollback") or 0.0),
