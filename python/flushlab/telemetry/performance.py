@@ -236,9 +236,9 @@ def _plus(sums: Sequence[int] | None, counts: Sequence[int], sign: int = 1) -> l
 
 
 def binlog_between(before: Reading, after: Reading, commits: int | None = None) -> FileActivity | None:
-    """The I/O of the binary log in between, its syncs with the opens and closes of a file, two for each that
-    is begun; None where performance_schema does not count it.
+    """The I/O of the binary log in between; None where performance_schema does not count it.
 
+    Its syncs include the opens and closes of a file, two for each file that is begun.
     A load goes on while the counters are read. With the number of commits in the measured window, the I/O is
     that of so many transactions: the I/O in between, by the share of its transactions.
 
