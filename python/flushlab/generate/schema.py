@@ -347,12 +347,12 @@ def _values(column: Column, prefix: int | None) -> int:
             count = int(str(high).replace(".", "")) + 1
         case {"generator": "date", "low": low, "high": high}:
             count = (high - low).days + 1
-        case {"generator": "time", **more}:
-            count = _DAY_S * int(10 ** more.get("digits", 0))
+        case {"generator": "time"}:
+            count = int(_DAY_S * 10 ** (column.type.size or 0))
         case {"generator": "choice", "values": values}:
             count = len(values)
         case {"generator": "text", "length": [shortest, _]}:
-            count = int(_LETTERS**shortest)
+            count = int(_LETTERS ** int(shortest))
         case {"generator": "pattern"}:
             count = _FIXED[column.type.name][1]
     return min(_MANY, count)
