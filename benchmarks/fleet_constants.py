@@ -74,7 +74,7 @@ class Constant(NamedTuple):
 
 
 @contextmanager
-def carrying(plan: bytes, request: bytes, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
+def carrying(plan: bytes, request: None, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
     """What runs trials on a machine of the fleet: the record of a real trial after a sleep."""
     given = json.loads(plan)
     record = msgspec.convert(given["trial"], type=Trial)

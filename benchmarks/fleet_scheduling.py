@@ -100,7 +100,7 @@ def slept(request: Request, seconds: float) -> Trial:
 
 
 @contextmanager
-def sleeping(seconds: float, request: bytes, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
+def sleeping(seconds: float, request: None, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
     """What runs trials on a machine of the fleet: with the seconds, an `Enter`."""
     yield lambda request: slept(request, seconds)
 

@@ -29,7 +29,7 @@ RUNS_S = 0.3
 
 
 @contextmanager
-def waiting(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
+def waiting(campaign: None, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
     """What runs trials on the machine: those of odd blocks end once their block is cancelled."""
     import ray
 

@@ -138,7 +138,7 @@ def running(what: Running) -> Iterator[Metric]:
 def _load(what: Running) -> Iterator[Metric]:
     totals, kind = what.totals, what.unit.partition("/")[0]
     yield _counter("flushlab_events", "Events that were completed.", [([kind], totals.events)], "kind")
-    errors = [([str(code)], count) for code, count in sorted(totals.errors.items())]
+    errors = [([str(code)], count) for code, count in totals.errors]
     yield _counter("flushlab_errors", "Errors of the server.", errors, "code")
     yield HistogramMetricFamily(
         "flushlab_event_seconds",
@@ -148,8 +148,9 @@ def _load(what: Running) -> Iterator[Metric]:
     )
     if totals.backlog is not None:
         yield _gauge("flushlab_backlog_events", "Events that are due and not begun.", totals.backlog)
-    if totals.lag_s is not None:
-        yield _gauge("flushlab_lag_seconds", "How late events were begun, at p99.", totals.lag_s)
+    if totals.lag_p99_us is not None:
+        lag_s = totals.lag_p99_us / 1e6
+        yield _gauge("flushlab_lag_seconds", "How late events were begun, at p99.", lag_s)
 
 
 def buckets(counts_us: Iterable[tuple[int, int]]) -> list[tuple[str, float]]:

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import zstandard
 
-from flushlab.build.prefix import prefixes, publish
+from flushlab.build.prefix import publish, unpacked_by
 from flushlab.campaign.fleet.worker import Worker
 from flushlab.errors import FleetError, FlushlabError, HarnessError, NoSpace, StorageError, UsageError
 from flushlab.fleet import transfer
@@ -243,7 +243,7 @@ def test_a_build_lands_as_an_installed_one_with_the_paths_of_its_home(
         (place,) = delivered[machine.machine]
         assert place.root == str(machine.home / "builds" / "debian-mariadb-1")
         os.environ["FLUSHLAB_HOME"] = str(machine.home)
-        (there,) = prefixes("debian")
+        (there,) = unpacked_by("debian").builds
         assert (there.id, there.mysqld) == (build.id, f"{place.root}/bin/mariadbd")
         assert Path(there.mysqld).read_bytes() == Path(build.mysqld).read_bytes()
         assert not [*(machine.home / "content").glob("part-*")]

@@ -16,10 +16,11 @@ from flushlab.campaign.crash.experiment import (
     tear_of,
     which_nodes,
 )
-from flushlab.campaign.pool.sandboxes import SandboxPool, connection_arguments
+from flushlab.campaign.pool.sandboxes import SandboxPool
+from flushlab.campaign.pool.settings import connection_arguments
 from flushlab.campaign.watcher import Watcher
 from flushlab.crashed.recorded import CrashImages
-from flushlab.crashed.recording import CrashedServer, CrashingLoad, Disks, SideWorkload
+from flushlab.crashed.recording import CrashedServer, CrashingLoad, SideWorkload
 from flushlab.crashed.recovered_server import AcksTable
 from flushlab.datadir import own_disk
 from flushlab.errors import MeasurementError, UsageError
@@ -250,10 +251,6 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def disk_bytes(self) -> int:
-        return self.spec.disk_size << 20
-
-    @property
     def keep(self) -> Path | None:
         return Path(self.spec.save_recording) if self.spec.save_recording else None
 
@@ -268,12 +265,12 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
     def settings_of(
         self, one: Given, common: Mapping[str, Value], warnings: list[Warning]
     ) -> dict[str, Value]:
-        asked = self.target.parse({**common, **one.settings})
-        self.target.require_taken(asked)
+        asked = self.target.settings.parse({**common, **one.settings})
+        self.target.settings.require_taken(asked)
         if one.file is None:
             return dict(asked)
         file = FileSpec(base=str(one.file))
-        user = self.target.user_settings(file, None, self.spec.threads, self.watcher)
+        user = self.target.settings.of_base(file, None, self.spec.threads, self.watcher)
         warnings += user.warnings
         return {**user.here, **asked}
 
@@ -309,14 +306,9 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
             data_root=self.target.volume.data_root,
             seconds=self.spec.duration,
             latency_s=self.target.latency_s,
-        )
-
-    def disks(self) -> Disks:
-        return Disks(
-            fail=self.failure,
+            fail=None if self.spec.failure == "process" else self.failure,
             fs=self.spec.fs,
-            size=self.disk_bytes,
-            folder=self.target.volume.data_root.path,
+            disk_bytes=self.spec.disk_size << 20,
             emulate=own_disk(self.spec.storage.disk),
         )
 

@@ -22,8 +22,7 @@ from flushlab.campaign.fleet.crashes import FleetCrashes
 from flushlab.campaign.fleet.dispatch import POLL_S, Crew, Role, Wanted
 from flushlab.campaign.fleet.health import Health
 from flushlab.campaign.fleet.machines import Ended, Failed, Lost, Machines, Opening, Task
-from flushlab.campaign.pool.protocol import CrashWork, OnEach, Work
-from flushlab.campaign.pool.work import RunTrial
+from flushlab.campaign.pool.work import RunTrial, Work
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.experiment.protocol import SELECTING, BlockAhead, Request
@@ -307,6 +306,7 @@ class OpenMachines:
 
     @contextmanager
     def trials(self, work: Work) -> Iterator[RunTrial]:
+        assert work.store is not None, "blocks arrive before their turn"
         runner = FleetRunner(
             machines=self.machines,
             names=self._opened(work),
@@ -319,13 +319,13 @@ class OpenMachines:
         runner.forget_unused()
 
     @contextmanager
-    def crashes(self, work: CrashWork) -> Iterator[Callable[[Request], CrashRow]]:
+    def crashes(self, work: Work) -> Iterator[Callable[[Request], CrashRow]]:
         yield FleetCrashes(self.machines, self._opened(work), work.ahead, work.watcher).run
 
-    def each(self, work: OnEach) -> Mapping[str, Trial | str]:
+    def each(self, work: Work) -> Mapping[str, Trial | str]:
         return run_on_each(self.machines, self._opened(work))
 
-    def _opened(self, work: Work | CrashWork | OnEach) -> tuple[str, ...]:
+    def _opened(self, work: Work) -> tuple[str, ...]:
         names = self.machines.open(Opening(work.there, work.request, work.root_for))
         work.watcher.say(f"fleet: {counted(len(names), 'machine')} ({', '.join(names)})")
         return names

@@ -77,8 +77,7 @@ class Worker(Recipient):
 
     def open(self, opening: Opening) -> None:
         """Opens the campaign's servers and data."""
-        request = msgspec.json.encode(opening.request)
-        self._run = self._stack.enter_context(opening.enter(request, self, silent))
+        self._run = self._stack.enter_context(opening.enter(opening.request, self, silent))
 
     def run(self, task: Task | CrashTask) -> list[Trial] | list[CrashRow]:
         """The trials of a block, or the rows of crashes, in the order in which they ended. A block that is

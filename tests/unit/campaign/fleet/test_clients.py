@@ -18,7 +18,7 @@ from flushlab.cli.app import make_app
 from flushlab.errors import UsageError
 from flushlab.fleet import key, local_node
 from flushlab.fleet.connect import FleetNode
-from flushlab.record import Endpoint, Launch, LoadSpec
+from flushlab.record import Endpoint, LoadSpec
 from flushlab.server.clients import Access
 from flushlab.spec.build import build
 from flushlab.spec.kinds import BenchSpec, CompareSpec, CrashSpec, TuneSpec
@@ -137,7 +137,7 @@ def test_a_tuning_is_loaded_by_clients_and_not_spread_over_machines() -> None:
     assert (target.driven_by, target.needed_fleet, target.on_fleet) == (("load1",), "10.0.0.1", "")
     for names, spread in (((), True), (("load1",), False)):
         request = tune_request(fleet="10.0.0.1", clients=names)
-        assert TuneAnalysis(request, MARIADB, STORAGE, Launch()).plan().spread == spread
+        assert TuneAnalysis(request, MARIADB, STORAGE).plan().spread == spread
 
 
 def test_a_crash_campaign_says_why_no_client_can_load_it() -> None:

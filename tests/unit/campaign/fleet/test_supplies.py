@@ -13,7 +13,6 @@ from flushlab.campaign.crash.plan import asked_load, load_of
 from flushlab.campaign.fleet import supplies
 from flushlab.campaign.fleet.supplies import OPTION_FILE, PASSWORD, Asked, Supplies, supplies_of
 from flushlab.campaign.request import BenchRequest, SeriesRequest, TuneRequest
-from flushlab.campaign.series import workload_of
 from flushlab.errors import UsageError
 from flushlab.fleet.content import Manifest
 from flushlab.fleet.transfer import ABSOLUTE, Place
@@ -145,15 +144,15 @@ def test_a_digest_does_not_depend_on_where_the_files_are(tmp_path: Path, name: s
     (tmp_path / "b.toml").write_text('database = "d"\n[transaction.t]\nstatements = ["DELETE FROM t"]\n')
     base = BoundArm(name="base", workload=WorkloadSpec(name=name.format(folder=tmp_path)))
     request = series_request(base=base, arms=(), folder=str(tmp_path))
-    digest = fingerprint(workload_of(request, base))
+    digest = fingerprint(request.workload_of(base))
     base = msgspec.structs.replace(base, workload_digest=digest)
     root = tmp_path / "there"
     shutil.copytree(tmp_path, f"{root}{tmp_path}", ignore=shutil.ignore_patterns("there"))
     found: SeriesRequest = there(msgspec.structs.replace(request, base=base), str(root))
     assert found.base.workload_digest == digest
-    assert fingerprint(workload_of(found, found.base), found.root) == digest
+    assert fingerprint(found.workload_of(found.base), found.root) == digest
     (Path(f"{root}{tmp_path}") / "a.sql").write_text("SELECT 2;\n")
-    changed = fingerprint(workload_of(found, found.base), found.root) != digest
+    changed = fingerprint(found.workload_of(found.base), found.root) != digest
     assert changed == name.startswith("sql:"), "of a command its text counts; its files were compared"
 
 

@@ -3,8 +3,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import msgspec
-
 from flushlab.campaign.fleet.machines import Opening, Task
 from flushlab.campaign.fleet.worker import Worker, trials_of
 from flushlab.campaign.pool.work import Composed, RunTrial
@@ -22,8 +20,8 @@ def test_a_worker_runs_blocks_on_what_the_request_opened_and_knows_what_best_is_
     known = list[object]()
 
     @contextmanager
-    def enter(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
-        known.append(msgspec.json.decode(plan, type=TuneRequest))
+    def enter(asked: TuneRequest, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
+        known.append(asked)
 
         def run(request: Request) -> Trial:
             known.append(composed.best_of)
