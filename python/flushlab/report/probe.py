@@ -20,7 +20,7 @@ from flushlab.probe.servers import (
     curves,
     gains,
 )
-from flushlab.record import BinlogStrategy, DiskResult, ProbeRecord, Share, Switching, Trial, Warning
+from flushlab.record import BinlogStrategy, Ceiling, DiskResult, ProbeRecord, Share, Switching, Trial, Warning
 from flushlab.report import probe_plots
 from flushlab.report.document import Cell, Code, Document, Section, Table, facts_table, numbers
 from flushlab.report.stored import connections_of, request_of
@@ -133,7 +133,7 @@ def _reading(record: ProbeRecord, *parts: str) -> tuple[str, ...]:
 
 def _servers(record: ProbeRecord) -> Iterator[Section]:
     """A section per sync settings: pipelines beside `serial`, as in a server."""
-    figures = ("÷ serial", "connections", "commits/s", "group", "p50", "p99")
+    figures = ("÷ serial", "connections", "commits/s", "group", "p50")
     for settings, rates in by_sync_settings(record.servers).items():
         rows = tuple(
             (
@@ -143,9 +143,8 @@ def _servers(record: ProbeRecord) -> Iterator[Section]:
                     str(one.threads),
                     f"{one.commits_per_s:,.0f}",
                     f"{one.group_size:,.1f}",
-                    duration(one.latency_us.p50),
-                    duration(one.latency_us.p99),
                 ),
+                _latency(one),
             )
             for one in rates
         )
@@ -161,7 +160,7 @@ def _servers(record: ProbeRecord) -> Iterator[Section]:
 
 
 def _ceilings(record: ProbeRecord) -> Iterator[Section]:
-    figures = ("connections", "commits/s", "group", "p50", "p99", "at risk", "syncs/s")
+    figures = ("connections", "commits/s", "group", "p50", "at risk", "syncs/s")
     for settings, cells in by_sync_settings(record.ceilings).items():
         key = f"ceiling-{settings.trx_commit}-{settings.sync_binlog}"
         rows = tuple(
@@ -171,11 +170,9 @@ def _ceilings(record: ProbeRecord) -> Iterator[Section]:
                     str(one.threads),
                     f"{one.commits_per_s:,.0f}",
                     f"{one.group_size:,.1f}",
-                    duration(one.latency_us.p50),
-                    duration(one.latency_us.p99),
-                    format_size(one.bytes_at_risk),
-                    f"{one.fsyncs_per_s:,.0f}",
                 ),
+                _latency(one),
+                *numbers(format_size(one.bytes_at_risk), f"{one.fsyncs_per_s:,.0f}"),
             )
             for one in cells
         )
@@ -198,6 +195,10 @@ def _ceilings(record: ProbeRecord) -> Iterator[Section]:
                 if SyncSettings(one.trx_commit, one.sync_binlog) == settings
             ),
         )
+
+
+def _latency(one: Ceiling) -> Cell:
+    return Cell(duration(one.latency_us.p50), "num", f"p99 {duration(one.latency_us.p99)}")
 
 
 def _switches(record: ProbeRecord) -> Iterator[Section]:
@@ -237,6 +238,7 @@ def _shares(record: ProbeRecord) -> Iterator[Section]:
             "A measured server next to its ceiling",
             "The ceiling: connections that only commit, with the same sync settings and number. A server also"
             " parses, locks, reads and replies.",
+            _reading(record, " of the ceiling at "),
             tables=(_share_table(record.against, [share.server for share in record.against]),),
         )
 
@@ -349,6 +351,7 @@ def _disk(record: ProbeRecord) -> Iterator[Section]:
         "One write at a time",
         "A write and the call that makes it durable. Dot: median; line: up to the 99th percentile;"
         " mark: the slowest. Gray rows make nothing durable: they show what the flush costs.",
+        _reading(record, "A growing file"),
         plots=(
             probe_plots.syncs(
                 [one for one in measured if one.bytes == 4096 or one.way == "pair"],

@@ -552,7 +552,7 @@ def guarantees(subject: Subject) -> Iterator[Section]:
         texts = [own.get(failure, "") for own in columns.values()]
         cells = (Cell(text, "" if text == before.get(failure, "") else "changed") for text in texts)
         if any(texts):
-            rows.append((Cell(words, "name"), *cells))
+            rows.append((Cell(words), *cells))
     tables = [Table((Cell("when"), *map(Cell, columns)), tuple(rows))]
     if otherwise := tuple(_otherwise(facts, shown)):
         head = (Cell("arm"), Cell("when"), Cell("what is kept"))
