@@ -112,7 +112,6 @@ def by_arm(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
 
 
 def throughput(arm: str, trials: Sequence[Trial]) -> Throughput | None:
-    """The arm's seconds, or None where its workload has no series."""
     seconds: list[int] = []
     borders: list[int] = []
     stalled: list[int] = []
@@ -146,7 +145,6 @@ def throughput(arm: str, trials: Sequence[Trial]) -> Throughput | None:
 
 
 def rounds(arm: str, trials: Sequence[Trial]) -> Rounds | None:
-    """The arm's slices, or None where it had fresh servers."""
     slices = [one for trial in trials for one in trial.slices]
     kept = [one for one in slices if not one.dropped]
     if not kept:
@@ -163,7 +161,6 @@ def rounds(arm: str, trials: Sequence[Trial]) -> Rounds | None:
 
 
 def activity(arm: str, trials: Sequence[Trial]) -> Activity | None:
-    """What the arm did to files per unit of its workload; None if unknown."""
     fsyncs: Counter[str] = Counter()
     written: Counter[str] = Counter()
     flags: dict[str, set[str]] = {}

@@ -84,7 +84,6 @@ def document(trial: Trial) -> Document:
 
 
 def interrupted_document(load: LoadResult, unit: str) -> Document:
-    """What was measured until Ctrl-C."""
     facts = [*_load(load), ("window", f"{load.seconds:.1f} s, until interrupted")]
     warnings = ("interrupted: the window is shorter than requested",)
     return _document(f"{load.throughput:,.0f} {unit}", facts, load, warnings=warnings)
@@ -251,7 +250,6 @@ def _load(load: LoadResult) -> Iterator[tuple[str, str]]:
 
 
 def _syncs(trial: Trial) -> str:
-    """Syncs by file class where they were seen, else what InnoDB itself counts."""
     per, count = unit_of_work(trial)
     seen = {name: one.fsyncs for name, one in trial.file_activity.items() if one.fsyncs or name == "binlog"}
     if "redo" not in seen and "data" not in seen:
@@ -275,7 +273,6 @@ def _percentiles(*parts: tuple[str, float]) -> str:
 
 
 def _by_kind(load: LoadResult) -> Iterator[Section]:
-    """Kinds of transactions and of statements, where there are several."""
     if len(load.transactions) > 1:
         transactions = ((kind.transaction, kind.count, kind.latency_us) for kind in load.transactions)
         yield _by_name("transactions", transactions, load.seconds)

@@ -132,7 +132,6 @@ def _sections(subject: Subject, per_machine: bool) -> Iterator[Section]:
 
 
 def _hint(facts: CampaignFacts) -> str:
-    """The last line in a terminal: how to go on."""
     if facts.ending == "interrupted":
         return f"interrupted; resume with: {facts.resume}"
     if facts.plan is None or facts.files:
@@ -142,7 +141,6 @@ def _hint(facts: CampaignFacts) -> str:
 
 
 def _todo(facts: CampaignFacts, advice: Sequence[Advice] | None) -> tuple[Section, ...]:
-    """What to do on each server for which there is something, then the gains below the floor."""
     if advice is None:
         advice = [Advice(one) for one in recommended(facts)]
     found = [_to_do(facts, one, number) for number, one in enumerate(advice)]
@@ -150,7 +148,6 @@ def _todo(facts: CampaignFacts, advice: Sequence[Advice] | None) -> tuple[Sectio
 
 
 def _to_do(facts: CampaignFacts, advice: Advice, number: int) -> Section:
-    """A change with its costs, the steps to it, and the files that they name."""
     one = advice.recommended
     where = one.folder or "your server"
     folder = PurePath(facts.files[0]).parent / one.folder if facts.files else None

@@ -42,7 +42,6 @@ def stacking(time: WriteTime, binding: Sequence[str]) -> list[str]:
 
 
 def waits(time: WriteTime, binding: Sequence[str], seconds: float, *, name: str, title: str) -> Plot:
-    """The writers in each wait over the window, stacked; a line closes in those that bind."""
     stack = stacking(time, binding)
     top = 1.06 * max((sum(one.connections.values()) for one in time.steps), default=1.0) or 1.0
 
@@ -66,7 +65,6 @@ def waits(time: WriteTime, binding: Sequence[str], seconds: float, *, name: str,
 
 
 def commits(rates: Sequence[tuple[float, float]], seconds: float, *, name: str, title: str) -> Plot:
-    """Commits/s over the window."""
     shown = rates[:: 1 + len(rates) // _MOST_POINTS]
     top = 1.06 * (max(rate for _, rate in shown) or 1.0)
 

@@ -141,6 +141,5 @@ class Document(NamedTuple):
 
 
 def warnings_section(texts: tuple[str, ...]) -> tuple[Section, ...]:
-    """Warnings as a list, in a terminal as lines; nothing without warnings."""
     short = tuple(f"warning: {text}" for text in texts)
     return (Section("warnings", "Warnings", notes=texts, short=short),) if texts else ()

@@ -17,7 +17,6 @@ from flushlab.units import counted, format_size, format_spread
 
 
 def over_time(subject: Subject) -> Iterator[Section]:
-    """Throughput of every second, or the result of every trial where a workload has no seconds."""
     candidates = subject.shown_arms
     found = [rounds(subject.named(arm), subject.arms[arm]) for arm in candidates]
     panels = [panel for panel in found if panel is not None]
@@ -129,7 +128,6 @@ class _Quantity(NamedTuple):
     unit: str = ""
 
     def spelled(self, value: float) -> str:
-        """The value with its unit."""
         return self.spell(value) + self.unit
 
 
@@ -140,7 +138,6 @@ _QUANTITIES = (
 
 
 def files(subject: Subject) -> Iterator[Section]:
-    """Where fsyncs and bytes went."""
     shown = subject.shown_arms[:MAX_PANELS]
     rows = [one for arm in shown if (one := activity(subject.named(arm), subject.arms[arm])) is not None]
     told = [quantity for quantity in _QUANTITIES if any(quantity.read(row) for row in rows)]
@@ -201,7 +198,6 @@ def _columns(quantity: _Quantity, rows: Sequence[Activity]) -> list[str]:
 
 
 def _unseen(quantity: _Quantity, rows: Sequence[Activity]) -> Iterator[str]:
-    """What is not visible, in which arms, and why."""
     for kind in _columns(quantity, rows):
         hidden = [row for row in rows if kind in row.classes and kind not in quantity.read(row)]
         if not hidden:
@@ -213,7 +209,6 @@ def _unseen(quantity: _Quantity, rows: Sequence[Activity]) -> Iterator[str]:
 
 
 def _flags(rows: Sequence[Activity]) -> Iterator[str]:
-    """With which flags files were open, where arms differ in it."""
     opened: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for row in rows:
         for kind, flags in row.flags.items():
@@ -227,7 +222,6 @@ def _flags(rows: Sequence[Activity]) -> Iterator[str]:
 
 
 def nodes(subject: Subject) -> Iterator[Section]:
-    """Replication, conflicts and flow control of each node."""
     rows = tuple(
         row
         for arm in subject.shown_arms[:MAX_PANELS]
@@ -281,7 +275,6 @@ _GENERAL = {"window-too-short": "short-measurement"}
 
 
 def warnings(subject: Subject) -> Iterator[Section]:
-    """Warnings of the whole and of trials, and trials that did not count."""
     whole = len(subject.trials)
     found = subject.facts.warnings if subject.facts is not None else ()
     told = {warning.text for warning in found}
@@ -322,7 +315,6 @@ MAX_RUNS = 12
 
 
 def output(subject: Subject) -> Iterator[Section]:
-    """The runs that failed, then the last one of each arm shown."""
     failed = [trial for trial in subject.trials if trial.outcome == "failed" and trial.output]
     last = [subject.arms[arm][-1] for arm in subject.shown_arms if subject.arms[arm][-1].output]
     runs = [*failed, *last][:MAX_RUNS]

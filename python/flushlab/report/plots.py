@@ -102,7 +102,6 @@ class Row(NamedTuple):
 
 
 def forest(rows: Sequence[Row], *, name: str, title: str) -> Plot:
-    """Ratios with their intervals, a row each, on a log axis with a line at 1."""
     ruled = _Rows([row.label for row in rows], 42, _FOOT)
 
     def draw(figure: Figure) -> None:
@@ -129,7 +128,6 @@ class _Stack:
         self.floors = [self.top / _HIGH * floor for floor in reversed(floors)]
 
     def axes(self, figure: Figure, unit: str, over: str) -> Axes:
-        """Axes with the name of each arm above its panel, the unit at the first, and a title of the time."""
         axes = axes_in(figure, left=46, right=14, top=self._gap, bottom=_FOOT)
         axes.set_ylim(0, self.floors[0] + self.top)
         axes.set_xlim(0, self._seconds)
@@ -150,7 +148,6 @@ class _Stack:
 
 
 def seconds(panels: Sequence[Throughput], *, unit: str, name: str, title: str) -> Plot:
-    """Throughput per second of each arm, windows end to end, one panel each on one scale."""
     longest = max(len(panel.seconds) for panel in panels)
     stack = _Stack([panel.arm for panel in panels], max(max(panel.seconds) for panel in panels), longest)
 
@@ -170,7 +167,6 @@ def seconds(panels: Sequence[Throughput], *, unit: str, name: str, title: str) -
 
 
 def rounds(panels: Sequence[Rounds], *, unit: str, name: str, title: str) -> Plot:
-    """Every slice of each arm over the time of the campaign, one panel each on one scale."""
     points = [point for panel in panels for point in (*panel.kept, *panel.dropped)]
     first, last = (pick(at for at, _ in points) for pick in (min, max))
     highest = max(rate for _, rate in points)
@@ -191,7 +187,6 @@ def rounds(panels: Sequence[Rounds], *, unit: str, name: str, title: str) -> Plo
 
 
 def figures(rows: Mapping[str, Sequence[float]], *, unit: str, name: str, title: str) -> Plot:
-    """A workload without a series: the result of each trial, a row per arm."""
     ruled = _Rows([*rows], 38, _FOOT)
     top = max(max(values) for values in rows.values())
 
@@ -218,7 +213,6 @@ def stacked(
     name: str,
     title: str,
 ) -> Plot:
-    """One quantity per class of files, a stacked bar per arm; a sum that lacks a class is a bound."""
     ruled = _Rows([row.arm for row in rows], 40, 24, width=_LABEL - 3)
     sums = [sum(read(row).values()) for row in rows]
     told = {kind for row in rows for kind in (*row.looked_for, *read(row))}
@@ -247,7 +241,6 @@ def stacked(
 
 
 def axes_in(figure: Figure, *, left: float, right: float, top: float, bottom: float) -> Axes:
-    """Axes with margins in units of the plot."""
     height = figure.get_figheight() * 72
     return figure.add_axes(
         (left / WIDTH, bottom / height, (WIDTH - left - right) / WIDTH, (height - top - bottom) / height)
@@ -273,7 +266,6 @@ def above(
 
 
 def _axis_title(axes: Axes, text: str, *, drop: int = 36) -> None:
-    """The title of the horizontal axis, below its ticks."""
     axes.annotate(
         text,
         (1, 0),
@@ -303,7 +295,6 @@ class _Rows:
         self.height = ends[-1] + foot
 
     def axes(self, figure: Figure) -> Axes:
-        """Axes with all names."""
         axes = axes_in(figure, left=8, right=8, top=0, bottom=self._foot)
         axes.set_ylim(self.height - self._foot, 0)
         axes.set_yticks([])
@@ -338,7 +329,6 @@ def _log_ratios(
     set_ticks: Callable[..., object],
     ratios: Sequence[Ratio],
 ) -> None:
-    """A log axis that holds all intervals and 1, with round ticks."""
     low = min(1.0, *(ratio.low for ratio in ratios), *(ratio.estimate for ratio in ratios))
     high = max(1.0, *(ratio.high for ratio in ratios), *(ratio.estimate for ratio in ratios))
     low, high = max(low, 1e-3), min(high, 1e4)
@@ -372,7 +362,6 @@ def _ratio_ticks(low: float, high: float) -> list[float]:
 
 
 def round_ticks(top: float, count: int = 2) -> list[float]:
-    """0 and a few round values up to the top."""
     step = 10.0 ** math.floor(math.log10(top / count)) if top > 0 else 1.0
     for factor in (1, 2, 2.5, 5, 10):
         if top / (step * factor) <= count + 0.5:
@@ -396,7 +385,6 @@ def _line(axes: Axes, values: Sequence[int], floor: float, colour: str) -> None:
 
 
 def short(value: float) -> str:
-    """`12k`, `1.5M`."""
     for limit, suffix in ((1e6, "M"), (1e3, "k")):
         if value >= limit:
             return f"{value / limit:g}{suffix}"

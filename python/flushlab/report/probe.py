@@ -127,12 +127,10 @@ def _keys(record: ProbeRecord) -> Iterator[tuple[str, str]]:
 
 
 def _reading(record: ProbeRecord, *parts: str) -> tuple[str, ...]:
-    """The sentences with one of these parts."""
     return tuple(text for text in record.reading if any(part in text for part in parts))
 
 
 def _servers(record: ProbeRecord) -> Iterator[Section]:
-    """A section per sync settings: pipelines beside `serial`, as in a server."""
     figures = ("÷ serial", "connections", "commits/s", "group", "p50")
     for settings, rates in by_sync_settings(record.servers).items():
         rows = tuple(
@@ -223,7 +221,6 @@ def _switches(record: ProbeRecord) -> Iterator[Section]:
 
 
 def switch_words(one: Switching) -> str:
-    """What became of the commits and of the binlog meanwhile."""
     whole = "whole: every transaction is there once" if one.binlog_is_whole else "DAMAGED: this is a bug"
     return (
         f"With {one.threads} connections, no commit took longer than {duration(one.longest_commit_us)}."
@@ -263,7 +260,6 @@ def _share_table(shares: Sequence[Share], names: Sequence[str]) -> Table:
 
 
 def _scaling(record: ProbeRecord) -> Iterator[Section]:
-    """Rates on more processors than there are here, beside what was published; the reading sums them up."""
     found = {curve.cost.binlog_strategy: curve for curve in curves(record.servers)}
     if "serial" not in found or len(found) < 2:
         return
@@ -308,7 +304,6 @@ def _scaling(record: ProbeRecord) -> Iterator[Section]:
 
 
 def _gains(found: Mapping[BinlogStrategy, Curve], computed: Iterable[Gain]) -> Table:
-    """Rates of `serial` and of the best other strategy by processors."""
     serial = found["serial"]
     best = found.get("parallel") or next(one for strategy, one in found.items() if strategy != "serial")
     of_best = (best.trx_commit, best.sync_binlog, best.cost.binlog_strategy)
@@ -404,7 +399,6 @@ def _figures(name: str, one: DiskResult, *first: str) -> tuple[Cell, ...]:
 
 
 def warnings_of(record: ProbeRecord) -> list[Warning]:
-    """All of them: of the disk, of the measurements, of the comparisons."""
     return [*record.warnings, *(warning for one in record.against for warning in one.warnings)]
 
 
@@ -436,7 +430,6 @@ def _machine(record: ProbeRecord) -> Iterator[Section]:
 
 
 def device_words(record: ProbeRecord) -> str:
-    """What the kernel tells of the device, in one line."""
     medium = record.medium
     if medium.device is None:
         return "none visible to the kernel"

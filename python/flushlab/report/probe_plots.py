@@ -44,17 +44,14 @@ _LAYOUTS = {"written": "", "allocated": ", preallocated", "extending": ", growin
 
 
 def way_words(one: DiskResult) -> str:
-    """A way with the state of its blocks."""
     return WAYS[one.way] + _LAYOUTS[one.layout]
 
 
 def size_words(size: int) -> str:
-    """`512 B`, `4 KiB`."""
     return f"{size >> 10} KiB" if size >= 1024 else f"{size} B"
 
 
 def syncs(figures: Sequence[DiskResult], *, name: str, title: str) -> Plot:
-    """Latencies on a log axis, a row per way: the median, a line to p99, a tick at the slowest."""
     rows = [one for one in figures if one.latency_us is not None]
     pitch, foot = 38, 26
     height = pitch * len(rows) + foot
@@ -91,7 +88,6 @@ def _sync(axes: Axes, place: int, one: DiskResult) -> None:
 
 
 def ceilings(cells: Sequence[Ceiling], *, name: str, title: str) -> Plot:
-    """Commits/s over threads, a line per binlog write strategy."""
     counts = sorted({one.threads for one in cells})
     strategies = [
         strategy for strategy in BINLOG_STRATEGIES if any(one.binlog_strategy == strategy for one in cells)
@@ -131,7 +127,6 @@ def scaling(
     name: str,
     title: str,
 ) -> Plot:
-    """Ceilings over processors, both axes logarithmic; what was measured as dots; some numbers marked."""
     rates = [rate for curve in curves for rate in curve.commits_per_s]
     low, high = min(rates) / 1.5, max(rates) * 1.8
 
@@ -180,7 +175,6 @@ def _rates(axes: Axes, top: float) -> None:
 
 
 def _names(axes: Axes, strategies: Sequence[BinlogStrategy]) -> None:
-    """The binlog write strategies in their colours, in a line above the plot."""
     left = 0.0
     for strategy in strategies:
         axes.annotate(

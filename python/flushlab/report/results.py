@@ -66,7 +66,6 @@ _P99 = " p99 ratio: how many times lower p99 latency (the 99th percentile) is th
 
 
 def ratios(subject: Subject) -> Iterator[Section]:
-    """Every arm and the A/A control against its base, then servers against each other."""
     facts = subject.facts
     if facts is None or facts.never_ran:
         return
@@ -176,7 +175,6 @@ def _shown(arm: ArmResult, facts: CampaignFacts) -> str:
 
 
 def _about(arm: ArmResult, facts: CampaignFacts) -> Iterator[str]:
-    """What an arm is, and what one should know of it, short."""
     if arm is facts.control:
         yield "the base once more: should be about 1"
         return
@@ -209,7 +207,6 @@ def _about(arm: ArmResult, facts: CampaignFacts) -> Iterator[str]:
 
 
 def _what(arm: ArmResult) -> Iterator[str]:
-    """Its text, then what it changes where its name does not say so."""
     if arm.composed_of:
         yield f"{' + '.join(arm.composed_of)}, in blocks of its own"
         return
@@ -222,7 +219,6 @@ def _what(arm: ArmResult) -> Iterator[str]:
 
 
 def _below(arm: ArmResult) -> Iterator[str]:
-    """Lines below a row: the load that was observed, and why there is no result."""
     if arm.observed is not None:
         yield from observed_lines(arm.observed)
     if arm.reason:
@@ -270,7 +266,6 @@ def who_ran(facts: CampaignFacts) -> str:
 
 
 def machines(subject: Subject, *, per_machine: bool = False) -> Iterator[Section]:
-    """Arms by machines, with the share of the variance that is between machines."""
     facts = subject.facts
     if facts is None:
         return
@@ -341,7 +336,6 @@ _EFFECTS = {
 
 
 def effects(subject: Subject) -> Iterator[Section]:
-    """Main effects and interactions."""
     facts = subject.facts
     plan = facts.plan if facts is not None else None
     if facts is None or plan is None or not plan.factors or facts.never_ran:
@@ -378,7 +372,6 @@ def effects(subject: Subject) -> Iterator[Section]:
 
 
 def _effect_words(effect: FactorEffect, factors: Sequence[str]) -> str:
-    """How to read an effect."""
     if len(effect.factors) == 1:
         others = [name for name in factors if name not in effect.factors]
         if len(others) == 1:
@@ -388,7 +381,6 @@ def _effect_words(effect: FactorEffect, factors: Sequence[str]) -> str:
 
 
 def _no_effects(facts: CampaignFacts, plan: PlanFacts) -> str:
-    """Why the factors' effects are not known."""
     every = crossed(plan.factors).values()
     absent = [arm.name for arm in facts.arms if arm.name in every and arm.outcome != "measured"]
     if absent:
@@ -400,7 +392,6 @@ _ANSWERS = {"confirmed": "good", "refuted": "bad"}
 
 
 def claims(subject: Subject) -> Iterator[Section]:
-    """What a plan claims, answered."""
     plan = subject.facts.plan if subject.facts is not None and not subject.facts.never_ran else None
     rows = tuple(row for claim in (plan.claims if plan is not None else ()) for row in _claim(claim))
     if rows:
@@ -443,7 +434,6 @@ _TITLES = {
 
 
 def frontier(subject: Subject) -> Iterator[Section]:
-    """What each floor buys, for a tuning, between the base and the A/A control."""
     facts = subject.facts
     tuning = facts.tuning if facts is not None else None
     if facts is None or tuning is None or not tuning.frontier:
@@ -531,7 +521,6 @@ def _floor(facts: CampaignFacts, tuning: TuningFacts, point: FrontierPoint, besi
 
 
 def guarantees(subject: Subject) -> Iterator[Section]:
-    """What each failure costs, before and after."""
     facts = subject.facts
     if facts is None or facts.never_ran:
         return
@@ -601,7 +590,6 @@ def _otherwise(facts: CampaignFacts, shown: Collection[str]) -> Iterator[Row]:
 
 
 def left_out(subject: Subject) -> Iterator[Section]:
-    """Arms and changes that are not among the results."""
     facts = subject.facts
     if facts is None:
         found = [*_failed(subject)]
@@ -657,7 +645,6 @@ class CarryOver(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def carry_over(facts: CampaignFacts) -> Iterator[CarryOver]:
-    """What holds elsewhere, the surest first."""
     names = ", ".join(dict.fromkeys(server.name for server in facts.servers))
     why = f"they follow from the settings and the version ({names})"
     yield CarryOver(what="guarantees", carries="yes", why=why)

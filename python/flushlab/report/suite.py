@@ -112,7 +112,6 @@ _HOW = {"undone": "undone", "replaced": "by a standby server", "restarted": "by 
 
 
 def _resets(resets: Sequence[Reset]) -> Iterator[str]:
-    """How a suite's resets were done, and what could not be undone."""
     lines = [
         f"{kind.count:,} {_HOW[kind.how]}, {1000 * kind.median_s:,.1f} ms at the median"
         + (f", because of {kind.why}" if kind.why else "")
@@ -126,7 +125,6 @@ def _resets(resets: Sequence[Reset]) -> Iterator[str]:
 
 
 def _pool(use: PoolUse) -> Iterator[str]:
-    """What tests did with the pool, if anything."""
     if not use.taken:
         return
     parts = [f"tests took {counted(use.taken, 'database')} from {counted(use.started, 'server')}"]
@@ -155,7 +153,6 @@ def _hints(result: SuiteResult, request: SuiteRequest) -> Iterator[str]:
 
 
 def compared_as_json(compared: Compared, request: SuiteRequest) -> dict[str, Any]:
-    """A comparison as `flushlab.test/1`: the last fast run, counters of stock, both sides and the ratios."""
     last = compared.stock[-1]
     tables = {
         name: [
@@ -179,7 +176,6 @@ def compared_as_json(compared: Compared, request: SuiteRequest) -> dict[str, Any
 
 
 def comparison(compared: Compared, request: SuiteRequest) -> Document:
-    """The parts of the run beside each other, then where stock's time went."""
     stock, fast, share = compared.stock, compared.fast, compared.database_ratio
     parts: tuple[tuple[str, Callable[[Side], float]], ...] = (
         ("setup: server", lambda side: side.seconds["ready"]),
@@ -233,13 +229,11 @@ def _warnings(compared: Compared) -> Iterator[str]:
 
 
 def _failed(sides: Sequence[Side]) -> str:
-    """The exit codes of runs that failed; empty if none did."""
     codes = sorted({side.exit_code for side in sides} - {0})
     return f"exit code {', '.join(map(str, codes))}" if codes else ""
 
 
 def _where(side: Side) -> Iterator[Section]:
-    """Counters of the stock server, part by part, most time first."""
     for part, told in side.told.items():
         tables = tuple(
             Table((Cell(caption), *numbers(*figures)), rows[:_MOST])
