@@ -10,12 +10,10 @@ import pytest
 
 from flushlab.build import Build
 from flushlab.campaign.crash.crash import crash
-from flushlab.crashed import recovered_server, replicated
+from flushlab.crashed import recovered_server
 from flushlab.crashed.judge import ACKS_TABLE
-from flushlab.crashed.live import make_acks_table
-from flushlab.crashed.recovered_server import AcksTable
-from flushlab.crashed.replica import listening_replica
-from flushlab.crashed.replicated import transaction_ends
+from flushlab.crashed.recovered_server import AcksTable, make_acks_table
+from flushlab.crashed.replica import listening_replica, of_killed, transaction_ends
 from flushlab.datadir import DataRoot
 from flushlab.errors import UsageError
 from flushlab.record import ReplicaState, Value
@@ -52,7 +50,7 @@ def killed(
         server.start_again()
         if back:
             back(server)
-        old, new = replicated.of_killed(server, ACKS, replica, folder)
+        old, new = of_killed(server, ACKS, replica, folder)
     assert old is not None and new is not None
     return old, new
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.report import doctor_page
+from flushlab.report import doctor, html
 from tests.chromium import Chromium
 from tests.unit.diagnosis.half_minute import half_minute
 
@@ -35,7 +35,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     path: Path = tmp_path_factory.mktemp("page") / "doctor.html"
-    path.write_text(doctor_page.render(half_minute()))
+    path.write_text(html.render(doctor.document(half_minute())))
     return path.as_uri()
 
 

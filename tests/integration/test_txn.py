@@ -173,7 +173,7 @@ def test_bench_takes_it_with_a_data_set_and_refuses_mistakes_first(tmp_path: Pat
     file.write_text('database = "stock"\n[transaction.t]\nstatments = ["UPDATE n SET n = n + 1"]\n')
     done = flushlab(*words)
     assert done.returncode == 2
-    assert "stock.toml:3:1: statments is not a key of transaction t" in done.stderr.replace("\n", "")
+    assert "stock.toml:3:1: statments is not a key of the transaction t" in done.stderr.replace("\n", "")
     assert "hint: did you mean statements?" in done.stderr
 
 

@@ -18,7 +18,7 @@ import pytest
 import flushlab
 from flushlab.suite.database import Database
 from flushlab.suite.servers import SuiteServer
-from flushlab.suite.undoing import Undoing, session, traces
+from flushlab.suite.undoing import Undoing, traces
 from tests.conftest import flavors, require_build
 from tests.integration.undo_sessions import SCHEMA, Session, connected, content
 from tests.waiting import wait_until
@@ -74,15 +74,15 @@ def test_after_any_session_the_content_is_the_templates(folder: Path, server: st
     with opened(folder, server, clones=1) as db:
         before = content(db)
         for seed in range(SESSIONS):
-            session = Session(db, seed)
-            session.run()
+            traces = Session(db, seed)
+            traces.run()
             done = server_of(db).reset()
-            assert not server_of(db).fault, (seed, session.said)
+            assert not server_of(db).fault, (seed, traces.said)
             found = differences(before, content(db))
-            assert not found, (seed, done, session.said, found)
-            session.close()
-            rows += not session.changes_schema
-            undone += not session.changes_schema and done.how == "undone"
+            assert not found, (seed, done, traces.said, found)
+            traces.close()
+            rows += not traces.changes_schema
+            undone += not traces.changes_schema and done.how == "undone"
     assert undone >= 0.8 * rows - 1  # the first that needs rows of a table learns them
 
 
@@ -231,7 +231,7 @@ def test_no_lock_of_a_test_outlives_it(folder: Path, server: str) -> None:
                 for sql in statements:
                     cursor.execute(sql)
                 if "READ COMMITTED" in statements[0]:
-                    time.sleep(session._CACHED_S)  # MySQL's list of transactions is no older
+                    time.sleep(traces._CACHED_S)  # MySQL's list of transactions is no older
                 done = server_of(db).reset()
                 assert (done.how, done.why.partition(";")[0]) == ("undone", "no rows"), statements
                 with pytest.raises(pymysql.OperationalError):

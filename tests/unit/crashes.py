@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from flushlab.campaign.crash.request import CrashRequest
+from flushlab.campaign.crash.experiment import CrashRequest
 from flushlab.experiment.tune_plan import FrontierPoint, TuneResult
 from flushlab.record import (
     Arm,

@@ -96,7 +96,7 @@ def of_options(file: str, names: Iterable[str], *, mariadb: bool = False) -> Ite
         own = name.startswith("innodb_") or "mysql" not in takers
         if known.knows(name, flavor, version) is not False or (own and known.ignores(name, flavor, version)):
             return 0.0
-        had = flavor in takers or (removal is not None and flavor in removal.ends)
+        had = flavor in takers or (removal is not None and flavor in removal.since)
         return _OTHER_VERSION if had else _OPTION
 
     def cost(flavor: Flavor, version: Version) -> float:

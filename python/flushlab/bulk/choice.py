@@ -24,8 +24,8 @@ import msgspec
 from flushlab import _core
 from flushlab.bulk.destinations import Destination
 from flushlab.bulk.filled import LoadMethod, Step, Tried
-from flushlab.bulk.limits import bound
-from flushlab.bulk.native import Counts, MeasuredLoads, Range, TableLoad
+from flushlab.bulk.limits import Counts, bound
+from flushlab.bulk.native import MeasuredLoads, Range, TableLoad
 from flushlab.bulk.tables import own_table
 from flushlab.generate.plan import PlanTable
 from flushlab.machine import available_memory_bytes, cpu_count
@@ -335,15 +335,15 @@ def compare_methods(
             with activity.watch(server, watched):
                 loads.run(one)
                 loaded = loads.loaded(one.connections)
-            seen = loaded.evidence
+            seen = loaded
             if watched.fsyncs:
                 syncs = sum(watched.fsyncs.get(kind, 0) for kind in ("redo", "binlog"))
                 seen = msgspec.structs.replace(seen, log_syncs=syncs)
             limit, rate = bound(seen), loaded.rows_per_s
             step = Step(
                 name=name,
-                rows=loaded.counts.committed,
-                seconds=loaded.counts.seconds,
+                rows=loaded.committed,
+                seconds=loaded.seconds,
                 rows_per_s=rate,
                 ratio=_ratio(rate, steps),
                 bound_by=limit.what,

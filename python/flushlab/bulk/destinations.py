@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -102,10 +103,9 @@ def destination(spec: FillSpec, plan: FillPlan, progress: Progress) -> AbstractC
         return _external(spec, plan, load_bytes, progress)
     if server.startswith(SANDBOX):
         return _kept_sandbox(server.removeprefix(SANDBOX), spec, load_bytes, progress)
-    if server.startswith(CLUSTER):
-        return _kept_cluster(server.removeprefix(CLUSTER), spec)
-    if spec.server.cluster is not None:
-        return _new_cluster(spec, spec.server.cluster, progress)
+    if server.startswith(CLUSTER) or spec.server.cluster is not None:
+        kept = server.removeprefix(CLUSTER) if server.startswith(CLUSTER) else ""
+        return _cluster(kept, spec, progress)
     return _new_sandbox(spec, load_bytes, progress)
 
 
@@ -178,13 +178,39 @@ def _new_sandbox(spec: FillSpec, load_bytes: int, progress: Progress) -> Iterato
         progress=progress,
     )
     with _kept_once_begun(server, progress):
-        begin_unfinished(server, defaults=True)
         progress(f"rows go to the new sandbox {server.name}")
+        with _made_for_load(server, spec, settings, arguments, progress) as found:
+            yield replace(found, create=True)
+
+
+@contextmanager
+def _made_for_load(
+    server: Sandbox,
+    spec: FillSpec,
+    settings: dict[str, Value],
+    arguments: Sequence[str],
+    progress: Progress,
+) -> Iterator[Destination]:
+    """A sandbox that was made for this load; with its defaults after success."""
+
+    def restart(settings: dict[str, Value], arguments: Sequence[str]) -> None:
+        server.stop()
+        server.set_before_start(settings, arguments)
+        server.start_again()
+
+    def quicken() -> None:
+        if dict(server.settings) != settings:
+            restart(settings, arguments)
         server.query(_ALLOW)
-        yield _sandbox(
-            server, spec, settings, partial(_restart_fast, server, settings, arguments), create=True
-        )
-    _restart_with_defaults(server, progress)
+
+    begin_unfinished(server, defaults=True)
+    if spec.compare_methods and server.settings:
+        progress(f"restarting {server.name} with its defaults")
+        restart({}, [])
+    server.query(_ALLOW)
+    yield _own(server, spec, fast=settings, quicken=quicken)
+    progress(f"restarting {server.name} with its defaults")
+    restart({}, [])
     end_unfinished(server)
 
 
@@ -205,13 +231,8 @@ def _kept_sandbox(name: str, spec: FillSpec, load_bytes: int, progress: Progress
             settings, arguments = dict(server.settings), list(server.arguments)
             if spec.floor is not None or spec.compare_methods:
                 settings, arguments = settings_for(server.build, load_bytes, spec.floor or Floor.THROWAWAY)
-            begin_unfinished(server, defaults=True)
-            if spec.compare_methods:
-                _restart_with_defaults(server, progress)
-            server.query(_ALLOW)
-            yield _sandbox(server, spec, settings, partial(_restart_fast, server, settings, arguments))
-            _restart_with_defaults(server, progress)
-            end_unfinished(server)
+            with _made_for_load(server, spec, settings, arguments, progress) as found:
+                yield found
             return
         wanted = relaxed_commits(server, spec.floor or Floor.SECOND, server.storage)
         if left is not None:
@@ -223,72 +244,29 @@ def _kept_sandbox(name: str, spec: FillSpec, load_bytes: int, progress: Progress
             undo.callback(_give_back, server, before)
             begin_unfinished(server, values=before)
             server.query(_ALLOW)
-            yield _sandbox(server, spec, wanted, partial(_set, server, wanted))
+            yield _own(server, spec, fast=wanted, quicken=partial(_set, server, wanted))
 
 
-def _sandbox(
-    server: Sandbox,
-    spec: FillSpec,
-    fast: Mapping[str, Value],
-    quicken: Callable[[], object],
-    *,
-    create: bool = False,
-) -> Destination:
-    return Destination(
-        server=server,
-        address=Address(endpoint=server.endpoint),
-        database=spec.database or _DATABASE,
-        create=create,
-        fast=fast,
-        quicken=quicken,
-    )
-
-
-def _restart_fast(server: Sandbox, settings: dict[str, Value], arguments: Sequence[str]) -> None:
-    if dict(server.settings) != settings:
-        server.stop()
-        server.set_before_start(settings, arguments)
-        server.start_again()
-    server.query(_ALLOW)
-
-
-def _restart_with_defaults(server: Sandbox, progress: Progress) -> None:
-    progress(f"restarting {server.name} with its defaults")
-    server.stop()
-    server.set_before_start({}, [])
-    server.start_again()
+def _own(server: Sandbox | Cluster, spec: FillSpec, **more: Any) -> Destination:
+    address = Address(endpoint=server.endpoint)
+    return Destination(server=server, address=address, database=spec.database or _DATABASE, **more)
 
 
 @contextmanager
-def _new_cluster(spec: FillSpec, size: int, progress: Progress) -> Iterator[Destination]:
-    """A new cluster that is kept."""
-    build, data = _build_and_data(spec, progress)
-    cluster = Cluster.start(build, size=size, data=data, instance=Instance(kept=True), progress=progress)
-    with (
-        _kept_once_begun(cluster, progress),
-        _relaxed(cluster, spec, Floor.THROWAWAY, create=True) as found,
-    ):
-        yield found
-
-
-@contextmanager
-def _kept_cluster(name: str, spec: FillSpec) -> Iterator[Destination]:
-    with Cluster.attach(name) as cluster, _relaxed(cluster, spec, Floor.SECOND) as found:
-        yield found
-
-
-@contextmanager
-def _relaxed(
-    cluster: Cluster, spec: FillSpec, floor: Floor, *, create: bool = False
-) -> Iterator[Destination]:
-    with relaxed_cluster(cluster, spec.floor or floor) as quicken:
-        yield Destination(
-            server=cluster,
-            address=Address(endpoint=cluster.endpoint),
-            database=spec.database or _DATABASE,
-            create=create,
-            quicken=quicken,
-        )
+def _cluster(kept: str, spec: FillSpec, progress: Progress) -> Iterator[Destination]:
+    """A kept cluster, or a new one that is kept."""
+    with ExitStack() as stack:
+        if kept:
+            cluster = stack.enter_context(Cluster.attach(kept))
+        else:
+            build, data = _build_and_data(spec, progress)
+            assert spec.server.cluster is not None
+            size, instance = spec.server.cluster, Instance(kept=True)
+            cluster = Cluster.start(build, size=size, data=data, instance=instance, progress=progress)
+            stack.enter_context(_kept_once_begun(cluster, progress))
+        floor = spec.floor or (Floor.SECOND if kept else Floor.THROWAWAY)
+        quicken = stack.enter_context(relaxed_cluster(cluster, floor))
+        yield _own(cluster, spec, create=not kept, quicken=quicken)
         cluster.settled()
 
 

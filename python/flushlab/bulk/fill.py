@@ -1,6 +1,10 @@
 """`fill`: rows of a plan into a server, as fast as it takes them; the function behind `flushlab fill`.
 
-Sits in `bulk`. Checks the request and opens the server; the load itself is `loading`.
+Sits in `bulk`. Promises:
+
+- Every row is there once, or the load fails with an error that names the missing rows.
+- A load that ends early can be continued.
+- Every change to the server is undone. Only a sandbox's binary log may differ: it lacks the rows.
 """
 
 from __future__ import annotations
@@ -19,8 +23,8 @@ from flushlab.bulk import choice, native, preflight
 from flushlab.bulk.choice import Possible, Slices, Unloaded, compare_methods, rows_of
 from flushlab.bulk.destinations import Destination, destination
 from flushlab.bulk.filled import Filled, FilledTable, LoadMethod, Step, Tried
-from flushlab.bulk.limits import REPLICATED_CHUNK_BYTES, Bound, Evidence, Throttle, bound, throttle
-from flushlab.bulk.native import Counts, Loaded, Range, TableLoad
+from flushlab.bulk.limits import REPLICATED_CHUNK_BYTES, Bound, Counts, Evidence, Throttle, bound, throttle
+from flushlab.bulk.native import Range, TableLoad
 from flushlab.bulk.preflight import ServerState
 from flushlab.bulk.tables import SAMPLED, Note, Notes, Sample, Tables, count, orphans, sampled_rows
 from flushlab.datadir import own_disk, require_fault_disk
@@ -181,14 +185,9 @@ class Load:
         say: Progress,
         show: Callable[[FillProgress], None],
     ) -> None:
-        self._place = place
-        self._server = place.server
-        self._database = place.database
-        self._asked = asked
-        self._plan = plan
-        self._throttle = throttle
-        self._say = say
-        self._show = show
+        self._place, self._server, self._database = place, place.server, place.database
+        self._asked, self._plan, self._throttle = asked, plan, throttle
+        self._say, self._show = say, show
         self._notes = Notes(self._server, self._database)
         self._tables = Tables(self._server, self._database, asked, create=place.create)
         self._left: Sequence[Note] = ()
@@ -206,7 +205,7 @@ class Load:
             UsageError: tables that are not as they must be; plans that do not fit.
             ServerError, ServerDied: the server refused, or is gone; `--continue` goes on.
         """
-        asked, server = self._asked, self._server
+        asked, server, say = self._asked, self._server, self._say
         seen = preflight.read_server_state(server)
         preflight.require_connections(seen, asked.threads or 1)
         server.query(_SESSION)
@@ -215,11 +214,19 @@ class Load:
             self._resume()
         else:
             self._prepare()
-        due = {table.name: self._due(table) for table in self._plan.tables}
+        due = {
+            table.name: sum(note.end - note.next for note in self._left if note.table == table.name)
+            if self._left
+            else table.rows - self._first[table.name]
+            for table in self._plan.tables
+        }
         load_bytes = self._bytes(due)
-        self._check_disk(load_bytes)
-        if not self._left:
-            self._require_fit()
+        if (caveat := preflight.space_warning(server, load_bytes)) is not None:
+            self._warnings.append(caveat)
+            say(f"warning: {caveat.text}")  # at once: behind the load it is too late
+        for table in self._plan.tables if not self._left else ():
+            with self._sample(table, 100).inserted():
+                pass  # values that a table cannot hold are found before anything is loaded
         largest = max(self._plan.tables, key=lambda table: table.rows)
         possible = self._possible(seen)
         steps: tuple[Step, ...] = ()
@@ -239,9 +246,9 @@ class Load:
         verified_from = time.perf_counter()
         tables = tuple(self._verify(table, done.get(table.name)) for table in self._plan.tables)
         self._notes.drop()
-        longest = max((one.evidence for one in done.values()), key=lambda one: one.seconds, default=None)
+        longest = max(done.values(), key=lambda one: one.seconds, default=None)
         limit = bound(longest) if longest is not None else Bound(what="nothing", why="no rows were left")
-        rows = sum(one.counts.committed for one in done.values())
+        rows = sum(one.committed for one in done.values())
         return Filled(
             plan=self._plan.name,
             server=server.identity,
@@ -250,7 +257,7 @@ class Load:
             rows=rows,
             rows_per_s=rows / max(seconds, 1e-6),
             resumed_rows=sum(note.next - note.first for note in self._left),
-            bytes=sum(one.counts.bytes for one in done.values()),
+            bytes=sum(one.bytes for one in done.values()),
             seconds=seconds,
             index_seconds=self._index_seconds,
             verify_seconds=time.perf_counter() - verified_from,
@@ -313,11 +320,6 @@ class Load:
         rows = existing + max(table.rows for table in self._plan.tables)
         return read_plan(self._asked.plan, rows=rows, seed=self._asked.seed) if existing else self._plan
 
-    def _due(self, table: PlanTable) -> int:
-        if not self._left:
-            return table.rows - self._first[table.name]
-        return sum(note.end - note.next for note in self._left if note.table == table.name)
-
     def _bytes(self, due: Mapping[str, int]) -> int:
         """Of rows of each table, by a few of them."""
         total = 0
@@ -326,20 +328,6 @@ class Load:
                 of_some = len(native.sample_rows(self._server, self._plan, table.name, some))
                 total += of_some * due[table.name] // len(some)
         return total
-
-    def _check_disk(self, load_bytes: int) -> None:
-        """Refuses rows that cannot fit on the disk, and says so where they may not."""
-        found = preflight.free_space(self._server)
-        if found is not None and (caveat := preflight.space_warning(found, load_bytes)) is not None:
-            self._warnings.append(caveat)
-            self._say(f"warning: {caveat.text}")  # at once: behind the load it is too late
-
-    def _require_fit(self) -> None:
-        for table in self._plan.tables:
-            sample = self._sample(table, 100)
-            if sample.rows:
-                with sample.inserted():
-                    pass
 
     def _sample(self, table: PlanTable, rows: int) -> Sample:
         numbers = sampled_rows(self._first.get(table.name, 0), table.rows, rows)
@@ -428,7 +416,7 @@ class Load:
 
     def _load(
         self, notes: Sequence[Note], method: LoadMethod, tries: str, possible: Possible
-    ) -> tuple[LoadMethod, dict[str, Loaded], float]:
+    ) -> tuple[LoadMethod, dict[str, Evidence], float]:
         """Loads all tables; methods are tried on the rows of `tries`."""
         began = time.perf_counter()
         done = {}
@@ -441,7 +429,7 @@ class Load:
             ranges = tuple(note.left for note in mine if note.next < note.end)
             if ranges:
                 method, loaded = self._table(table, method, ranges, possible, tries=table.name == tries)
-                self._note_warnings(table.name, loaded.counts)
+                self._note_warnings(table.name, loaded)
                 done[table.name] = loaded
             if add:
                 self._give_indexes(table.name, add)
@@ -455,13 +443,23 @@ class Load:
         possible: Possible,
         *,
         tries: bool,
-    ) -> tuple[LoadMethod, Loaded]:
+    ) -> tuple[LoadMethod, Evidence]:
         """Loads the rest of a table; with INSERT where the server takes no LOAD DATA after all."""
         loads = native.MeasuredLoads(self._server, self._throttle)
 
         def load(method: LoadMethod, some: tuple[Range, ...], before: Counts) -> Counts:
             def shown(counts: Counts, evidence: Evidence) -> None:
-                self._show(_progress(table.name, before, rows_of(ranges), counts, evidence))
+                rate, rows = counts.rows / max(counts.seconds, 1e-6), before.rows + counts.rows
+                progress = FillProgress(
+                    table=table.name,
+                    rows=rows,
+                    total=rows_of(ranges),
+                    bytes=before.bytes + counts.bytes,
+                    rows_per_s=evidence.rows / evidence.seconds,
+                    left_s=(rows_of(ranges) - rows) / rate if rate else 0.0,
+                    bound_by=bound(evidence).what,
+                )
+                self._show(progress)
 
             spec = self._spec(table, method, some)
             try:
@@ -487,7 +485,7 @@ class Load:
             method, loaded = self._table(
                 table, choice.inserts(method, possible), again, possible, tries=tries
             )
-            return method, loaded.with_rows_before(before)
+            return method, msgspec.structs.replace(loaded, committed=loaded.committed + before)
 
     def _try_methods(
         self, table: PlanTable, method: LoadMethod, rows: Unloaded, possible: Possible
@@ -580,7 +578,12 @@ class Load:
         self._index_seconds += time.perf_counter() - began
 
     def _say_method(self, method: LoadMethod) -> None:
-        self._say(f"loading by {method.words}{_why(method, self._tried)}")
+        why = ""
+        if self._tried:
+            (best,) = [one for one in self._tried if one.method == method]
+            others = [f"{one.method.words}: {one.rows_per_s:,.0f}" for one in self._tried if one is not best]
+            why = f" ({best.rows_per_s:,.0f} rows/s on {best.rows:,} rows; tried: {'; '.join(others)})"
+        self._say(f"loading by {method.words}{why}")
 
     def _note_warnings(self, table: str, counts: Counts) -> None:
         for text, times in counts.notes.items():
@@ -590,7 +593,7 @@ class Load:
             again = f"{counted(times, 'transaction')} sent again after {_RETRIED[errno]} (error {errno})"
             self._warnings.append(Warning("retried", f"{table}: {again}"))
 
-    def _verify(self, table: PlanTable, loaded: Loaded | None) -> FilledTable:
+    def _verify(self, table: PlanTable, loaded: Evidence | None) -> FilledTable:
         """Counts a table's rows, reads some of them back and looks for parents that are missing; raises
         ServerError if they are not as they must be."""
         self._say(f"verifying {table.name}")
@@ -600,10 +603,8 @@ class Load:
                 f"the table {table.name} has {total:,} rows, but {table.rows:,} are due", hint=_MAKES_UNSAFE
             )
         sample = self._sample(table, SAMPLED)
-        different: int | None = 0
-        if sample.rows:
-            with sample.inserted():
-                different = sample.different()
+        with sample.inserted():
+            different = sample.different()
         if different:
             raise ServerError(
                 f"{different} of {len(sample.rows)} sampled rows of {table.name} are not as they were sent",
@@ -616,28 +617,7 @@ class Load:
             raise ServerError("; ".join(broken), hint="the plan's parents do not have these keys")
         return FilledTable(
             name=table.name,
-            rows=loaded.counts.committed if loaded is not None else 0,
+            rows=loaded.committed if loaded is not None else 0,
             total=total,
             sampled=None if different is None else len(sample.rows),
         )
-
-
-def _progress(table: str, before: Counts, total: int, counts: Counts, evidence: Evidence) -> FillProgress:
-    rate, rows = counts.rows / max(counts.seconds, 1e-6), before.rows + counts.rows
-    return FillProgress(
-        table=table,
-        rows=rows,
-        total=total,
-        bytes=before.bytes + counts.bytes,
-        rows_per_s=evidence.rows / evidence.seconds,
-        left_s=(total - rows) / rate if rate else 0.0,
-        bound_by=bound(evidence).what,
-    )
-
-
-def _why(method: LoadMethod, tried: Sequence[Tried]) -> str:
-    if not tried:
-        return ""
-    (best,) = [one for one in tried if one.method == method]
-    others = [f"{one.method.words}: {one.rows_per_s:,.0f}" for one in tried if one is not best]
-    return f" ({best.rows_per_s:,.0f} rows/s on {best.rows:,} rows; tried: {'; '.join(others)})"

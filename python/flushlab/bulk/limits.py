@@ -13,7 +13,7 @@ It changes nothing on these servers.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
@@ -33,16 +33,56 @@ WAITS = 0.35
 """Share of the connections' time, or of the wall time for the disk: from here on it is the limit."""
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """Measurements of a load between two samples.
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a load is; times are sums over its threads.
+
+    Attributes:
+        rows: sent.
+        committed: rows of transactions that are committed.
+        send_s, answer_s, commit_s: seconds spent on sending, and on waiting for answers and for commits.
+        cpu_s: flushlab's processor time.
+        notes: the server's warnings on rows that it took as they are.
+        retried: transactions that were sent again, by the server's error.
+    """
+
+    running: bool = False
+    seconds: float = 0.0
+    rows: int = 0
+    committed: int = 0
+    bytes: int = 0
+    statements: int = 0
+    commits: int = 0
+    generate_s: float = 0.0
+    send_s: float = 0.0
+    answer_s: float = 0.0
+    commit_s: float = 0.0
+    cpu_s: float = 0.0
+    notes: dict[str, int] = {}
+    retried: dict[int, int] = {}
+
+    @property
+    def rows_per_s(self) -> float:
+        return self.committed / max(self.seconds, 1e-6)
+
+    def plus(self, other: Counts) -> Counts:
+        sums = {name: getattr(self, name) + getattr(other, name) for name in SUMS}
+        return msgspec.structs.replace(
+            other,
+            **sums,
+            notes=dict(Counter(self.notes) + Counter(other.notes)),
+            retried=dict(Counter(self.retried) + Counter(other.retried)),
+        )
+
+
+SUMS = [name for name in Counts.__struct_fields__ if name not in ("running", "notes", "retried")]
+
+
+class Evidence(Counts, frozen=True, kw_only=True):
+    """What a load took between two samples.
 
     Attributes:
         cores: processors of this machine.
-        client_cpu_s: flushlab's processor time.
         server_cpu_s: the server's processor time; None for a server on another machine.
-        send_s: seconds that all connections together spent on sending.
-        answer_s: the same for waiting for answers to statements.
-        commit_s: the same for waiting for commits.
         log_syncs: fsyncs of the redo log; None if the server does not count them.
         pool_waits: waits for a free page of the buffer pool.
         held: seconds in which the throttle began no transaction, by reason.
@@ -50,17 +90,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         io_share: share of the time in which some task waited for I/O, on this machine; None if unknown.
     """
 
-    seconds: float
     cores: int
     connections: int
-    rows: int
-    statements: int
-    commits: int
-    client_cpu_s: float
     server_cpu_s: float | None
-    send_s: float
-    answer_s: float
-    commit_s: float
     log_syncs: int | None = None
     pool_waits: int = 0
     io_share: float | None = None
@@ -86,7 +118,7 @@ def bound(seen: Evidence) -> Bound:
     if waited_for and seen.held[waited_for] >= WAITS * seen.seconds:
         waited = format_seconds(seen.held[waited_for])
         return Bound(what=waited_for, why=f"waited {waited} of {format_seconds(seen.seconds)}")
-    client = seen.client_cpu_s / seen.seconds
+    client = seen.cpu_s / seen.seconds
     server = (seen.server_cpu_s or 0.0) / seen.seconds
     workers = min(seen.connections, seen.cores)
     threads_s = seen.seconds * seen.connections

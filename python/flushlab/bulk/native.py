@@ -5,14 +5,13 @@ Sits in `bulk`. The specs are JSON of what `crates/load/src/bulk/spec.rs` reads.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
 
 from flushlab import _core
-from flushlab.bulk.limits import Evidence, Throttle
+from flushlab.bulk.limits import SUMS, Counts, Evidence, Throttle
 from flushlab.errors import ServerError, UsageError
 from flushlab.generate.plan import FillPlan
 from flushlab.machine import MachineSample, between, cpu_count, sample
@@ -73,66 +72,8 @@ class TableLoad(msgspec.Struct, frozen=True, kw_only=True):
     limit_seconds: float | None = None
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a load is; times are sums over its threads.
-
-    Attributes:
-        rows: sent.
-        committed: rows of transactions that are committed.
-        notes: the server's warnings on rows that it took as they are.
-        retried: transactions that were sent again, by the server's error.
-    """
-
-    running: bool = False
-    seconds: float = 0.0
-    rows: int = 0
-    committed: int = 0
-    bytes: int = 0
-    statements: int = 0
-    commits: int = 0
-    generate_s: float = 0.0
-    send_s: float = 0.0
-    answer_s: float = 0.0
-    commit_s: float = 0.0
-    cpu_s: float = 0.0
-    notes: dict[str, int] = {}
-    retried: dict[int, int] = {}
-
-    def plus(self, other: Counts) -> Counts:
-        """Both together, one behind the other."""
-        sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMS}
-        return msgspec.structs.replace(
-            other,
-            **sums,
-            notes=dict(Counter(self.notes) + Counter(other.notes)),
-            retried=dict(Counter(self.retried) + Counter(other.retried)),
-        )
-
-
-_SUMS = [name for name in Counts.__struct_fields__ if name not in ("running", "notes", "retried")]
-
 Show = Callable[[Counts, Evidence], None]
 """Takes the progress of a load and the measurements since the last sample."""
-
-
-class Loaded(msgspec.Struct, frozen=True, kw_only=True):
-    """A load that has ended.
-
-    Attributes:
-        counts: rows, bytes and times of the load.
-        evidence: costs of the load, from the first row to the last.
-    """
-
-    counts: Counts
-    evidence: Evidence
-
-    @property
-    def rows_per_s(self) -> float:
-        return self.counts.committed / max(self.counts.seconds, 1e-6)
-
-    def with_rows_before(self, rows: int) -> Loaded:
-        counts = msgspec.structs.replace(self.counts, committed=self.counts.committed + rows)
-        return msgspec.structs.replace(self, counts=counts)
 
 
 class MeasuredLoads:
@@ -177,10 +118,9 @@ class MeasuredLoads:
         self._counts = self._counts.plus(counts)
         return counts
 
-    def loaded(self, connections: int) -> Loaded:
+    def loaded(self, connections: int) -> Evidence:
         """All of them together; most rows went over so many connections."""
-        now = self._sample(self._counts)
-        return Loaded(counts=self._counts, evidence=_evidence(connections, self._begin, now))
+        return _evidence(connections, self._begin, self._sample(self._counts))
 
     def _sample(self, counts: Counts) -> _Sample:
         waited = dict(self._throttle.waited) if self._throttle is not None else {}
@@ -216,28 +156,19 @@ class _Sample(msgspec.Struct, frozen=True):
 
 
 def _evidence(connections: int, before: _Sample, now: _Sample) -> Evidence:
-    def grown(name: str) -> float:
-        return float(getattr(now.counts, name) - getattr(before.counts, name))
-
-    shares = between(before.machine, now.machine)
+    grown = {name: getattr(now.counts, name) - getattr(before.counts, name) for name in SUMS}
     deltas = status.deltas(before.counters, now.counters)
     then_s, now_s = before.cpu.server_s, now.cpu.server_s
-    server_cpu_s = None if then_s is None or now_s is None else now_s - then_s
     return Evidence(
-        seconds=max(grown("seconds"), 1e-6),
+        **{**grown, "seconds": max(grown["seconds"], 1e-6)},
+        notes=now.counts.notes,
+        retried=now.counts.retried,
         cores=cpu_count(),
         connections=connections,
-        rows=int(grown("rows")),
-        statements=int(grown("statements")),
-        commits=int(grown("commits")),
-        client_cpu_s=grown("cpu_s"),
-        server_cpu_s=server_cpu_s,
-        send_s=grown("send_s"),
-        answer_s=grown("answer_s"),
-        commit_s=grown("commit_s"),
+        server_cpu_s=None if then_s is None or now_s is None else now_s - then_s,
         log_syncs=deltas.get("Innodb_os_log_fsyncs"),
         pool_waits=deltas.get("Innodb_buffer_pool_wait_free", 0),
-        io_share=shares.io_pressure_share,
+        io_share=between(before.machine, now.machine).io_pressure_share,
         held={what: seconds - before.waited.get(what, 0.0) for what, seconds in now.waited.items()},
         others_share=observation.foreign_share(
             before.cpu, now.cpu, now.machine.at_s - before.machine.at_s, cpu_count()

@@ -200,13 +200,13 @@ def sleeping(seen: ServerState, *, needed: bool = False) -> list[str]:
     return told
 
 
-class FreeSpace(msgspec.Struct, frozen=True, kw_only=True):
-    path: str
-    free_bytes: int
+def space_warning(server: Server, load_bytes: int) -> Warning | None:
+    """A warning where rows of that size, as they are sent, may not fit beside the server's data, if those are
+    visible from here.
 
-
-def free_space(server: Server) -> FreeSpace | None:
-    """Free space below a server's data directory; None if the directory is not visible from here."""
+    Raises:
+        UsageError: the rows would take several times the free space.
+    """
     if server.pid is None:
         return None
     ((path,),) = server.query("SELECT @@datadir")
@@ -214,19 +214,11 @@ def free_space(server: Server) -> FreeSpace | None:
         facts = os.statvfs(f"/proc/{server.pid}/root{path}")
     except OSError:
         return None
-    return FreeSpace(path=str(path), free_bytes=facts.f_bavail * facts.f_frsize)
-
-
-def space_warning(found: FreeSpace, load_bytes: int) -> Warning | None:
-    """A warning where rows of that size, as they are sent, may not fit.
-
-    Raises:
-        UsageError: the rows would take several times the free space.
-    """
-    coming, free = format_size(load_bytes), format_size(found.free_bytes)
-    text = f"about {coming} of rows are to come, and {free} are free in {found.path}"
-    if load_bytes * _AT_LEAST > found.free_bytes:
+    free_bytes = facts.f_bavail * facts.f_frsize
+    coming, free = format_size(load_bytes), format_size(free_bytes)
+    text = f"about {coming} of rows are to come, and {free} are free in {path}"
+    if load_bytes * _AT_LEAST > free_bytes:
         hint = "take fewer --rows, or a disk with more room (--data-root for a new sandbox)"
         raise UsageError(text, hint=hint)
-    too_large = load_bytes * _USUALLY > found.free_bytes
+    too_large = load_bytes * _USUALLY > free_bytes
     return Warning("disk-space", f"{text}: they may not fit") if too_large else None

@@ -290,6 +290,9 @@ class Sample:
         Raises:
             UsageError: the table cannot hold one of them, or the server take it in one statement.
         """
+        if not self.rows:
+            yield
+            return
         with own_table(self._server, self._database, _SAMPLE, self._table.name):
             ((most,),) = self._server.query(
                 "SELECT LEAST(@@global.max_allowed_packet, @@session.max_allowed_packet)"
@@ -327,8 +330,9 @@ class Sample:
 
     def different(self) -> int | None:
         """How many are not in the table as they are here; None if it has no key to find them by."""
-        key = self._key()
-        if not key:
+        if not self.rows:
+            return 0
+        if not (key := self._key()):
             return None
         kinds = dict(
             self._server.query(

@@ -30,8 +30,7 @@ from flushlab.settings.configuration import Configuration
 from flushlab.settings.option_names import load_option_names
 from flushlab.spec.parts import NAME, WorkloadSpec
 from flushlab.units import option_size
-from flushlab.workload.describe import event_of
-from flushlab.workload.parse import build_workload, changed, fingerprint, workload_options
+from flushlab.workload.parse import build_workload, changed, event_of, fingerprint, workload_options
 from flushlab.workload.protocol import Workload
 
 TABLE_SIZE = "table_size"

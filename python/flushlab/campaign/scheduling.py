@@ -13,8 +13,8 @@ from typing import NamedTuple
 from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.request import ArmGroup, SeriesRequest
 from flushlab.record import ServerIdentity
+from flushlab.trial.runner import restart_settings
 from flushlab.trial.sliced import SLICE_S
-from flushlab.trial.switching import restart_settings
 from flushlab.workload import protocol
 from flushlab.workload.protocol import Timing, Workload
 

@@ -65,10 +65,17 @@ from flushlab.trial.sliced import SlicedRunner
 from flushlab.undo import undo_all
 from flushlab.units import counted, format_seconds
 from flushlab.workload import protocol
-from flushlab.workload.describe import source_text, sources_of
 from flushlab.workload.engine import require_cluster
 from flushlab.workload.options import EngineOptions
-from flushlab.workload.parse import build_workload, fingerprint, parse_timing, settled, workload_options
+from flushlab.workload.parse import (
+    build_workload,
+    fingerprint,
+    parse_timing,
+    settled,
+    source_text,
+    sources_of,
+    workload_options,
+)
 from flushlab.workload.protocol import Workload
 
 

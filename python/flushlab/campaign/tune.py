@@ -53,11 +53,9 @@ from flushlab.settings.floor import Floor, aims
 from flushlab.spec.build import build, stored, taking
 from flushlab.spec.kinds import CrashSpec, TuneSpec
 from flushlab.spec.parts import CrashWorkloadSpec, ServerSpec
-from flushlab.trial.runner import ArmRunner
+from flushlab.trial.runner import ArmRunner, restart_settings
 from flushlab.trial.sliced import SlicedRunner
-from flushlab.trial.switching import restart_settings
 from flushlab.units import counted
-from flushlab.workload.describe import sources_of
 from flushlab.workload.engine import require_cluster
 from flushlab.workload.options import EngineOptions
 from flushlab.workload.parse import (
@@ -66,6 +64,7 @@ from flushlab.workload.parse import (
     parse_timing,
     parse_workload,
     settled,
+    sources_of,
     workload_options,
 )
 from flushlab.workload.protocol import Timing, Workload

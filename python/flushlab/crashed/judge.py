@@ -142,12 +142,15 @@ def judge(point: CrashPoint, notes: Sequence[Note], crashed_ns: int, recovered: 
         lost = _missing(promised, found)
         lost_s = _seconds(notes, crashed_ns, found)
         if recovered.again is not None and recovered.again != found:
-            fewer = _fewer(found, recovered.again)
-            if fewer is None:
+            none = Commits(0, 0)
+            if any(now.last > found.get(one, none).last for one, now in recovered.again.items()):
                 reasons.append("killed and started once more, it has rows that were not there before")
             else:
                 reasons += _impossible("the tables after another kill", promised, recovered.again)
-                remarks.append(f"killed and started once more, it has {number_of(fewer, 'commit')} fewer")
+                gone = sum(
+                    commits.number - recovered.again.get(one, none).number for one, commits in found.items()
+                )
+                remarks.append(f"killed and started once more, it has {number_of(gone, 'commit')} fewer")
                 lost = max(lost, _missing(promised, recovered.again))
                 lost_s = _seconds(notes, crashed_ns, recovered.again)
     binlog, unread = None, ""
@@ -203,14 +206,6 @@ def _impossible(where: str, promised: Mapping[int, int], found: Mapping[int, Com
                 f"connection {connection}: commit {commits.last} is in {where}, but {limit} was under way"
             )
     return reasons[:_TOLD]
-
-
-def _fewer(found: Mapping[int, Commits], again: Mapping[int, Commits]) -> int | None:
-    """How many commits are gone; None if one is there that was not."""
-    none = Commits(0, 0)
-    if any(commits.last > found.get(one, none).last for one, commits in again.items()):
-        return None
-    return sum(commits.number - again.get(one, none).number for one, commits in found.items())
 
 
 def _missing(promised: Mapping[int, int], found: Mapping[int, Commits]) -> int:

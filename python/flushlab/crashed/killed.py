@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,28 +25,34 @@ from typing import ClassVar, Self
 
 import msgspec
 
-from flushlab.crashed import judge, replicated
-from flushlab.crashed.judge import Note
-from flushlab.crashed.live import CrashingLoad, Loading, LoadOutcome, make_acks_table, run_until_killed
-from flushlab.crashed.recording import CrashedServer, Disks, start_server
+from flushlab.crashed import judge
+from flushlab.crashed.recording import (
+    CrashedServer,
+    CrashingLoad,
+    Disks,
+    LoadOutcome,
+    UnderLoad,
+    run_until_killed,
+    start_server,
+)
 from flushlab.crashed.recovered_server import (
     AcksTable,
     NotBack,
-    Seen,
     as_one,
     ask,
     await_together,
+    make_acks_table,
     not_ready,
     require_alike,
     said,
     see,
     way_back,
 )
-from flushlab.crashed.replica import listening_replica
+from flushlab.crashed.replica import listening_replica, of_killed
 from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import FaultDisk, FaultImage, remove_record
 from flushlab.errors import FlushlabError, ServerDied, StartFailed
-from flushlab.record import Crash, CrashNode, CrashPoint, LoadSpec, NodesKind, NodeWay, Storage
+from flushlab.record import Crash, CrashNode, CrashPoint, NodesKind, NodeWay, Storage
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.galera.bootstrap import NoPosition
 from flushlab.server.galera.cluster import Cluster
@@ -136,7 +142,7 @@ class KilledServer(Killed):
                 self._seconds = ran.lasted_s
             found = self._judged(server, load, ran, point, draws)
             if replica and self._replicas and load.acks and found.outcome not in ("not_started", "unknown"):
-                old, new = replicated.of_killed(server, load.acks, replica, self._replicas)
+                old, new = of_killed(server, load.acks, replica, self._replicas)
                 found = msgspec.structs.replace(found, replica=old, new_replica=new)
         return found, server.alive() and not self._afresh
 
@@ -250,6 +256,8 @@ def node_on(image: FaultImage, datadir: Path, spec: SandboxSpec, stack: ExitStac
 
 
 class KilledCluster(Killed):
+    """A cluster of which `which` nodes crash: with their disks, or their processes alone."""
+
     def __init__(
         self,
         server: CrashedServer,
@@ -280,39 +288,71 @@ class KilledCluster(Killed):
         draws = random.Random(point.seed)
         order = draws.sample(range(1, len(cluster.nodes) + 1), len(cluster.nodes))
         driven = order[-1] if draws.random() < 0.5 else order[0]
-        server = cluster.nodes[driven - 1]
-        load, acks = self._load(cluster, server)
+        load, acks = self._load(cluster, cluster.nodes[driven - 1])
         seconds = self._spec.seconds * (0.1 + 0.9 * draws.random())
-        crash = _Crash(cluster, self._power, acks, point)
+        down, crashed_ns = list[int](), 0
         began = time.monotonic()
+
+        def fell(number: int) -> int:
+            now_ns = time.monotonic_ns()
+            cluster.unplug(number)  # a machine without power sends nothing more
+            cluster.nodes[number - 1].kill()
+            if self._power:
+                self._power.hits(number)
+            down.append(number)
+            return now_ns
+
         try:
-            with Loading(server, load, acks, self._folder) as loading:
+            with UnderLoad(cluster.nodes[driven - 1], load, self._folder) as loading:
                 self._ran = True
                 loading.let_run(seconds)
                 self.commits_per_s = loading.acknowledged() / max(seconds, _POLL_S)
                 if self._which == "one":
-                    crash.one(order[0], loading, survives=driven != order[0], seconds=seconds)
-                elif self._which == "all":
-                    crash.these(order, [0.0] * len(order))
+                    crashed_ns = fell(order[0])
+                    if driven != order[0]:
+                        _await_more(loading)
+                        loading.let_run(seconds / 2)
                 else:
-                    crash.these(order, [_BETWEEN_S * draws.random() ** 3 for _ in order])
+                    pauses_s = [
+                        _BETWEEN_S * draws.random() ** 3 if self._which == "cascade" else 0.0 for _ in order
+                    ]
+                    for number, pause_s in zip(order, pauses_s, strict=True):
+                        crashed_ns = fell(number)
+                        if number != order[-1]:
+                            time.sleep(pause_s)
             notes = loading.notes()
-            crash.look_at_those_left(notes)
-            crash.bring_back()
+            on_the_way = list[Crash]()
+            if left := [number for number in range(1, len(cluster.nodes) + 1) if number not in down]:
+                await_together([cluster.nodes[number - 1] for number in left])
+                with cluster.losing_nodes():
+                    seen = see(cluster, acks, only=left)
+                on_the_way = [judge.judge(point, notes, crashed_ns, node.recovered) for node in seen]
+            if self._power:
+                for number in down:
+                    self._power.put_back(cluster, number)
+            ways = bring_back(cluster, down)
         except NotBack as error:
             self._require_served()
             notes = loading.notes()
             return judge.not_started(point, notes, f"{error} ({time.monotonic() - began:.0f} s)")
         seen = see(cluster, acks)
         self._require_served()
-        return as_one(point, notes, crash.crashed_ns, seen, crash.nodes(), crash.on_the_way)
+        nodes = [
+            CrashNode(
+                number=number,
+                crashed=number in ways,
+                way=ways.get(number, "stayed"),
+                outcome="unknown",
+                position=cluster.positions.get(number),
+            )
+            for number in range(1, len(cluster.nodes) + 1)
+        ]
+        return as_one(point, notes, crashed_ns, seen, nodes, on_the_way)
 
-    def _load(self, cluster: Cluster, server: Sandbox) -> tuple[LoadSpec, AcksTable]:
+    def _load(self, cluster: Cluster, driven: Sandbox) -> tuple[CrashingLoad, AcksTable]:
         first = cluster.first
         load = self._prepare(first)
-        assert load.spec is not None and load.acks is not None, (
-            "a cluster is judged by its acknowledgement table"
-        )
+        assert load.spec and load.acks, "a cluster is judged by its acknowledgement table"
         require_alike(cluster, self._spec.settings)
         make_acks_table(first, load.acks)
         cluster.settled()
@@ -320,7 +360,8 @@ class KilledCluster(Killed):
             for node, disk in zip(cluster.nodes, self._power.own, strict=True):
                 node.query("SET GLOBAL innodb_max_dirty_pages_pct = 0")  # crashes meet page writes, too
                 disk.start_recording()
-        return msgspec.structs.replace(load.spec, endpoint=server.endpoint), load.acks
+        spec = msgspec.structs.replace(load.spec, endpoint=driven.endpoint)
+        return CrashingLoad(spec, load.acks), load.acks
 
     def _alive(self, seed: int) -> Cluster:
         if self._cluster is not None:
@@ -330,9 +371,9 @@ class KilledCluster(Killed):
         started = start_server(self._spec, self._power.own if self._power else ())
         assert isinstance(started, Cluster), "it has nodes"
         self._cluster = started
-        self._stack.callback(self._cluster.close)
-        self.storage = self._cluster.storage
-        return self._cluster
+        self._stack.callback(started.close)
+        self.storage = started.storage
+        return started
 
     def _require_served(self) -> None:
         if self._power:
@@ -343,85 +384,9 @@ class KilledCluster(Killed):
         super()._end()
 
 
-class _Crash:
-    def __init__(
-        self, cluster: Cluster, power: _PowerLoss | None, acks: AcksTable, point: CrashPoint
-    ) -> None:
-        self._cluster, self._power, self._acks, self._point = cluster, power, acks, point
-        self._down: list[int] = []
-        self._ways: dict[int, NodeWay] = {}
-        self.crashed_ns = 0
-        self.on_the_way: list[Crash] = []
-
-    def one(self, number: int, loading: Loading, *, survives: bool, seconds: float) -> None:
-        """A node dies; if the load goes to another one, it goes on for a while."""
-        self._fell(number)
-        if survives:
-            _await_more(loading)
-            loading.let_run(seconds / 2)
-
-    def these(self, order: Sequence[int], between_s: Sequence[float]) -> None:
-        """Nodes die one after the other, and none comes back."""
-        for number, pause_s in zip(order, between_s, strict=True):
-            self._fell(number)
-            if number != order[-1]:
-                time.sleep(pause_s)
-
-    def look_at_those_left(self, notes: Sequence[Note]) -> None:
-        """Judges the nodes that did not crash, before the others come back."""
-        left = [number for number in range(1, len(self._cluster.nodes) + 1) if number not in self._down]
-        if left and self._down:
-            await_together([self._cluster.nodes[number - 1] for number in left])
-            with self._cluster.losing_nodes():
-                seen: list[Seen] = see(self._cluster, self._acks, only=left)
-            self.on_the_way = [
-                judge.judge(self._point, notes, self.crashed_ns, one.recovered) for one in seen
-            ]
-
-    def bring_back(self) -> None:
-        if self._power:
-            for number in self._down:
-                self._power.put_back(self._cluster, number)
-        self._ways = bring_back(self._cluster, self._down)
-
-    def nodes(self) -> list[CrashNode]:
-        return [
-            CrashNode(
-                number=number,
-                crashed=number in self._ways,
-                way=self._ways.get(number, "stayed"),
-                outcome="unknown",
-                position=self._cluster.positions.get(number),
-            )
-            for number in range(1, len(self._cluster.nodes) + 1)
-        ]
-
-    def _fell(self, number: int) -> None:
-        self.crashed_ns = time.monotonic_ns()
-        self._cluster.unplug(number)  # a machine without power sends nothing more
-        self._cluster.nodes[number - 1].kill()
-        if self._power:
-            self._power.hits(number)
-        self._down.append(number)
-
-
-def _await_more(loading: Loading) -> None:
+def _await_more(loading: UnderLoad) -> None:
+    """Waits until commits go on."""
     before, deadline = loading.acknowledged(), time.monotonic() + _STALL_S
     with suppress(FlushlabError):  # the load has ended: whatever it was told is noted
         while loading.acknowledged() == before and time.monotonic() < deadline:
             loading.let_run(_POLL_S)
-
-
-def victim_of(
-    server: CrashedServer,
-    prepare: Callable[[Sandbox], CrashingLoad],
-    folder: Path,
-    *,
-    which: NodesKind,
-    disks: Disks | None,
-    afresh: bool = False,
-    replicas: Path | None = None,
-) -> Killed:
-    if server.nodes > 1:
-        return KilledCluster(server, prepare, folder, which, disks)
-    return KilledServer(server, prepare, folder, afresh=afresh, replicas=replicas)

@@ -212,12 +212,8 @@ def _of_the_binlog(binlog: BinlogCounts) -> str:
     parts = []
     if binlog.lost_commits:
         parts.append(f"lacks up to {binlog.lost_commits.max:,.0f} in {binlog.lost:,}")
-    if binlog.behind:
-        parts.append(f"behind in {binlog.behind:,}")
-    if binlog.ahead:
-        parts.append(f"ahead in {binlog.ahead:,}")
-    if binlog.unread:
-        parts.append(f"not read in {binlog.unread:,}")
+    numbers = {"behind": binlog.behind, "ahead": binlog.ahead, "not read": binlog.unread}
+    parts += [f"{what} in {number:,}" for what, number in numbers.items() if number]
     return ", ".join(parts) or "complete"
 
 
@@ -341,12 +337,12 @@ def binlog_in_words(binlog: BinlogCounts) -> str:
     if binlog.lost_commits:
         most = binlog.lost_commits.max
         parts.append(f"lacks acknowledged commits in {binlog.lost}, at most {most:,.0f}")
-    if binlog.behind:
-        parts.append(f"behind the tables in {binlog.behind}")
-    if binlog.ahead:
-        parts.append(f"ahead of the tables in {binlog.ahead}")
-    if binlog.unread:
-        parts.append(f"not read in {binlog.unread}")
+    numbers = {
+        "behind the tables": binlog.behind,
+        "ahead of the tables": binlog.ahead,
+        "not read": binlog.unread,
+    }
+    parts += [f"{what} in {number}" for what, number in numbers.items() if number]
     of = counted(binlog.crashes + binlog.unread, "crash")
     return f"of {of}: {'; '.join(parts)}" if parts else f"complete in {of}"
 

@@ -13,7 +13,7 @@ import random
 import secrets
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import accumulate
 from pathlib import Path
@@ -23,12 +23,12 @@ import msgspec
 
 from flushlab.build import Build
 from flushlab.build.galera import galera_for
-from flushlab.crashed import judge, replicated
+from flushlab.crashed import judge, replica
 from flushlab.crashed.judge import Note, acknowledged_before, read_notes
 from flushlab.crashed.killed import bring_back, node_on
 from flushlab.crashed.recording import FILLER, NOTES, RecordedRun
 from flushlab.crashed.recovered_server import IDLE_S, NotBack, as_one, ask, not_ready, see
-from flushlab.crashed.replicated import Received, there_is
+from flushlab.crashed.replica import Received
 from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import FaultImage, NotMounted, trusted
 from flushlab.datadir.recording import Extents, Record, Recording
@@ -174,7 +174,7 @@ class CrashImages:
         self._times = [
             [one.time_ns for one in record.records()] for record in self._recordings if self.is_cluster
         ]
-        self.received = Received(folder) if there_is(folder) else None
+        self.received = Received.find(folder)
         """What the replica has received that listened; None if none did, or its recording was cut short."""
 
     @property
@@ -189,47 +189,40 @@ class CrashImages:
         return self.run.last - self.run.first if self.is_cluster else self._recording.last
 
     def points(self, crashes: int, seed: int) -> list[CrashPoint]:
-        return choose_points(
-            self._moments_of_cluster() if self.is_cluster else self._moments(), crashes, seed
-        )
+        return choose_points(self._moments(), crashes, seed)
 
     def positions(self, point: CrashPoint) -> list[int]:
         if not self.is_cluster:
             return [point.at]
         return [bisect_right(times, self._moment(point)) for times in self._times]
 
-    def _moments_of_cluster(self) -> Moments:
-        first = self.run.first
-        flushes = {one.time_ns - first: size for record in self._recordings for one, size in waiting(record)}
-        return Moments(0, self.end, [note.time_ns - first for note in self._notes], flushes)
-
     def _moments(self) -> Moments:
-        """Records of the only disk. The last record of a torn crash is a write of pages."""
-        first, last = self.run.first, self.run.last
-        flushes = {one.number: size for one, size in waiting(self._recording)}
+        """Records of the only disk, or nanoseconds from a cluster's first commit."""
+        run, first, last = self.run, self.run.first, self.run.last
+        if self.is_cluster:
+            flushes = {
+                flush.time_ns - first: size for record in self._recordings for flush, size in waiting(record)
+            }
+            return Moments(0, self.end, [note.time_ns - first for note in self._notes], flushes)
+        flushes = {flush.number: size for flush, size in waiting(self._recording)}
         if self._fail.kind == "torn":
-            page_bytes = int(self.run.settings.get("innodb_page_size", PAGE_BYTES))
-            # Pages, one or several, but not the redo log, which is written in small pieces.
+            page_bytes = int(run.settings.get("innodb_page_size", PAGE_BYTES))
+            # The last record is a write of pages, not of the redo log, which is written in small pieces.
             writes = self._recording.records("write", first, last)
-            among = [one.number for one in writes if one.length >= page_bytes]
+            among = [write.number for write in writes if write.length >= page_bytes]
             return Moments(first, last, flushes=flushes, among=among, recovery=True)
+        ends = [one.time_ns for one in self._recording.records(first=max(first, 1), last=last)]
+        if first == 0:  # before anything was recorded
+            ends.insert(0, min((note.time_ns for note in self._notes), default=(ends or [0])[0]))
         return Moments(
             first,
             last,
             acknowledged=[note.position for note in self._notes],
             flushes=flushes,
-            times=self._ends(),
+            times=list(accumulate([*ends, run.ended_ns], max)),
             writes=self._writes_by_file(),
             recovery=not self._fail.lying_flushes,  # which may have undone the very move of the data
         )
-
-    def _ends(self) -> list[int]:
-        """When each record under load was the last one, and when the load ended; see `points.choose`."""
-        run = self.run
-        found = [one.time_ns for one in self._recording.records(first=max(run.first, 1), last=run.last)]
-        if run.first == 0:  # before anything was recorded
-            found.insert(0, min((note.time_ns for note in self._notes), default=(found or [0])[0]))
-        return list(accumulate([*found, run.ended_ns], max))
 
     def _writes_by_file(self) -> Mapping[str, Sequence[int]] | None:
         """By path, the writes under load to files that exist at its end; others are under an empty path.
@@ -238,10 +231,8 @@ class CrashImages:
         if run.fs == "btrfs":
             return None
         try:
-            with (
-                FaultImage(self._disk(0), run.last, _ALL_KEPT, 0, self._work, run.fs) as image,
-                trusted(image),
-            ):
+            disk = FaultImage(self._disk(0), run.last, _ALL_KEPT, 0, self._work, run.fs)
+            with disk as image, trusted(image):
                 extents = Extents(image.mount)
         except NotMounted:  # its disk had failed
             return None
@@ -256,14 +247,12 @@ class CrashImages:
 
         Each node of a cluster is judged by itself first, without Galera.
         """
-        if self.is_cluster:
-            return self._timed(point, lambda: self._judge_nodes(point))
-        return self._timed(point, lambda: self._judge_node(point, 0, self.received))
-
-    def _timed(self, point: CrashPoint, judged: Callable[[], Crash]) -> Crash:
         began = time.monotonic()
         try:
-            found = judged()
+            if self.is_cluster:
+                found = self._judge_nodes(point)
+            else:
+                found = self._judge_node(point, 0, self.received)
         except (FlushlabError, OSError) as error:  # of ours, of the machine's, or of the file system
             notes = self._by_then(point)
             cause = error if isinstance(error, OSError) else error.__cause__
@@ -272,7 +261,11 @@ class CrashImages:
             faulty = self._fail.lying_flushes or self.run.faulty or self.run.fault
             became = judge.not_started if damaged and faulty and not self.is_cluster else judge.unknown
             found = became(point, notes, str(error))
-        unflushed = self._unflushed(point) if self.run.acks and not self.is_cluster else None
+        unflushed = None
+        if self.run.acks and not self.is_cluster:  # acknowledged since the last flush
+            earlier = bisect_right(self._flushed, point.at)
+            last = self._flushed[earlier - 1] if earlier else 0
+            unflushed = sum(last <= note.position for note in self._by_then(point))
         return msgspec.structs.replace(found, seconds=time.monotonic() - began, unflushed=unflushed)
 
     def _judge_node(self, point: CrashPoint, number: int = 0, received: Received | None = None) -> Crash:
@@ -281,30 +274,29 @@ class CrashImages:
             with self._left(point, number) as (image, datadir), self._start(image, datadir) as server:
                 recovered = ask(server, acks)
                 moment_ns = self._moment(point) if self._is_drawn(point) else None
-                old, new = replicated.of_crash_image(server, acks, received, point.at, self._work, moment_ns)
+                old, new = replica.of_crash_image(server, acks, received, point.at, self._work, moment_ns)
         except StartFailed as error:
             return not_ready(point, notes, error)
         found = judge.judge(point, notes, self._moment(point), recovered)
         return msgspec.structs.replace(found, replica=old, new_replica=new)
 
     def _judge_nodes(self, point: CrashPoint) -> Crash:
-        judged = [self._judge_node(point, number) for number in range(len(self.run.nodes))]
-        alone = [
-            NodeAlone(outcome=one.outcome, lost=one.lost, binlog=one.binlog, reasons=one.reasons)
-            for one in judged
-        ]
-        return self._as_one(point, self._by_then(point), alone)
-
-    def _as_one(self, point: CrashPoint, notes: Sequence[Note], alone: Sequence[NodeAlone]) -> Crash:
-        run, size = self.run, len(self.run.nodes)
+        run, size, notes = self.run, len(self.run.nodes), self._by_then(point)
         acks = run.acks
         assert acks is not None, "a cluster is judged by its acknowledgement table"
-        name, galera = f"c{secrets.token_hex(4)}", galera_for(self._build)
-        places, password = free_places(size), new_password()
+        alone = [self._judge_node(point, number) for number in range(size)]
         crashed = [
-            CrashNode(number=number, crashed=True, way="none", outcome="unknown", alone=one)
+            CrashNode(
+                number=number,
+                crashed=True,
+                way="none",
+                outcome="unknown",
+                alone=NodeAlone(outcome=one.outcome, lost=one.lost, binlog=one.binlog, reasons=one.reasons),
+            )
             for number, one in enumerate(alone, 1)
         ]
+        name, galera = f"c{secrets.token_hex(4)}", galera_for(self._build)
+        places, password = free_places(size), new_password()
         with ExitStack() as stack:
             nodes = []
             for number in range(1, size + 1):
@@ -358,14 +350,10 @@ class CrashImages:
         moment = self._moment(point)
         return [note for note in found if note.time_ns <= moment]
 
-    def _unflushed(self, point: CrashPoint) -> int:
-        earlier = bisect_right(self._flushed, point.at)
-        last = self._flushed[earlier - 1] if earlier else 0
-        return sum(last <= note.position for note in self._by_then(point))
-
     @contextmanager
     def _left(self, point: CrashPoint, number: int = 0) -> Iterator[Left]:
-        record, at, datadirs = self._disk(number), self.positions(point)[number], [self._datadir(number)]
+        record, at = self._disk(number), self.positions(point)[number]
+        datadirs = [self.run.nodes[number].datadir]
         with ExitStack() as stack:
             if point.kind == "in_recovery":
                 record, at, moved = stack.enter_context(self._recovery_of(point))
@@ -381,7 +369,7 @@ class CrashImages:
             disk = FaultImage(
                 self._disk(0), point.at, self._fail, point.seed, folder, self.run.fs, own_record=True
             )
-            with _mounted(disk, self._datadir(0)) as (_, datadir):
+            with _mounted(disk, self.run.nodes[0].datadir) as (_, datadir):
                 began = disk.position()
                 with self._start(disk, datadir) as server:
                     ended = disk.position()
@@ -391,9 +379,6 @@ class CrashImages:
 
     def _disk(self, number: int) -> Path:
         return self._folder / self.run.nodes[number].disk
-
-    def _datadir(self, number: int) -> str:
-        return self.run.nodes[number].datadir
 
     def _start(self, image: FaultImage, datadir: Path) -> Sandbox:
         (image.mount / FILLER).unlink(missing_ok=True)

@@ -13,7 +13,7 @@ import msgspec
 
 from flushlab import _core
 from flushlab.crashed import judge
-from flushlab.crashed.judge import ACKS_TABLE, Commits, Note, RecoveredServer
+from flushlab.crashed.judge import ACKS_TABLE, Commits, Note, RecoveredServer, acks_table_sql
 from flushlab.errors import MeasurementError, ServerDied, ServerError, StartFailed
 from flushlab.record import Crash, CrashNode, CrashPoint, NodeWay, Value
 from flushlab.server import Sandbox
@@ -98,32 +98,49 @@ class AcksTable(NamedTuple):
     alone: bool = False
 
 
+def make_acks_table(server: Sandbox, acks: AcksTable) -> None:
+    """Makes an empty acknowledgement table, and forgets what the binary log has of an older one.
+
+    Galera refuses the latter to nodes.
+    """
+    server.query(f"CREATE DATABASE IF NOT EXISTS {acks.database}")
+    server.query(f"DROP TABLE IF EXISTS {acks.database}.{ACKS_TABLE}")
+    server.query(acks_table_sql(acks.database, acks.rows))
+    ((on,),) = server.query("SELECT @@log_bin")
+    if int(on) and server.membership is None:
+        mysql_8_4 = server.identity.flavor == "mysql" and server.identity.version >= (8, 4)
+        server.query("RESET BINARY LOGS AND GTIDS" if mysql_8_4 else "RESET MASTER")
+
+
 def ask(server: Sandbox, acks: AcksTable | None) -> RecoveredServer:
     """Asks a server that has come back from a crash, kills it, starts it again and asks again."""
     try:
         found = look(server, acks)
     except ServerError as error:
-        if isinstance(error, StatementFailed):
-            if error.errno in CANNOT_NOW:
-                raise
-        elif not isinstance(error, ServerDied) and not dies(server):
-            raise
-        if server.was_killed:
-            raise killed("the server") from error
+        _require_damage(server, error, "the server")
         return RecoveredServer(None if acks is None else {}, extra=(f"its tables cannot be read: {error}",))
     try:
         server.kill()
         server.start_again()
         again = _rows(server, acks) if acks else None
     except (StartFailed, ServerDied, StatementFailed) as error:
-        if isinstance(error, StartFailed) and error.unfinished:
-            raise
-        if isinstance(error, StatementFailed) and error.errno in CANNOT_NOW:
-            raise
-        if server.was_killed:
-            raise killed("the server") from error
+        _require_damage(server, error, "the server")
         return found._replace(not_again=said(str(error)))
     return found._replace(again=again)
+
+
+def _require_damage(server: Sandbox, error: ServerError, name: str) -> None:
+    """Raises what tells nothing of the data: a server that lacks something, or is slow."""
+    if isinstance(error, StartFailed):
+        if error.unfinished:
+            raise error
+    elif isinstance(error, StatementFailed):
+        if error.errno in CANNOT_NOW:
+            raise error
+    elif not isinstance(error, ServerDied) and not dies(server):
+        raise error
+    if server.was_killed:
+        raise killed(name) from error
 
 
 def dies(server: Sandbox) -> bool:
@@ -300,24 +317,14 @@ def see(cluster: Cluster, acks: AcksTable, *, only: Sequence[int] = ()) -> list[
 
 def _seen(number: int, node: Sandbox, acks: AcksTable) -> Seen:
     try:
-        return Seen(number, look(node, acks)._replace(binlog=None), _checksum(node, acks))
+        recovered = look(node, acks)._replace(binlog=None)
+        ((_, checksum),) = node.query(f"CHECKSUM TABLE {acks.database}.{ACKS_TABLE} EXTENDED")
+        return Seen(number, recovered, None if checksum is None else int(checksum))
     except ServerError as error:
-        if isinstance(error, StatementFailed):
-            if error.errno in CANNOT_NOW:
-                raise
-        elif not isinstance(error, ServerDied) and not dies(node):
-            raise
-        if node.was_killed:
-            raise killed(f"node {number}") from error
+        _require_damage(node, error, f"node {number}")
         text = said(error.message) if isinstance(error, ServerDied) else error.message
-        return Seen(
-            number, RecoveredServer(None, extra=[f"node {number} cannot read its tables: {text}"]), None
-        )
-
-
-def _checksum(node: Sandbox, acks: AcksTable) -> int | None:
-    ((_, found),) = node.query(f"CHECKSUM TABLE {acks.database}.{ACKS_TABLE} EXTENDED")
-    return None if found is None else int(found)
+        unread = RecoveredServer(None, extra=[f"node {number} cannot read its tables: {text}"])
+        return Seen(number, unread, None)
 
 
 def as_one(
@@ -333,8 +340,13 @@ def as_one(
     found = max(judged, key=lambda crash: (crash.outcome == "inconsistent", crash.lost))
     reasons = list(found.reasons)
     read = [one for one in seen if one.recovered.commits is not None]
-    if differ := len({_essence(one) for one in read}) > 1:
-        told = ", ".join(f"node {one.number} has {_total(one.recovered.commits)} commits" for one in read)
+    essences = {(tuple(sorted((one.recovered.commits or {}).items())), one.checksum) for one in read}
+    if differ := len(essences) > 1:
+        totals = {
+            one.number: sum(commits.number for commits in (one.recovered.commits or {}).values())
+            for one in read
+        }
+        told = ", ".join(f"node {number} has {total} commits" for number, total in totals.items())
         reasons.append(f"the nodes differ: {told}")
     reasons += [reason for other in others for reason in other.reasons][:_TOLD]
     worse = [other for other in others if other.outcome != "kept"]
@@ -351,11 +363,3 @@ def as_one(
             for node, crash in zip(nodes, judged, strict=True)
         ),
     )
-
-
-def _essence(seen: Seen) -> tuple[tuple[tuple[int, Commits], ...], int | None]:
-    return tuple(sorted((seen.recovered.commits or {}).items())), seen.checksum
-
-
-def _total(commits: Mapping[int, Commits] | None) -> int:
-    return sum(one.number for one in (commits or {}).values())

@@ -7,20 +7,29 @@ with GTIDs, it continues from its executed GTIDs; without, from its last positio
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
+import struct
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import NamedTuple, Self
 
+import msgspec
+
 from flushlab.build import Build
-from flushlab.crashed.live import make_acks_table
-from flushlab.crashed.recovered_server import AcksTable
+from flushlab.crashed import recovered_server
+from flushlab.crashed.judge import ACKS_TABLE
+from flushlab.crashed.recovered_server import AcksTable, Unreadable, make_acks_table, said
 from flushlab.datadir import DataRoot
-from flushlab.errors import ServerError, UsageError
-from flushlab.record import ServerIdentity, Value
+from flushlab.datadir.restore import copy_tree
+from flushlab.errors import FlushlabError, ServerError, StorageError, UsageError
+from flushlab.process.run_record import passing_folder
+from flushlab.record import ReplicaOutcome, ReplicaState, ServerIdentity, Value
 from flushlab.server import DataDirectory, Instance, Sandbox
 
 RELAY = "relay"
@@ -44,11 +53,6 @@ class LogPosition(NamedTuple):
     offset: int
 
 
-class ReplicaAccount(NamedTuple):
-    user: str
-    password: str
-
-
 class Source:
     def __init__(self, server: Sandbox) -> None:
         self.server = server
@@ -58,20 +62,18 @@ class Source:
                 "--replica needs the binary log, which this server runs without", hint="add --set log_bin=ON"
             )
 
-    def admit(self) -> ReplicaAccount:
+    def admit(self) -> tuple[str, str]:
         """Makes an account for one replica, which no binary log tells of."""
-        user = f"flushlab_{secrets.token_hex(4)}"
-        account = ReplicaAccount(
-            user, secrets.token_hex(12)
-        )  # replication takes passwords of 32 characters at most
+        # Replication takes passwords of 32 characters at most.
+        user, password = f"flushlab_{secrets.token_hex(4)}", secrets.token_hex(12)
         for statement in (
             "SET SESSION sql_log_bin = 0",
-            f"CREATE USER {user}@'{self.server.endpoint.host}' IDENTIFIED BY '{account.password}'",
+            f"CREATE USER {user}@'{self.server.endpoint.host}' IDENTIFIED BY '{password}'",
             f"GRANT REPLICATION SLAVE ON *.* TO {user}@'{self.server.endpoint.host}'",
             "SET SESSION sql_log_bin = 1",
         ):
             self.server.query(statement)
-        return account
+        return user, password
 
     def first(self) -> LogPosition:
         return LogPosition(str(self.server.query("SHOW BINARY LOGS")[0][0]), 4)
@@ -81,10 +83,10 @@ class Source:
         row = self.server.query("SHOW BINARY LOG STATUS" if mysql_8_4 else "SHOW MASTER STATUS")[0]
         return LogPosition(str(row[0]), int(row[1]))
 
-    def has_served(self, account: ReplicaAccount) -> bool:
-        """Whether it has sent all that it has to the replica of an account."""
+    def has_served(self, user: str) -> bool:
+        """Whether it has sent all that it has to the replica of a user."""
         rows = self.server.query("SHOW PROCESSLIST")
-        return any(row[1] == account.user and "has sent all" in str(row[6]) for row in rows)
+        return any(row[1] == user and "has sent all" in str(row[6]) for row in rows)
 
 
 class Status(NamedTuple):
@@ -140,9 +142,9 @@ class Replica:
 
     def listen(self, source: Source) -> None:
         self._listened = True
-        account = self._change(source, source.first(), gtid=False)
+        user = self._change(source, source.first(), gtid=False)
         self._command("START SLAVE IO_THREAD")
-        self._await_served(source, account)
+        self._await_served(source, user)
 
     def stop_listening(self) -> None:
         self._command("STOP SLAVE IO_THREAD")
@@ -154,7 +156,11 @@ class Replica:
         self._command(
             f"START SLAVE SQL_THREAD UNTIL RELAY_LOG_FILE='{until.file}', RELAY_LOG_POS={until.offset}"
         )
-        self._wait(lambda: self._has_applied(until), "applies what it has received")
+        # At the end of the relay log MariaDB waits for more, before it sees that it was to stop there.
+        self._wait(
+            lambda: (now := self.status()).applies == "No" or now.relayed >= until,
+            "applies what it has received",
+        )
         self._command("STOP SLAVE SQL_THREAD")
         error, words = self.status().applying
         if error:
@@ -164,9 +170,11 @@ class Replica:
         """Goes on with a source, or begins with it; comes back when it has been sent all, or cannot go on."""
         at = self.status().applied if self._listened else source.first()
         self._command("STOP SLAVE")
-        account = self._change(source, at, gtid=self._has_gtids())
+        server = self.server
+        gtid = server.identity.flavor == "mariadb" or server.query("SELECT @@gtid_mode") == [("ON",)]
+        user = self._change(source, at, gtid=gtid)
         self._command("START SLAVE")
-        self._await_served(source, account)
+        self._await_served(source, user)
 
     def await_all(self, source: Source) -> Status:
         end = source.end()
@@ -197,13 +205,13 @@ class Replica:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _change(self, source: Source, at: LogPosition, *, gtid: bool) -> ReplicaAccount:
-        endpoint, identity, account = source.server.endpoint, self.server.identity, source.admit()
+    def _change(self, source: Source, at: LogPosition, *, gtid: bool) -> str:
+        endpoint, identity, (user, password) = source.server.endpoint, self.server.identity, source.admit()
         options = [
             f"MASTER_HOST='{endpoint.host}'",
             f"MASTER_PORT={endpoint.port}",
-            f"MASTER_USER='{account.user}'",
-            f"MASTER_PASSWORD='{account.password}'",
+            f"MASTER_USER='{user}'",
+            f"MASTER_PASSWORD='{password}'",
             "MASTER_CONNECT_RETRY=1",
         ]
         if identity.flavor == "mariadb":
@@ -216,21 +224,10 @@ class Replica:
         if not gtid:
             options += [f"MASTER_LOG_FILE='{at.file}'", f"MASTER_LOG_POS={at.offset}"]
         self._command(f"CHANGE MASTER TO {', '.join(options)}")
-        return account
+        return user
 
-    def _has_gtids(self) -> bool:
-        if self.server.identity.flavor == "mariadb":
-            return True
-        ((mode,),) = self.server.query("SELECT @@gtid_mode")
-        return str(mode) == "ON"
-
-    def _has_applied(self, until: LogPosition) -> bool:
-        """At the end of the relay log MariaDB waits for more, before it sees that it was to stop there."""
-        now = self.status()
-        return now.applies == "No" or now.relayed >= until
-
-    def _await_served(self, source: Source, account: ReplicaAccount) -> None:
-        self._wait(lambda: self.status().error != 0 or source.has_served(account), "has been sent everything")
+    def _await_served(self, source: Source, user: str) -> None:
+        self._wait(lambda: self.status().error != 0 or source.has_served(user), "has been sent everything")
 
     def _command(self, sql: str) -> None:
         self.server.query(_words(self.server.identity, sql))
@@ -239,13 +236,11 @@ class Replica:
         until = time.monotonic() + _LIMIT_S
         while not condition():
             if time.monotonic() > until:
-                raise ServerError(f"after {_LIMIT_S:.0f} s no replica that {what}: {self._now()}")
+                now = "it does not answer"
+                with suppress(ServerError):
+                    now = str(self.status())
+                raise ServerError(f"after {_LIMIT_S:.0f} s no replica that {what}: {now}")
             time.sleep(_POLL_S)
-
-    def _now(self) -> str:
-        with suppress(ServerError):
-            return str(self.status())
-        return "it does not answer"
 
 
 def listening_replica(server: Sandbox, acks: AcksTable, folder: Path) -> Replica:
@@ -298,3 +293,241 @@ def _words(identity: ServerIdentity, sql: str) -> str:
         ):
             sql = sql.replace(old, new)
     return sql
+
+
+FOLDER = "replica"
+"""Beside the record: the replica's data directory and the receipts."""
+_DATA, _RECEIPTS = "data", "received"
+_RECEIPT = struct.Struct("<QQQQ")
+_SAMPLE_S = 0.001
+
+
+class Receipt(NamedTuple):
+    """How long a relay log was when the disk's record was at `position`."""
+
+    position: int
+    file: int
+    length: int
+    time_ns: int
+
+
+@contextmanager
+def listening(server: Sandbox, acks: AcksTable, folder: Path, position: Path) -> Iterator[Listening]:
+    """A new replica that listens to a server, and notes what it receives; `position`: 8 bytes, little
+    endian."""
+    with listening_replica(server, acks, folder) as replica, Listening(replica, position) as listener:
+        yield listener
+
+
+class Listening:
+    def __init__(self, replica: Replica, position: Path) -> None:
+        self._replica, self._position = replica, position
+        self._receipts: list[Receipt] = []
+        self._over = Event()
+        self._failed: OSError | None = None
+        self._thread = Thread(target=self._sample, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def keep(self, record: Path) -> None:
+        """Ends the replica, and moves what it has received to its place beside the record.
+
+        Raises:
+            StorageError: it does not fit there, or the relay log could not be read.
+            ServerError: the replica does not answer.
+        """
+        self._over.set()
+        self._thread.join()
+        if self._failed is not None:
+            raise StorageError(
+                f"the relay log of the replica that listened cannot be read: {self._failed}",
+                hint="leave out --replica, or look at the disk that holds flushlab's data directories",
+            ) from self._failed
+        self._replica.stop_listening()
+        self._replica.server.stop()
+        folder = record / FOLDER
+        folder.mkdir(mode=0o700)
+        self._replica.server.move_datadir(folder / _DATA)
+        (folder / _RECEIPTS).write_bytes(b"".join(_RECEIPT.pack(*one) for one in self._receipts))
+
+    def _sample(self) -> None:
+        datadir, number, last = self._replica.server.datadir, 1, (0, 0)
+        try:
+            with self._position.open("rb", buffering=0) as position:
+                while not self._over.wait(_SAMPLE_S):
+                    while _file(datadir, number + 1).exists():
+                        number += 1
+                    file = _file(datadir, number)
+                    seen = number, file.stat().st_size if file.exists() else 0
+                    if seen != last:
+                        at = int.from_bytes(os.pread(position.fileno(), 8, 0), "little")
+                        self._receipts.append(Receipt(at, *seen, time.monotonic_ns()))
+                        last = seen
+        except OSError as error:
+            self._failed = error
+
+
+class Received:
+    """Receipts of a replica that listened, as they stand beside a record; a StorageError if unreadable."""
+
+    def __init__(self, record: Path) -> None:
+        folder = record / FOLDER
+        self.datadir = folder / _DATA
+        try:
+            content = (folder / _RECEIPTS).read_bytes()
+            self._receipts = [Receipt(*one) for one in _RECEIPT.iter_unpack(content)]
+            self._ends = transaction_ends(self.datadir)
+        except (OSError, struct.error, recovered_server.Unreadable) as error:
+            raise StorageError(
+                f"what the replica of {record} has received cannot be read: {error}", hint="record again"
+            ) from error
+
+    @classmethod
+    def find(cls, record: Path) -> Self | None:
+        """None if no replica listened, or its recording was cut short."""
+        return cls(record) if (record / FOLDER / _RECEIPTS).exists() else None
+
+    def before(self, at: int, moment_ns: int | None = None) -> LogPosition | None:
+        """End of the last whole transaction that it had received at record `at`, or at a moment behind it."""
+        known = [
+            one
+            for one in self._receipts
+            if one.position <= at and (moment_ns is None or one.time_ns <= moment_ns)
+        ]
+        return _last(self._ends, known[-1].file, known[-1].length) if known else None
+
+
+def transaction_ends(datadir: Path) -> Mapping[int, list[int]]:
+    files = (file for file in datadir.glob(f"{RELAY}.*") if file.suffix[1:].isdigit())
+    return {int(file.suffix[1:]): recovered_server.ends_in(file) for file in sorted(files)}
+
+
+def all_received(datadir: Path) -> LogPosition | None:
+    """End of the last whole transaction that a replica has received at all; None: there is none."""
+    ends = transaction_ends(datadir)
+    return _last(ends, max(ends, default=0), 1 << 62)
+
+
+def _last(ends: Mapping[int, list[int]], file: int, length: int) -> LogPosition | None:
+    for number in sorted((one for one in ends if one <= file), reverse=True):
+        whole = bisect_right(ends[number], length) if number == file else len(ends[number])
+        if whole:
+            return LogPosition(_file(Path(), number).name, ends[number][whole - 1])
+    return None
+
+
+def _file(datadir: Path, number: int) -> Path:
+    return datadir / f"{RELAY}.{number:06d}"
+
+
+Commit = tuple[int, int]
+"""Connection and counter."""
+
+
+def of_crash_image(
+    server: Sandbox,
+    acks: AcksTable | None,
+    received: Received | None,
+    at: int,
+    work: Path,
+    moment_ns: int | None = None,
+) -> tuple[ReplicaState, ReplicaState] | tuple[None, None]:
+    """States of a replica that had listened, and of a new one, at a crash image; none where there is nothing
+    to see."""
+    if received is None or acks is None or not server.alive():
+        return None, None
+    try:
+        with passing_folder(work, "replica", mode=0o711) as folder:
+            copy_tree(received.datadir, folder / "data")
+            root = DataRoot.open(work)
+            with (
+                Replica.adopt(server.build, server.settings, folder / "data", root) as old,
+                Replica.start(server.build, server.settings, acks, root, number=3) as new,
+            ):
+                old.apply(received.before(at, moment_ns))
+                return attach(server, acks, old, new)
+    except (FlushlabError, OSError) as error:
+        return unknown_replica(str(error)), unknown_replica(str(error))
+
+
+def of_killed(
+    server: Sandbox, acks: AcksTable, old: Replica, folder: Path
+) -> tuple[ReplicaState, ReplicaState] | tuple[None, None]:
+    """States of a replica that received until the kill, and of a new one."""
+    if not server.alive():
+        return None, None
+    try:
+        with Replica.start(server.build, server.settings, acks, DataRoot.open(folder), number=3) as new:
+            old.apply(all_received(old.server.datadir))
+            return attach(server, acks, old, new)
+    except (FlushlabError, Unreadable, OSError) as error:
+        return unknown_replica(str(error)), unknown_replica(str(error))
+
+
+def attach(server: Sandbox, acks: AcksTable, old: Replica, new: Replica) -> tuple[ReplicaState, ReplicaState]:
+    """What becomes of both replicas of a recovered server that goes on with new commits.
+
+    Args:
+        server, acked_inserts: the recovered server and its acknowledgement table.
+        old: it has applied what it had received.
+        new: it has the empty acknowledgement table.
+
+    Raises:
+        ServerError: one of the three does not answer.
+    """
+    source = Source(server)
+    there = acked_rows(server, acks)
+    ahead = len(acked_rows(old.server, acks).keys() - there.keys())
+    old.follow(source)
+    new.follow(source)
+    _go_on(server, acks, there)
+    states = [replica.await_all(source) for replica in (old, new)]
+    there = acked_rows(server, acks)
+    found = [acked_rows(replica.server, acks) for replica in (old, new)]
+    of_old, of_new = (
+        judge_replica(there, one, status.error, status.said)
+        for one, status in zip(found, states, strict=True)
+    )
+    return msgspec.structs.replace(of_old, ahead=ahead), of_new
+
+
+def judge_replica(
+    source: Mapping[Commit, object], replica: Mapping[Commit, object], error: int = 0, words: str = ""
+) -> ReplicaState:
+    goes_on: ReplicaOutcome = "follows" if source == replica else "diverged"
+    return ReplicaState(
+        outcome="stopped" if error else goes_on,
+        lacks=len(source.keys() - replica.keys()),
+        error=error,
+        said=said(words) if words else "",
+    )
+
+
+def unknown_replica(why: str) -> ReplicaState:
+    return ReplicaState(outcome="unknown", said=said(why))
+
+
+def acked_rows(server: Sandbox, acks: AcksTable) -> Mapping[Commit, tuple[int, int]]:
+    """Rows of the acknowledgement table, by commit: their number and a sum over them."""
+    found: Sequence[tuple[int, int, int, int]] = server.query(
+        "SELECT c, n, COUNT(*), BIT_XOR(CRC32(CONCAT(part, ' ', pad)))"
+        f" FROM {acks.database}.{ACKS_TABLE} GROUP BY c, n"
+    )
+    return {(int(c), int(n)): (int(count), int(total)) for c, n, count, total in found}
+
+
+def _go_on(server: Sandbox, acks: AcksTable, there: Mapping[Commit, object]) -> None:
+    last: dict[int, int] = {}
+    for connection, counter in there:
+        last[connection] = max(last.get(connection, 0), counter)
+    for connection, counter in (last or {1: 0}).items():
+        values = ", ".join(
+            f"({connection}, {counter + 1}, {part}, 'after the crash')" for part in range(1, acks.rows + 1)
+        )
+        server.query(f"INSERT INTO {acks.database}.{ACKS_TABLE} (c, n, part, pad) VALUES {values}")

@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from flushlab import _core
 from flushlab.plan.toml import Node, Table
+from flushlab.record import RandSpec
 
 EPOCH = date(1970, 1, 1).toordinal()
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -88,7 +89,10 @@ class Drawn(Draw, frozen=True, kw_only=True):
             raise at.wrong("distribution", f"unknown distribution {self.distribution!r}", hint)
         drawn = self.drawn(at)["distribution"]
         named = {sysbench: drawn[key] for key, sysbench in _RAND_KEYS.items() if key in drawn}
-        return {"rand_type": _RAND[self.distribution], "rand": named}
+        return {
+            "rand_type": _RAND[self.distribution],
+            "rand": msgspec.structs.asdict(RandSpec(**named)),
+        }
 
 
 _RAND = {

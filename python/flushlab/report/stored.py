@@ -10,8 +10,7 @@ from typing import Literal, TypeVar, get_args
 
 import msgspec
 
-from flushlab.campaign.crash.experiment import facts_of_campaign
-from flushlab.campaign.crash.request import CrashRequest
+from flushlab.campaign.crash.experiment import CrashRequest, facts_of_campaign
 from flushlab.campaign.facts import CampaignFacts, Kind
 from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.errors import StorageError, UsageError

@@ -10,21 +10,14 @@ Sits in `settings`, pure. `propose` never yields:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from flushlab.errors import BelowFloor, ValueOutOfRange
 from flushlab.record import Launch, ServerIdentity, Storage, Value
-from flushlab.settings.catalog import (
-    CandidateEntry,
-    Catalog,
-    SettingEntry,
-    SettingHere,
-    canonical,
-    load_catalog,
-)
+from flushlab.settings.catalog import CandidateEntry, SettingEntry, SettingHere, canonical, load_catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import Failure, Guarantees, guarantees, level, meets
 from flushlab.settings.floor import Floor
@@ -108,12 +101,19 @@ def propose(
     catalog = load_catalog()
     kept = {catalog.setting(name).name for name in keep if name in catalog}
     accepted: list[Candidate] = []
-    for entry, one in _entries(catalog, identity, kept, floor, steady_state):
-        candidate = _candidate(catalog, there, entry, one, memory_bytes, kept)
-        if candidate is None or any(dict(other.settings) == dict(candidate.settings) for other in accepted):
+    for entry in catalog.settings():
+        if entry.fixed or entry.name in kept or (entry.needs_steady_state and not steady_state):
             continue
-        if _safe(catalog, [*accepted, candidate], there, floor):
-            accepted.append(candidate)
+        if entry.cluster and identity.nodes == 1:
+            continue
+        for one in entry.candidate:
+            if not one.holds(identity.flavor, identity.version) or floor.rank < one.floor.rank:
+                continue
+            candidate = _candidate(there, entry, one, memory_bytes, kept)
+            if candidate is None or any(other.settings == candidate.settings for other in accepted):
+                continue
+            if _safe([*accepted, candidate], there, floor):
+                accepted.append(candidate)
     return tuple(accepted)
 
 
@@ -183,49 +183,39 @@ class _Base(NamedTuple):
         )
 
 
-def _entries(
-    catalog: Catalog, identity: ServerIdentity, kept: set[str], floor: Floor, steady_state: bool
-) -> Iterator[tuple[SettingEntry, CandidateEntry]]:
-    for entry in catalog.settings():
-        if entry.fixed or entry.name in kept or (entry.needs_steady_state and not steady_state):
-            continue
-        if entry.cluster and identity.nodes == 1:
-            continue
-        for one in entry.candidate:
-            if one.holds(identity.flavor, identity.version) and floor.rank >= one.floor.rank:
-                yield entry, one
-
-
 def _candidate(
-    catalog: Catalog,
-    there: _Base,
-    entry: SettingEntry,
-    one: CandidateEntry,
-    memory: int,
-    kept: set[str],
+    there: _Base, entry: SettingEntry, one: CandidateEntry, memory_bytes: int, kept: set[str]
 ) -> Candidate | None:
-    identity = there.identity
-    here = catalog.here(entry.name, identity.flavor, identity.version)
+    """The candidate on this machine, or None where it makes no sense on it or changes nothing."""
+    catalog, server = load_catalog(), (there.identity.flavor, there.identity.version)
+    here = catalog.here(entry.name, *server)
     if here is None or (there.storage.in_memory and here.name in _HOW_FILES_ARE_OPENED):
         return None
-    value = one.value
+    given = one.value
     if one.memory_share is not None:
-        value = int(memory * one.memory_share) // one.multiple * one.multiple
-    if value is None or not _allows(here, value) or not _fits(here, here.parse(value), memory):
+        given = int(memory_bytes * one.memory_share) // one.multiple * one.multiple
+    if given is None or not _allows(here, given):
         return None
-    configuration = Configuration(there.settings, identity)
+    value, configuration = here.parse(given), Configuration(there.settings, there.identity)
+    is_buffer = here.type == "size" and entry.group not in ("redo", "pool")
+    if is_buffer and isinstance(value, int) and value > memory_bytes * MEMORY_SHARE_OF_BUFFERS:
+        return None
     now = here.parse(configuration.value(here.name))
-    if here.parse(value) == now or not _right_way(one, here.parse(value), now):
+    if value == now or (one.replaces is not None and now != one.replaces):
+        return None
+    if one.raise_only and not isinstance(value, str) and not isinstance(now, str) and now >= value:
+        return None
+    if one.lower_only and not isinstance(value, str) and not isinstance(now, str) and now <= value:
         return None
     if configuration.without_effect(here.name):
         return None
     settings: dict[str, Value] = {}
     for name, with_value in one.settings_with.items():  # first: io_capacity is cut to io_capacity_max
-        other = catalog.here(name, identity.flavor, identity.version)
+        other = catalog.here(name, *server)
         if other is None or other.entry.fixed or other.name in kept or not _allows(other, with_value):
             return None
         settings[other.name] = other.parse(with_value)
-    settings[here.name] = here.parse(value)
+    settings[here.name] = value
     return Candidate(
         settings=settings, group=entry.group, why=one.why, needs_steady_state=entry.needs_steady_state
     )
@@ -239,29 +229,14 @@ def _allows(here: SettingHere, value: Value) -> bool:
     return True
 
 
-def _fits(here: SettingHere, value: Value, memory_bytes: int) -> bool:
-    """Buffers outside the pool stay within their share of memory; redo lies on disk."""
-    if here.type != "size" or here.entry.group in ("redo", "pool") or not isinstance(value, int):
-        return True
-    return value <= memory_bytes * MEMORY_SHARE_OF_BUFFERS
-
-
-def _right_way(one: CandidateEntry, value: Value, now: Value) -> bool:
-    if one.replaces is not None and now != one.replaces:
-        return False
-    if isinstance(value, str) or isinstance(now, str):
-        return True
-    return not (one.raise_only and now >= value) and not (one.lower_only and now <= value)
-
-
-def _safe(catalog: Catalog, candidates: Sequence[Candidate], there: _Base, floor: Floor) -> bool:
+def _safe(candidates: Sequence[Candidate], there: _Base, floor: Floor) -> bool:
     """Whether every combination is at the floor: all values that durability rules read, in every mixture."""
     if floor is Floor.THROWAWAY:
         return True
     values: dict[str, list[Value]] = {}
     for candidate in candidates:
         for name, value in candidate.settings.items():
-            if catalog.setting(name).durability:
+            if load_catalog().setting(name).durability:
                 values.setdefault(name, []).append(value)
     names = list(values)
     for mixture in itertools.product(*([None, *values[name]] for name in names)):

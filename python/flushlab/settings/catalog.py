@@ -195,7 +195,10 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
             case "set":
                 return self._members(text)
             case "float":
-                return self._bounded(self._real(text))
+                try:
+                    return self._bounded(float(text))
+                except ValueError:
+                    raise self._refuse(text, "is not a number") from None
             case "integer" | "size":
                 return self._bounded(self._whole(text))
 
@@ -316,12 +319,6 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
             except UsageError:
                 pass
         raise self._refuse(text, "is not a size" if self.type == "size" else "is not a whole number")
-
-    def _real(self, text: str) -> float:
-        try:
-            return float(text)
-        except ValueError:
-            raise self._refuse(text, "is not a number") from None
 
     def _bounded(self, number: int | float) -> int | float:
         if (self.minimum is not None and number < self.minimum) or number != number:

@@ -135,8 +135,11 @@ def check(
             continue
         if line.group in server.groups:
             own[line.at] = line
-        if line.problem:
-            findings += _syntax(line, server)
+        if line.problem and (line.group in server.groups or line.anywhere or line.passed_over):
+            name = canonical(line.name)
+            says = line.problem if name or line.problem.startswith("!") else f"the line {line.problem}"
+            fatal = not line.passed_over
+            findings.append(Remark("syntax", "error", name, *line.at, says, line.hint, fatal))
         if line.orphan or (line.group in server.groups and not line.problem):
             judged = Judgement(line, server)
             given += [judged.given] if judged.given else []
@@ -150,7 +153,11 @@ def check(
     if suffix and not any(one in server.groups and one.endswith(suffix.lower()) for one in headings):
         says, hint = f"the file has no group that ends in {suffix}", _meant_instance(suffix, headings)
         findings.append(Remark("instance", "warning", "", path, 0, says, hint))
-    findings += _instances(instances)
+    for group, line in instances.items():
+        given_as = f"--defaults-group-suffix={instance_of(group)}"
+        says = f"[{group}] is for a server with {given_as}; this check passes over it"
+        hint = f"check the file as that instance, too: {given_as}"
+        findings.append(Remark("instance", "note", "", *line.at, says, hint))
     findings += _duplicates(given)
     last = {one.name: one for one in given}
     settings = {name: one.value for name, one in last.items() if one.value is not None}
@@ -282,7 +289,12 @@ def _gather(
             hint = "check the file where its server runs" if directory else None
             findings.append(Remark("include", "warning", "", *line.at, f"{says}{ends}", hint))
             continue
-        says = f"{target} was read on this machine{f': {_files(included)}' if directory else ''}"
+        says = f"{target} was read on this machine"
+        if directory:
+            names = [name.rpartition("/")[2] for name, _ in included]
+            more = len(names) - _NAMED_AT_MOST
+            listed = ", ".join(names[:_NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
+            says += f": {listed or 'no *.cnf in it'}"
         told = Remark(
             "include", "note", "", *line.at, says, "check a file for another machine on that machine"
         )
@@ -297,20 +309,6 @@ def _gather(
                 findings.append(Remark("include", "error", "", name, 0, found[0], found[1]))
             else:
                 yield from _gather(content, name, loader, findings, whole, depth + 1)
-
-
-def _files(included: Sequence[tuple[str, str]]) -> str:
-    names = [name.rpartition("/")[2] for name, _ in included]
-    more = len(names) - _NAMED_AT_MOST
-    return ", ".join(names[:_NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "") or "no *.cnf in it"
-
-
-def _syntax(line: OptionLine, server: OptionsHere) -> list[Remark]:
-    if line.group not in server.groups and not (line.anywhere or line.passed_over):
-        return []
-    name = canonical(line.name)
-    says = line.problem if name or line.problem.startswith("!") else f"the line {line.problem}"
-    return [Remark("syntax", "error", name, *line.at, says, line.hint, not line.passed_over)]
 
 
 def _harmless(line: OptionLine) -> str:
@@ -334,14 +332,6 @@ def _meant_instance(suffix: str, groups: Iterable[str]) -> str:
     if near:
         return f"did you mean {near[0]}?"
     return f"the file has groups for {', '.join(suffixes)}" if suffixes else f"[mysqld{suffix}] is one"
-
-
-def _instances(first: Mapping[str, OptionLine]) -> Iterator[Remark]:
-    for group, line in first.items():
-        suffix = instance_of(group)
-        says = f"[{group}] is for a server with --defaults-group-suffix={suffix}; this check passes over it"
-        hint = f"check the file as that instance, too: --defaults-group-suffix={suffix}"
-        yield Remark("instance", "note", "", *line.at, says, hint)
 
 
 def _loads(name: str, libraries: str) -> bool:

@@ -1,6 +1,6 @@
 """Contradictions: settings of which one cancels the other. Pure.
 
-One function is one contradiction and one line in `RULES`. Each reads the settings of an option file and
+One function with `@_rule` is one contradiction. Each reads the settings of an option file and
 yields the name that does not hold, the reason, the way out, and whether the server refuses to start.
 """
 
@@ -16,16 +16,9 @@ from flushlab.settings.option_names import load_option_shapes
 _ENGINES = {"innodb", "myisam", "memory", "heap", "merge", "mrg_myisam", "csv", "performance_schema"}
 _ONLY = {"mysql": {"archive", "blackhole"}, "mariadb": {"aria", "sequence"}}
 _LOADED = {
-    "archive",
-    "blackhole",
-    "federated",
-    "federatedx",
-    "connect",
-    "rocksdb",
-    "tokudb",
-    "spider",
-    "mroonga",
-} | {*("s3", "columnstore", "oqgraph", "sphinx", "ndb", "ndbcluster", "example")}
+    *("archive", "blackhole", "federated", "federatedx", "connect", "rocksdb", "tokudb", "spider", "mroonga"),
+    *("s3", "columnstore", "oqgraph", "sphinx", "ndb", "ndbcluster", "example"),
+}
 """Engines of plugins, or switched off by default."""
 
 
@@ -60,10 +53,20 @@ def contradictions(
     settings: Mapping[str, Value], others: Mapping[str, str], identity: ServerIdentity
 ) -> Iterator[Contradiction]:
     given = GivenOptions(settings, others, identity)
-    for rule in RULES:
+    for rule in _RULES:
         yield from rule(given)
 
 
+_Rule = Callable[[GivenOptions], Iterator[Contradiction]]
+_RULES: list[_Rule] = []
+
+
+def _rule(find: _Rule) -> _Rule:
+    _RULES.append(find)
+    return find
+
+
+@_rule
 def _io_capacity(given: GivenOptions) -> Iterator[Contradiction]:
     if {"innodb_io_capacity", "innodb_io_capacity_max"} <= given.settings.keys():
         usual, most = given.number("innodb_io_capacity"), given.number("innodb_io_capacity_max")
@@ -72,6 +75,7 @@ def _io_capacity(given: GivenOptions) -> Iterator[Contradiction]:
             yield Contradiction("innodb_io_capacity", why, "raise innodb_io_capacity_max", becomes=most)
 
 
+@_rule
 def _dirty_pages(given: GivenOptions) -> Iterator[Contradiction]:
     low, high = "innodb_max_dirty_pages_pct_lwm", "innodb_max_dirty_pages_pct"
     if low in given.settings and given.number(low) > given.number(high):
@@ -79,6 +83,7 @@ def _dirty_pages(given: GivenOptions) -> Iterator[Contradiction]:
         yield Contradiction(low, why, becomes=given.number(high))
 
 
+@_rule
 def _flush_method(given: GivenOptions) -> Iterator[Contradiction]:
     booleans = [
         f"innodb_{file}_{how}" for file in ("data_file", "log_file") for how in ("buffering", "write_through")
@@ -89,6 +94,7 @@ def _flush_method(given: GivenOptions) -> Iterator[Contradiction]:
         yield Contradiction("innodb_flush_method", why, "keep only the four booleans")
 
 
+@_rule
 def _redo(given: GivenOptions) -> Iterator[Contradiction]:
     older = [name for name in ("innodb_log_file_size", "innodb_log_files_in_group") if name in given.settings]
     if "innodb_redo_log_capacity" in given.settings:
@@ -97,6 +103,7 @@ def _redo(given: GivenOptions) -> Iterator[Contradiction]:
             yield Contradiction(name, why, "keep only innodb_redo_log_capacity")
 
 
+@_rule
 def _server_id(given: GivenOptions) -> Iterator[Contradiction]:
     identity = given.identity
     if identity.flavor != "mysql" or identity.version >= (8, 0) or given.settings.get("log_bin") != "ON":
@@ -106,6 +113,7 @@ def _server_id(given: GivenOptions) -> Iterator[Contradiction]:
         yield Contradiction("log_bin", why, "add server_id = 1", fatal=True)
 
 
+@_rule
 def _server_id_bits(given: GivenOptions) -> Iterator[Contradiction]:
     mysql, bits = given.identity.flavor == "mysql", given.others.get("server_id_bits", "")
     number = given.others.get("server_id", "1" if given.identity.version >= (8, 0) else "0")
@@ -114,6 +122,7 @@ def _server_id_bits(given: GivenOptions) -> Iterator[Contradiction]:
         yield Contradiction("server_id_bits", why, "leave it out", fatal=True)
 
 
+@_rule
 def _gtid(given: GivenOptions) -> Iterator[Contradiction]:
     if given.identity.flavor != "mysql" or given.identity.version >= (9, 0):
         return
@@ -124,6 +133,7 @@ def _gtid(given: GivenOptions) -> Iterator[Contradiction]:
             yield Contradiction("gtid_mode", why, "add enforce_gtid_consistency = ON", fatal=True)
 
 
+@_rule
 def _write_sets(given: GivenOptions) -> Iterator[Contradiction]:
     name, extraction = "binlog_transaction_dependency_tracking", "transaction_write_set_extraction"
     default = "OFF" if given.identity.version < (8, 0, 2) else "XXHASH64"
@@ -133,6 +143,7 @@ def _write_sets(given: GivenOptions) -> Iterator[Contradiction]:
         yield Contradiction(name, why, f"add {extraction} = XXHASH64", fatal=True)
 
 
+@_rule
 def _old_accounts(given: GivenOptions) -> Iterator[Contradiction]:
     """MySQL 5.7.22 ends with `Unsupported value 0 for secure-auth` and `Invalid old_passwords mode: 1`."""
     if given.identity.flavor != "mysql" or given.identity.version[:2] != (5, 7):
@@ -143,6 +154,7 @@ def _old_accounts(given: GivenOptions) -> Iterator[Contradiction]:
             yield Contradiction(name, why, "remove the line", fatal=True)
 
 
+@_rule
 def _statements(given: GivenOptions) -> Iterator[Contradiction]:
     if given.settings.get("binlog_format") != "STATEMENT" or given.value("log_bin") != "ON":
         return
@@ -155,6 +167,7 @@ def _statements(given: GivenOptions) -> Iterator[Contradiction]:
         yield Contradiction("binlog_format", why, "use ROW, or innodb_autoinc_lock_mode = 1")
 
 
+@_rule
 def _without_binlog(given: GivenOptions) -> Iterator[Contradiction]:
     """MySQL warns: "You need to use --log-bin to make --binlog-format work." (`mysqld.cc`). Galera needs the
     format without a log."""
@@ -165,6 +178,7 @@ def _without_binlog(given: GivenOptions) -> Iterator[Contradiction]:
             yield Contradiction(name, "has no effect without a binary log", "set log_bin, or remove the line")
 
 
+@_rule
 def _group_commit(given: GivenOptions) -> Iterator[Contradiction]:
     pairs = (
         ("binlog_group_commit_sync_no_delay_count", "binlog_group_commit_sync_delay"),
@@ -175,6 +189,7 @@ def _group_commit(given: GivenOptions) -> Iterator[Contradiction]:
             yield Contradiction(count, f"has no effect while {wait} is 0")
 
 
+@_rule
 def _instances(given: GivenOptions) -> Iterator[Contradiction]:
     if given.identity.flavor != "mysql":
         return
@@ -184,6 +199,7 @@ def _instances(given: GivenOptions) -> Iterator[Contradiction]:
         yield Contradiction("innodb_buffer_pool_instances", why, becomes=1)
 
 
+@_rule
 def _undo_tablespaces(given: GivenOptions) -> Iterator[Contradiction]:
     """https://dev.mysql.com/doc/refman/8.0/en/innodb-parameters.html#sysvar_innodb_undo_tablespaces"""
     name, identity = "innodb_undo_tablespaces", given.identity
@@ -192,6 +208,7 @@ def _undo_tablespaces(given: GivenOptions) -> Iterator[Contradiction]:
         yield Contradiction(name, why, "remove it; CREATE UNDO TABLESPACE adds one", becomes=2)
 
 
+@_rule
 def _collation(given: GivenOptions) -> Iterator[Contradiction]:
     """Families of collations that came late: MySQL 8.0.1 and MDEV-20912; MDEV-27009."""
     mysql, version = given.identity.flavor == "mysql", given.identity.version
@@ -209,6 +226,7 @@ def _collation(given: GivenOptions) -> Iterator[Contradiction]:
         yield Contradiction("collation_server", why, fatal=True)
 
 
+@_rule
 def _utf8(given: GivenOptions) -> Iterator[Contradiction]:
     """MySQL 9.7 refuses the name utf8 in options: "Character set 'utf8' rejected as command line option"."""
     if given.identity.flavor != "mysql" or given.identity.version < (9, 7):
@@ -223,6 +241,7 @@ def _utf8(given: GivenOptions) -> Iterator[Contradiction]:
             )
 
 
+@_rule
 def _engine(given: GivenOptions) -> Iterator[Contradiction]:
     """Servers end with `Unknown/unsupported storage engine` (`mysqld.cc`, init_default_storage_engine)."""
     own = _ENGINES | _ONLY[given.identity.flavor]
@@ -238,24 +257,3 @@ def _engine(given: GivenOptions) -> Iterator[Contradiction]:
     if without and given.others.get("default_storage_engine", "innodb").lower() == "innodb":
         why = "is OFF, but the default storage engine is InnoDB: the server does not start"
         yield Contradiction("innodb", why, "remove the line", fatal=True)
-
-
-RULES: tuple[Callable[[GivenOptions], Iterator[Contradiction]], ...] = (
-    _io_capacity,
-    _dirty_pages,
-    _flush_method,
-    _redo,
-    _server_id,
-    _server_id_bits,
-    _gtid,
-    _write_sets,
-    _old_accounts,
-    _statements,
-    _without_binlog,
-    _group_commit,
-    _instances,
-    _undo_tablespaces,
-    _collation,
-    _utf8,
-    _engine,
-)

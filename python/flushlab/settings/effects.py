@@ -1,6 +1,6 @@
 """Effects: whether settings that read back did anything, from what the server's files went through. Pure.
 
-Sits in `settings`. A rule is one function and one line in `RULES`. It speaks only where the evidence leaves
+Sits in `settings`. A rule is one function with `@_rule`. It speaks only where the evidence leaves
 no other explanation, under any load: what cannot be decided is passed over in silence.
 docs/explanation/effects.md is the page for people.
 
@@ -136,12 +136,22 @@ class NoEffect(NamedTuple):
 def no_effect(seen: SeenEffects) -> tuple[NoEffect, ...]:
     """The settings that read back and do nothing, each once, with the evidence in words."""
     found: dict[str, NoEffect] = {}
-    for rule in RULES:
+    for rule in _RULES:
         for one in rule(seen):
             found.setdefault(one.setting, one)
     return tuple(found.values())
 
 
+_Rule = Callable[[SeenEffects], Iterator[NoEffect]]
+_RULES: list[_Rule] = []
+
+
+def _rule(find: _Rule) -> _Rule:
+    _RULES.append(find)
+    return find
+
+
+@_rule
 def _syncs_in_memory(seen: SeenEffects) -> Iterator[NoEffect]:
     """The file system's type is the kernel's own word."""
     policy, period = seen.number(_POLICY), seen.number("sync_binlog")
@@ -153,6 +163,7 @@ def _syncs_in_memory(seen: SeenEffects) -> Iterator[NoEffect]:
         )
 
 
+@_rule
 def _buffered_data(seen: SeenEffects) -> Iterator[NoEffect]:
     """A server keeps its system tablespace open; the flag is the kernel's own word.
 
@@ -169,6 +180,7 @@ def _buffered_data(seen: SeenEffects) -> Iterator[NoEffect]:
             yield NoEffect(setting, value, "the data files are open without O_DIRECT")
 
 
+@_rule
 def _file_buffering(seen: SeenEffects) -> Iterator[NoEffect]:
     for setting, kind, files in (
         ("innodb_data_file_buffering", "data", "the data files are"),
@@ -183,6 +195,7 @@ def _is_buffered(seen: SeenEffects, kind: str) -> bool:
     return flags is not None and "O_DIRECT" not in flags
 
 
+@_rule
 def _redo_not_written_through(seen: SeenEffects) -> Iterator[NoEffect]:
     flags = seen.flags("redo")
     if flags is None or flags & _SYNCED_WRITES:
@@ -194,6 +207,7 @@ def _redo_not_written_through(seen: SeenEffects) -> Iterator[NoEffect]:
         yield NoEffect("innodb_log_file_write_through", "ON", without)
 
 
+@_rule
 def _never_synced(seen: SeenEffects) -> Iterator[NoEffect]:
     """A checkpoint of redo that was written in the window is made only when that redo and the checkpoint
     itself were synced."""
@@ -203,6 +217,7 @@ def _never_synced(seen: SeenEffects) -> Iterator[NoEffect]:
         yield NoEffect(_POLICY, policy, says)
 
 
+@_rule
 def _too_few_commit_syncs(seen: SeenEffects) -> Iterator[NoEffect]:
     """1 (or MariaDB's 3), and fewer syncs than the commits take.
 
@@ -219,6 +234,7 @@ def _too_few_commit_syncs(seen: SeenEffects) -> Iterator[NoEffect]:
         yield NoEffect(_POLICY, policy, f"{_redo_was(synced, seen)} for {seen.load}, {needed}")
 
 
+@_rule
 def _synced_writes(seen: SeenEffects) -> Iterator[NoEffect]:
     """At 2 every commit (or group of them) writes the redo log and leaves the sync to the background.
 
@@ -234,6 +250,7 @@ def _synced_writes(seen: SeenEffects) -> Iterator[NoEffect]:
     yield NoEffect(_POLICY, 2, says)
 
 
+@_rule
 def _too_many_commit_syncs(seen: SeenEffects) -> Iterator[NoEffect]:
     """At 0 and 2 no commit waits for a sync.
 
@@ -274,6 +291,7 @@ def _times(count: int) -> str:
     return ("never synced", "synced once")[count] if count < 2 else f"synced {count:,} times"
 
 
+@_rule
 def _binlog_not_written(seen: SeenEffects) -> Iterator[NoEffect]:
     """Each commit of the workload changed rows, and the workload does not switch its session's logging off.
 
@@ -286,6 +304,7 @@ def _binlog_not_written(seen: SeenEffects) -> Iterator[NoEffect]:
         yield NoEffect("log_bin", "ON", f"the binary log grew by {written:,} bytes for {commits:,} commits")
 
 
+@_rule
 def _too_few_binlog_syncs(seen: SeenEffects) -> Iterator[NoEffect]:
     """With N, the server syncs with every N-th group of commits.
 
@@ -302,6 +321,7 @@ def _too_few_binlog_syncs(seen: SeenEffects) -> Iterator[NoEffect]:
         yield NoEffect("sync_binlog", period, says + _SUSPECTS)
 
 
+@_rule
 def _too_many_binlog_syncs(seen: SeenEffects) -> Iterator[NoEffect]:
     """With N, the server makes at most one sync in N commits, and with 0 none, apart from housekeeping.
 
@@ -327,6 +347,7 @@ def _grew_by_commits(seen: SeenEffects) -> bool:
     return written is not None and written >= _LEAST_BYTES_PER_COMMIT * (seen.commits or 0)
 
 
+@_rule
 def _doublewritten(seen: SeenEffects) -> Iterator[NoEffect]:
     """The counter grows only if a page enters the doublewrite buffer.
 
@@ -337,19 +358,3 @@ def _doublewritten(seen: SeenEffects) -> Iterator[NoEffect]:
     if written and seen.is_set("innodb_doublewrite", "OFF"):
         says = f"{written:,} bytes were written to the doublewrite buffer"
         yield NoEffect("innodb_doublewrite", "OFF", says)
-
-
-RULES: tuple[Callable[[SeenEffects], Iterator[NoEffect]], ...] = (
-    _syncs_in_memory,
-    _buffered_data,
-    _file_buffering,
-    _redo_not_written_through,
-    _never_synced,
-    _too_few_commit_syncs,
-    _synced_writes,
-    _too_many_commit_syncs,
-    _binlog_not_written,
-    _too_few_binlog_syncs,
-    _too_many_binlog_syncs,
-    _doublewritten,
-)

@@ -13,6 +13,7 @@ from flushlab.settings import reading
 from flushlab.settings.admission import PLUGIN, PREFIX
 from flushlab.settings.catalog import Catalog, SettingHere, canonical, load_catalog, version_of
 from flushlab.settings.option_names import (
+    Ending,
     HelpText,
     OptionNames,
     OptionShape,
@@ -99,7 +100,7 @@ class OptionsHere:
 
     def next_end(self, name: str) -> str:
         """The later version in which this flavor dropped the option; empty if none is known to."""
-        ends = [one.ends.get(self.identity.flavor) for one in (self.names.removals.get(name),) if one]
+        ends = [self.names.removals.get(name, Ending()).since.get(self.identity.flavor)]
         if name in self.catalog:
             own = (one for one in self.catalog.setting(name).version if one.flavor == self.identity.flavor)
             ends.append(max((version_of(one.until or "99") for one in own), default=None))

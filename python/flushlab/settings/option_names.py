@@ -19,7 +19,14 @@ import msgspec
 
 from flushlab.record import Value
 from flushlab.record.machine import Flavor
-from flushlab.settings.catalog import canonical, load_catalog, packaged, version_of
+from flushlab.settings.catalog import (
+    canonical,
+    is_within,
+    load_catalog,
+    packaged,
+    span_words,
+    version_of,
+)
 
 _TAKEN, _LIMITED, _IGNORED = "+", "^", "o"
 _EARLIER = "~"
@@ -48,35 +55,31 @@ class Release(NamedTuple):
         return f"{self.flavor} {'.'.join(map(str, self.version[:2]))}"
 
 
-class Removal(NamedTuple):
-    """The end of an option.
+class Ending(NamedTuple):
+    """The end of an option, or the warning that a later version will not take it.
 
     Attributes:
-        ends: the first version of each flavor that lacks it.
+        since: the first version of each flavor that lacks it, or that warns.
         successors: options that do its work, on servers that have them; NAME=VALUE where only one value does.
         note: what to know before the line is changed.
-    """
-
-    ends: Mapping[str, tuple[int, ...]]
-    successors: tuple[str, ...]
-    note: str = ""
-
-
-class Deprecation(NamedTuple):
-    """What a server still takes, with a warning that a later version will not.
-
-    Attributes:
-        since: the first version of each flavor that warns.
-        earlier: another one before it may have been the first.
+        earlier: a version before `since` may have been the first.
         values: the deprecated ones; None: all.
-        successors, note: as of a `Removal`.
     """
 
-    since: Mapping[str, tuple[int, ...]]
-    earlier: bool
-    values: re.Pattern[str] | None
-    successors: tuple[str, ...]
+    since: Mapping[str, tuple[int, ...]] = {}
+    successors: tuple[str, ...] = ()
     note: str = ""
+    earlier: bool = False
+    values: re.Pattern[str] | None = None
+
+
+def _around(
+    releases: Iterable[Release], flavor: Flavor, version: tuple[int, ...]
+) -> tuple[list[Release], list[Release]]:
+    """The last listed release up to a version, and the first one from it on."""
+    own = sorted(one for one in releases if one.flavor == flavor)
+    before = [one for one in own if one.version <= version][-1:]
+    return before, [one for one in own if one.version >= version][:1]
 
 
 @dataclass(frozen=True)
@@ -94,26 +97,24 @@ class OptionNames:
     releases: Sequence[Release]
     takers: Mapping[str, frozenset[Release]]
     ignorers: Mapping[str, frozenset[Release]] = field(default_factory=dict)
-    removals: Mapping[str, Removal] = field(default_factory=dict)
+    removals: Mapping[str, Ending] = field(default_factory=dict)
     limited: Mapping[str, frozenset[Release]] = field(default_factory=dict)
-    deprecations: Mapping[str, Sequence[Deprecation]] = field(default_factory=dict)
+    deprecations: Mapping[str, Sequence[Ending]] = field(default_factory=dict)
 
     def names(self) -> frozenset[str]:
         return frozenset(self.takers) | frozenset(self.ignorers)
 
     def removed(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[int, ...] | None:
         """The version in which that flavor dropped the option; None if it has it still, or never had it."""
-        removal = self.removals.get(name)
-        end = removal.ends.get(flavor) if removal else None
+        end = self.removals.get(name, Ending()).since.get(flavor)
         return end if end is not None and version >= end else None
 
     def deprecated(
         self, name: str, flavor: Flavor, version: tuple[int, ...], value: str | None = None
-    ) -> Deprecation | None:
+    ) -> Ending | None:
         for one in self.deprecations.get(name, ()):
-            if one.since.get(flavor, (99,)) <= version and (
-                one.values is None or (value is not None and one.values.fullmatch(value))
-            ):
+            holds = one.values is None or (value is not None and one.values.fullmatch(value))
+            if holds and one.since.get(flavor, (99,)) <= version:
                 return one
         return None
 
@@ -129,8 +130,8 @@ class OptionNames:
         return f"deprecated{since}{f'; {found.note}' if found.note else ''}"
 
     def successors(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[str, ...]:
-        removal, deprecated = self.removals.get(name), self.deprecated(name, flavor, version)
-        found = (deprecated.successors if deprecated else ()) or (removal.successors if removal else ())
+        deprecated = self.deprecated(name, flavor, version) or Ending()
+        found = deprecated.successors or self.removals.get(name, Ending()).successors
 
         def has(option: str) -> bool:
             name = option.partition("=")[0]
@@ -139,23 +140,18 @@ class OptionNames:
         return tuple(one for one in found if has(one) or has(one.removeprefix("skip_")))
 
     def note(self, name: str) -> str:
-        removal = self.removals.get(name)
-        return removal.note if removal else ""
+        return self.removals.get(name, Ending()).note
 
     def ignores(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> bool:
         """Whether that server takes the option and does nothing with it, as the listed release before it
         does. Of a server that is older than all listed ones, the first of them decides."""
-        own = [one for one in self.releases if one.flavor == flavor]
-        before = [one for one in own if one.version <= version]
-        ignorers = self.ignorers.get(name, frozenset())
-        return any(one in ignorers for one in (before[-1:] or own[:1]))
+        before, after = _around(self.releases, flavor, version)
+        return any(one in self.ignorers.get(name, ()) for one in before or after)
 
     def limits(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> bool | None:
         """Whether that server takes the option with `maximum_`; None if its listed neighbours differ."""
-        takers = [one for one in self.releases if one.flavor == flavor and name in self.of(one)]
-        before = [one for one in takers if one.version <= version][-1:]
-        after = [one for one in takers if one.version >= version][:1]
-        found = {one in self.limited.get(name, frozenset()) for one in (*before, *after)}
+        before, after = _around(self.takers.get(name, ()), flavor, version)
+        found = {one in self.limited.get(name, ()) for one in (*before, *after)}
         return found.pop() if len(found) == 1 else None
 
     def of(self, release: Release) -> frozenset[str]:
@@ -166,18 +162,15 @@ class OptionNames:
 
         A release between two listed ones has what both have, and lacks what neither has.
         """
-        own = [one for one in self.releases if one.flavor == flavor]
         takers = self.takers.get(name, frozenset())
-        before = [one for one in own if one.version <= version]
-        after = [one for one in own if one.version >= version]
+        before, after = _around(self.releases, flavor, version)
+        found = {one in takers for one in (*before, *after)}
         if not before or not after:
-            neighbour = before[-1] if before else after[0]
-            return True if neighbour in takers else None
-        if (before[-1] in takers) == (after[0] in takers):
-            return before[-1] in takers
-        removal = self.removals.get(name)
-        end = removal.ends.get(flavor) if removal and before[-1] in takers else None
-        return None if end is None else version < end
+            return True if found == {True} else None
+        if len(found) == 1:
+            return found.pop()
+        end = self.removals.get(name, Ending()).since.get(flavor)
+        return None if end is None or before[0] not in takers else version < end
 
     def where(self, name: str) -> str:
         """The series that take it: `mysql 5.7, mysql 8.0`; empty if none does."""
@@ -192,17 +185,13 @@ class OptionNames:
 
     def starting_with(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[str, ...]:
         """The options of that server that begin so, those that it ignores among them."""
-        return tuple(
-            sorted(
-                other
-                for other in self.names()
-                if other.startswith(name)
-                and (
-                    (other in self.takers and self.knows(other, flavor, version) is not False)
-                    or self.ignores(other, flavor, version)
-                )
-            )
-        )
+
+        def may_have(option: str) -> bool:
+            if option in self.takers and self.knows(option, flavor, version) is not False:
+                return True
+            return self.ignores(option, flavor, version)
+
+        return tuple(sorted(one for one in self.names() if one.startswith(name) and may_have(one)))
 
 
 def last_before(until: str) -> tuple[int, ...]:
@@ -228,56 +217,43 @@ def _alike(one: str, other: str) -> float:
 def load_option_names() -> OptionNames:
     (_, *listed), *rows = map(str.split, packaged("option_names.txt"))
     releases = [Release.parse(word) for word in listed]
-    marked: dict[str, dict[str, frozenset[Release]]] = {_TAKEN + _LIMITED: {}, _LIMITED: {}, _IGNORED: {}}
-    for words in rows:
-        for mark, names in marked.items():
-            found = frozenset(one for one, said in zip(releases, words[1], strict=True) if said in mark)
-            if found:
-                names[words[0]] = found
+
+    def marked(marks: str) -> dict[str, frozenset[Release]]:
+        found = {
+            words[0]: frozenset(one for one, said in zip(releases, words[1], strict=True) if said in marks)
+            for words in rows
+        }
+        return {name: those for name, those in found.items() if those}
+
+    deprecations: dict[str, list[Ending]] = {}
+    for told, ending in _endings("deprecated_options.txt"):
+        name, equals, values = told.partition("=")
+        pattern = re.compile(values, re.IGNORECASE) if equals else None
+        deprecations.setdefault(name, []).append(ending._replace(values=pattern))
     return OptionNames(
         releases,
-        marked[_TAKEN + _LIMITED],
-        marked[_IGNORED],
-        _read_removals(),
-        marked[_LIMITED],
-        _read_deprecations(),
+        marked(_TAKEN + _LIMITED),
+        marked(_IGNORED),
+        dict(_endings("removed_options.txt")),
+        marked(_LIMITED),
+        deprecations,
     )
 
 
-def _read_removals() -> dict[str, Removal]:
-    lines = _changes("removed_options.txt")
-    return {name: Removal(_versions(words), _successors(words), note) for name, words, note in lines}
-
-
-def _read_deprecations() -> dict[str, list[Deprecation]]:
-    found: dict[str, list[Deprecation]] = {}
-    for told, words, note in _changes("deprecated_options.txt"):
-        name, equals, values = told.partition("=")
-        one = Deprecation(
-            since=_versions(words),
-            earlier=any(word.endswith(_EARLIER) for word in words),
-            values=re.compile(values, re.IGNORECASE) if equals else None,
-            successors=_successors(words),
-            note=note,
-        )
-        found.setdefault(name, []).append(one)
-    return found
-
-
-def _changes(file: str) -> Iterator[tuple[str, list[str], str]]:
+def _endings(file: str) -> Iterator[tuple[str, Ending]]:
     for line in packaged(file):
         facts, _, note = line.partition(" ;")
         name, *words = facts.split()
-        yield name, words, note.strip()
-
-
-def _versions(words: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    releases = (Release.parse(word.rstrip(_EARLIER)) for word in words if "@" in word)
-    return {one.flavor: one.version for one in releases}
-
-
-def _successors(words: Iterable[str]) -> tuple[str, ...]:
-    return tuple(word for word in words if "@" not in word and word != "-")
+        releases = [Release.parse(word.rstrip(_EARLIER)) for word in words if "@" in word]
+        yield (
+            name,
+            Ending(
+                since={one.flavor: one.version for one in releases},
+                successors=tuple(word for word in words if "@" not in word and word != "-"),
+                note=note.strip(),
+                earlier=any(word.endswith(_EARLIER) for word in words),
+            ),
+        )
 
 
 _TABLE = "Variables (--variable-name=value)"
@@ -361,9 +337,8 @@ class OptionShapes:
 
     def here(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> OptionShape | None:
         """The shape on that server; None if it is not known, or the listed releases around it differ."""
-        own = sorted(one for one, shapes in self.shapes.items() if one.flavor == flavor and name in shapes)
-        before = [one for one in own if one.version <= version][-1:]
-        after = [one for one in own if one.version >= version][:1]
+        having = (one for one, shapes in self.shapes.items() if name in shapes)
+        before, after = _around(having, flavor, version)
         found = {self.shapes[one][name] for one in (*before, *after)}
         if len(found) == 2 and len({(one.kind, one.optional) for one in found}) == 1:
             values = dict.fromkeys(value for one in sorted(found, key=str) for value in one.values)
@@ -424,19 +399,12 @@ Way = Literal["built-in", "loadable"]
 
 
 class _Place(NamedTuple):
+    """The versions of a flavor that have a plugin."""
+
     way: Way
     flavor: Flavor
-    since: tuple[int, ...]
-    until: tuple[int, ...] | None
-
-    def __str__(self) -> str:
-        since = f" since {'.'.join(map(str, self.since))}" if self.since else ""
-        return self.flavor + since + (f" before {'.'.join(map(str, self.until))}" if self.until else "")
-
-    def holds(self, flavor: Flavor, version: tuple[int, ...]) -> bool:
-        return (
-            flavor == self.flavor and self.since <= version and (self.until is None or version < self.until)
-        )
+    since: str
+    until: str
 
 
 def plugin_named(option: str, flavor: Flavor, version: tuple[int, ...]) -> Way | None:
@@ -444,20 +412,21 @@ def plugin_named(option: str, flavor: Flavor, version: tuple[int, ...]) -> Way |
 
     Every such option is taken with `plugin_` in front, too.
     """
-    return next((one.way for one in _places(option) if one.holds(flavor, version)), None)
+    own = (one for one in _places(option) if one.flavor == flavor)
+    return next((one.way for one in own if is_within(version, one.since, one.until)), None)
 
 
 def plugin_ended(option: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[int, ...] | None:
     """The version in which that flavor dropped the plugin; None if it has it still, or never had it."""
     if plugin_named(option, flavor, version):
         return None
-    ends = [one.until for one in _places(option) if one.flavor == flavor and one.until]
+    ends = [version_of(one.until) for one in _places(option) if one.flavor == flavor and one.until]
     return max((end for end in ends if end <= version), default=None)
 
 
 def plugin_where(option: str) -> str:
     """The versions that have the plugin: `mysql since 8.4 before 9.0`; empty if the option is no plugin's."""
-    return ", ".join(map(str, _places(option)))
+    return ", ".join(span_words(*one[1:]) for one in _places(option))
 
 
 def _places(option: str) -> tuple[_Place, ...]:
@@ -475,8 +444,7 @@ def _place(word: str) -> _Place:
     way, _, where = word.partition(":")
     flavor, _, versions = where.partition("@")
     since, _, until = versions.partition("..")
-    end = version_of(until) if until else None
-    return _Place(cast(Way, way), cast(Flavor, flavor), version_of(since) if since else (), end)
+    return _Place(cast(Way, way), cast(Flavor, flavor), since, until)
 
 
 XTRADB_CLUSTER, PERCONA, AURORA = "Percona XtraDB Cluster", "Percona Server", "Amazon Aurora"

@@ -317,15 +317,13 @@ class Pool:
             del self._over[next(iter(self._over))]
 
     def _retire(self, server: SuiteServer) -> None:
+        """Ends a server for good; it counts as leaving already."""
         try:
             server.end()
         finally:
-            self._forget(server)
-
-    def _forget(self, server: SuiteServer) -> None:
-        with self._changed:
-            self._leaving -= 1
-            self._alive.remove(server)
-            self._resets += server.resets
-            self._faults += filter(None, [server.fault])
-            self._changed.notify_all()
+            with self._changed:
+                self._leaving -= 1
+                self._alive.remove(server)
+                self._resets += server.resets
+                self._faults += filter(None, [server.fault])
+                self._changed.notify_all()

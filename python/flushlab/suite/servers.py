@@ -12,9 +12,10 @@ import shutil
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
@@ -240,7 +241,11 @@ class SuiteServer:
                 cause = str(error)
             except UndoneWrongly as error:
                 cause = str(error)
-                self.fault = self.fault or f"{cause}{self._kept_log()}"
+                try:
+                    kept = f"its binary log is in {self._undoing.keep_log()}"
+                except OSError as full:
+                    kept = f"its binary log could not be kept: {full.strerror}"
+                self.fault = self.fault or f"{cause}; {kept}"
             except BaseException:
                 self._undo_no_more()  # half undone: the next reset takes another server
                 raise
@@ -248,23 +253,12 @@ class SuiteServer:
         is_replaced = self._exchange()
         if not is_replaced:
             self._restart()
-        if needed:
-            self._learn(needed)
+        if needed and self._undoing is not None:  # resets from now on put back the rows of these tables
+            try:
+                self._undoing.learn(needed)
+            except (CannotUndo, pymysql.MySQLError, OSError):
+                self._restart()  # a failure costs one more
         return "replaced" if is_replaced else "restarted", cause
-
-    def _learn(self, tables: Iterable[str]) -> None:
-        """Lets resets from now on put back the rows of tables; a failure costs one more restart."""
-        try:
-            if self._undoing is not None:
-                self._undoing.learn(tables)
-        except (CannotUndo, pymysql.MySQLError, OSError):
-            self._restart()
-
-    def _kept_log(self) -> str:
-        try:
-            return f"; its binary log is in {self._undoing.keep_log()}" if self._undoing is not None else ""
-        except OSError as error:
-            return f"; its binary log could not be kept: {error.strerror}"
 
     def _undo_no_more(self) -> None:
         if self._undoing is not None:
@@ -293,7 +287,8 @@ class SuiteServer:
 
     def _restart(self) -> None:
         """Starts the server again on a fresh copy; the next copy is made in the background."""
-        fresh = self._later(self._take).result()
+        fresh = self._later(lambda: self._next or self._copy()).result()
+        self._next = None
         self._undo_no_more()
         self.sandbox.kill()
         old = self.sandbox.replace_datadir(fresh)
@@ -360,10 +355,6 @@ class SuiteServer:
             behind = [self._behind.shutdown] if self._behind is not None else []
             undo_all([*proxy, *behind, self._clones.end, self.sandbox.close, self._first.close])
 
-    def _take(self) -> Path:
-        fresh, self._next = self._next, None
-        return fresh or self._copy()
-
     def _renew(self, old: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
         if self._ended or self._clones.begun:
@@ -408,32 +399,24 @@ def _proxy(to: Sandbox, instead_of: Sandbox) -> Proxy | None:
         return None
 
 
+@dataclass
 class Starter:
-    def __init__(
-        self,
-        request: SuiteRequest,
-        snapshot: Snapshot,
-        snapshots: Snapshots,
-        *,
-        root: ChosenRoot,
-        password: str,
-        say: Progress,
-        undo: bool,
-    ) -> None:
-        self.root = root
-        self._request = request
-        self._snapshot = snapshot
-        self._snapshots = snapshots
-        self._password = password
-        self._say = say
-        self._undo = undo
-        self._rows = dict[str, Sequence[str]]()
+    """Starts servers on copies of a template, all with the same password."""
+
+    request: SuiteRequest
+    snapshot: Snapshot
+    snapshots: Snapshots
+    root: ChosenRoot
+    password: str
+    say: Progress
+    undo: bool
+    _rows: dict[str, Sequence[str]] = field(default_factory=dict)
 
     def has_room(self, servers: int) -> bool:
-        return has_room(self.root, self._snapshot.allocated_bytes, servers)
+        return has_room(self.root, self.snapshot.allocated_bytes, servers)
 
     def memory_for(self, servers: int) -> int:
-        return memory_for(self.root, self._snapshot.allocated_bytes, servers)
+        return memory_for(self.root, self.snapshot.allocated_bytes, servers)
 
     def start_all(self, count: int, clones: int | None) -> Servers:
         try:
@@ -441,27 +424,27 @@ class Starter:
         except NoSpace as error:
             if not self.root.in_memory:
                 raise
-            self._say(
+            self.say(
                 f"memory was full at the start of the server ({error.message}); the server is on disk instead"
             )
-            on_disk = DataRoot.open(self._request.data_root)
+            on_disk = DataRoot.open(self.request.data_root)
             self.root = ChosenRoot(root=on_disk, in_memory=False, reason="memory was full")
             return self._start_all(count, clones)
 
     def start(self, clones: int | None, number: int | None = None, check: Check | None = None) -> SuiteServer:
         """`number`: of a worker, from 0: its port is so far behind the user's. `check`: called now and then,
         ends the start."""
-        chosen = self._request.spec.port if number is not None else None
+        chosen = self.request.spec.port if number is not None else None
         port = chosen + (number or 0) if chosen else None
-        profile_of = undoable if self._undo else throwaway
+        profile_of = undoable if self.undo else throwaway
         profile = profile_of(
-            self._request.build, "memory" if self.root.in_memory else "disk", self._request.settings
+            self.request.build, "memory" if self.root.in_memory else "disk", self.request.settings
         )
-        data = DataDirectory(self.root.root, snapshot=self._snapshot, snapshots=self._snapshots, settle=False)
+        data = DataDirectory(self.root.root, snapshot=self.snapshot, snapshots=self.snapshots, settle=False)
 
         def begin(instance: Instance, check: Check | None) -> Pristine:
             sandbox = Sandbox.start(
-                self._request.build,
+                self.request.build,
                 settings=profile.settings,
                 arguments=profile.arguments,
                 data=data,
@@ -470,10 +453,12 @@ class Starter:
             )
             return Pristine(sandbox, self._undoing_on(sandbox))
 
-        start_standby = partial(begin, Instance(password=self._password))
-        standby = Clones(start_standby, clones, self._has_room_for_clones, self._say)
-        first = begin(Instance(port=port, password=self._password), check)
-        return SuiteServer(first, self._snapshot, self._snapshots, standby, self._undoing_on)
+        start_standby = partial(begin, Instance(password=self.password))
+        standby = Clones(
+            start_standby, clones, lambda more: self.root.in_memory and self.has_room(more), self.say
+        )
+        first = begin(Instance(port=port, password=self.password), check)
+        return SuiteServer(first, self.snapshot, self.snapshots, standby, self._undoing_on)
 
     def _start_all(self, count: int, clones: int | None) -> Servers:
         if count == 1:
@@ -489,13 +474,10 @@ class Starter:
                     raise error
         return tuple(started)
 
-    def _has_room_for_clones(self, servers: int) -> bool:
-        return self.root.in_memory and self.has_room(servers)
-
     def _undoing_on(self, sandbox: Sandbox) -> Undoing | None:
-        if not self._undo:
+        if not self.undo:
             return None
-        verify = self._request.spec.verify_resets
+        verify = self.request.spec.verify_resets
         try:
             return Undoing(sandbox.endpoint, sandbox.identity, sandbox.datadir, self._rows, verify=verify)
         except (CannotUndo, pymysql.MySQLError, OSError):

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -33,8 +33,7 @@ from flushlab.settings.admission import require_admitted
 from flushlab.settings.words import find_words
 from flushlab.suite import command, prepare
 from flushlab.suite.command import CommandEnd
-from flushlab.suite.endpoint import SuiteEndpoint
-from flushlab.suite.monitor import Objects, SuiteMonitor
+from flushlab.suite.endpoint import Objects, SuiteEndpoint, SuiteMonitor
 from flushlab.suite.pool import LEAST, Pool, PoolUse
 from flushlab.suite.profile import ChosenRoot, choose_root, content_settings, reserve_bytes, throwaway
 from flushlab.suite.request import SuiteRequest, create_database, fields_of, variables
@@ -45,7 +44,8 @@ from flushlab.units import counted, format_size
 if TYPE_CHECKING:
     from flushlab.telemetry import Observation
 
-_SHELL = "/bin/sh"
+RESET_FILE = "reset.url"
+"""In a server's folder: the address of its resets, for `flushlab server reset NAME`."""
 _MOST_TOLD = 3
 """Most changed files that are named."""
 INTERNAL = 70
@@ -76,13 +76,6 @@ class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
     observation: Any = None
 
 
-class _Ready(NamedTuple):
-    servers: Servers
-    starter: Starter
-    snapshot: Snapshot
-    template: str
-
-
 def require_prepared(ended: CommandEnd, request: SuiteRequest) -> None:
     """Refuses what a prepare command left behind if it did not succeed.
 
@@ -94,7 +87,13 @@ def require_prepared(ended: CommandEnd, request: SuiteRequest) -> None:
     said = f": {ended.errors[0]}" if ended.errors else ""
     on = f"on {request.build.name}{f' ({request.chosen})' if request.chosen else ''}"
     none = "no template was kept and the suite did not run"
-    ways = list(_ways(ended, request))
+    build, ways = request.build, list[str]()
+    words = [
+        word for word in find_words(ended.tail, "message") if not word.taken_by(build.flavor, build.version)
+    ]
+    name = other([*request.signs, *(of_word("it", word) for word in words)], build.flavor, build.version)
+    if words and name:
+        ways.append(f"{name} takes {words[0].says}: try --server {name}")
     read = "read the output of the prepare command above"
     if not ended.tail.strip():
         read = (
@@ -113,16 +112,6 @@ def require_prepared(ended: CommandEnd, request: SuiteRequest) -> None:
         )
 
 
-def _ways(ended: CommandEnd, request: SuiteRequest) -> Iterator[str]:
-    build = request.build
-    words = [
-        one for one in find_words(ended.tail, "message") if not one.taken_by(build.flavor, build.version)
-    ]
-    name = other([*request.signs, *(of_word("it", one) for one in words)], build.flavor, build.version)
-    if words and name:
-        yield f"{name} takes {words[0].says}: try --server {name}"
-
-
 class Session:
     def __init__(self, request: SuiteRequest, say: Progress) -> None:
         self._request = request
@@ -131,6 +120,7 @@ class Session:
         self._prepare_s = 0.0
         self._observe = False
         self._began_s = 0.0
+        self._template = "none"
         self._password = request.password or new_password()  # one for all workers: less to tell them
         self._templates = Templates(request.cache, request.limit_bytes)
         profile = throwaway(request.build, "memory", request.settings)
@@ -148,7 +138,8 @@ class Session:
         )
 
     def prepare(self) -> float:
-        snapshot, _ = self._obtain()
+        """Makes the template; seconds of the prepare command in full, 0 if the template was there."""
+        snapshot = self._obtain()
         return read_facts(snapshot).prepare_seconds if self._prepare_s else 0.0
 
     def run(self, *, observe: bool = False) -> SuiteResult:
@@ -159,12 +150,75 @@ class Session:
         problem = command.find_problem(self._request.words, os.environ)
         if problem is not None:
             return SuiteResult(exit_code=problem.exit_code, notes=(problem.problem,))
-        return self._run_on(self._ready())
+        servers, starter = self._ready()
+        first = servers[0].sandbox
+        with ending(servers), self._pool(starter) as pool:
+            with (
+                SuiteEndpoint(servers, pool, self._fields) as endpoint,
+                SuiteMonitor(servers, self._request.settings, pool) as monitor,
+            ):
+                environment = self._environment(servers, endpoint.urls)
+                if not observe:
+                    environment["FLUSHLAB_POOL_URL"] = endpoint.pool_url
+                for server, url in zip(servers, endpoint.urls, strict=True):
+                    file = server.folder / RESET_FILE
+                    file.touch(0o600, exist_ok=False)
+                    file.write_text(url)
+                asked = first.settings
+                settings = settings_of(first, asked)
+                for caveat in changed_values(first.identity, asked, settings):
+                    self._note(caveat.text)
+                for server in servers:
+                    server.expect_resets()
+                if self._request.pool is not None:
+                    pool.expect(cpu_count())
+                ready_s = since_process_start() - self._began_s
+                about = f"command: {self._request.words[0]}"
+                with ExitStack() as stack:
+                    status = publish_status("test", server=self._request.build.name, workload=about)
+                    live = stack.enter_context(status)
+                    for number, server in enumerate(servers, 1):
+                        seen_as = watched(server.sandbox, f"worker {number}")
+                        stack.enter_context(live.running_server(seen_as))
+                    ended, command_s, observation = self._run_command(first, environment)
+            closing_s = time.monotonic()
+            self._notes += monitor.notes
+            in_use = (*servers, *pool.leased)
+            death = "\n".join(filter(None, (_death(server) for server in in_use)))
+            in_memory = all(server.sandbox.storage.in_memory for server in servers)
+            use = pool.use
+        faults = self._note_troubles(servers, pool.faults())
+        if ended.problem:
+            self._note(ended.problem)
+        saved = read_facts(starter.snapshot).prepare_seconds if self._template != "none" else 0.0
+        return SuiteResult(
+            exit_code=INTERNAL if faults else ended.exit_code,
+            template=self._template,
+            seconds={
+                "ready": ready_s - self._prepare_s,
+                "prepare": self._prepare_s,
+                "command": command_s,
+                "teardown": time.monotonic() - closing_s,
+            },
+            server=first.identity,
+            settings=settings,
+            in_memory=in_memory,
+            workers=len(servers),
+            resets=[*(reset for server in servers for reset in server.resets), *pool.resets()],
+            pool=use,
+            recreated=next((habits.recreated for habits in monitor.habits if habits.recreated), None),
+            created=next((habits.created for habits in monitor.habits if habits.created), None),
+            saved_seconds=saved,
+            notes=tuple(self._notes),
+            death=death,
+            stopped=any(server.stopped_for for server in in_use),
+            observation=observation,
+        )
 
     @contextmanager
     def open(self) -> Iterator[Servers]:
         """The servers, for callers in this process; they end with the context. Raises as `run`."""
-        servers = self._ready().servers
+        servers, _ = self._ready()
         for note in self._notes:
             self._say(note)
         said = len(self._notes)
@@ -178,90 +232,14 @@ class Session:
             for note in self._notes[said:]:
                 self._say(note)
 
-    def _ready(self) -> _Ready:
-        try:
-            return self._started()
-        except SnapshotDamaged:  # it is dropped and noted; now it is made anew
-            return self._started()
-
-    def _started(self) -> _Ready:
-        snapshot, template = self._obtain()
-        clones = self._request.spec.clones
+    def _ready(self) -> tuple[Servers, Starter]:
+        clones, workers = self._request.spec.clones, self._request.workers
         if self._observe and clones is None:
             clones = 0  # what is seen is seen of one server
-        servers, starter = self._start(snapshot, self._request.workers, clones, undo=True)
-        return _Ready(servers, starter, snapshot, template)
-
-    def _run_on(self, ready: _Ready) -> SuiteResult:
-        servers = ready.servers
-        with ending(servers), self._pool(ready.starter) as pool:
-            with (
-                SuiteEndpoint(servers, pool, self._fields) as endpoint,
-                SuiteMonitor(servers, self._request.settings, pool) as monitor,
-            ):
-                environment = self._environment(servers, endpoint.urls)
-                if not self._observe:
-                    environment["FLUSHLAB_POOL_URL"] = endpoint.pool_url
-                _announce(servers, endpoint.urls)
-                settings = self._read_back(servers[0].sandbox)
-                for server in servers:
-                    server.expect_resets()
-                if self._request.pool is not None:
-                    pool.expect(cpu_count())
-                ready_s = since_process_start() - self._began_s
-                with self._published(servers):
-                    ended, command_s, seen = self._run_command(servers[0].sandbox, environment)
-            closing_s = time.monotonic()
-            self._notes += monitor.notes
-            in_use = (*servers, *pool.leased)
-            death = "\n".join(filter(None, (_death(server) for server in in_use)))
-            in_memory = all(server.sandbox.storage.in_memory for server in servers)
-            use = pool.use
-        faults = self._note_troubles(servers, pool.faults())
-        if ended.problem:
-            self._note(ended.problem)
-        snapshot, template = ready.snapshot, ready.template
-        return SuiteResult(
-            exit_code=INTERNAL if faults else ended.exit_code,
-            template=template,
-            seconds={
-                "ready": ready_s - self._prepare_s,
-                "prepare": self._prepare_s,
-                "command": command_s,
-                "teardown": time.monotonic() - closing_s,
-            },
-            server=servers[0].sandbox.identity,
-            settings=settings,
-            in_memory=in_memory,
-            workers=len(servers),
-            resets=[*(one for server in servers for one in server.resets), *pool.resets()],
-            pool=use,
-            recreated=next((one.recreated for one in monitor.habits if one.recreated), None),
-            created=next((one.created for one in monitor.habits if one.created), None),
-            saved_seconds=read_facts(snapshot).prepare_seconds if template != "none" else 0.0,
-            notes=tuple(self._notes),
-            death=death,
-            stopped=any(server.stopped_for for server in in_use),
-            observation=seen,
-        )
-
-    @contextmanager
-    def _published(self, servers: Servers) -> Iterator[None]:
-        about = f"command: {self._request.words[0]}"
-        with (
-            publish_status("test", server=self._request.build.name, workload=about) as live,
-            ExitStack() as stack,
-        ):
-            for number, server in enumerate(servers, 1):
-                stack.enter_context(live.running_server(watched(server.sandbox, f"worker {number}")))
-            yield
-
-    def _read_back(self, sandbox: Sandbox) -> dict[str, Value]:
-        asked = sandbox.settings
-        got = settings_of(sandbox, asked)
-        for caveat in changed_values(sandbox.identity, asked, got):
-            self._note(caveat.text)
-        return got
+        try:
+            return self._start(self._obtain(), workers, clones, undo=True)
+        except SnapshotDamaged:  # it is dropped and noted; now it is made anew
+            return self._start(self._obtain(), workers, clones, undo=True)
 
     def _run_command(self, sandbox: Sandbox, environment: Mapping[str, str]) -> tuple[CommandEnd, float, Any]:
         if not self._observe:
@@ -276,9 +254,10 @@ class Session:
             raise KeyboardInterrupt  # half of a suite is no measurement
         return ended, seconds, seen
 
-    def _obtain(self) -> tuple[Snapshot, str]:
+    def _obtain(self) -> Snapshot:
+        """The template: hit, extended from one of fewer inputs (prefix), or made (miss)."""
         if not self._recipe.prepare:
-            return self._unprepared(), "none"
+            return self._unprepared()
         found = self._templates.find(self._recipe)
         if found is not None and (errors := read_facts(found).errors):
             if self._request.spec.keep_failed:
@@ -287,26 +266,30 @@ class Session:
                 self._templates.drop(found)
                 found = None
         if found is not None:
-            return found, "hit"
+            self._template = "hit"
+            return found
         known = self._templates.find_prefix(self._recipe)
         if known is None:
             self._say_changes()
         elif why := prepare.reason_not_reusable(known[1]):
             self._say(_in_full(known[1], f"cannot be extended: {why}"))
         elif (snapshot := self._prepare_on(*known)) is not None:
-            return snapshot, "prefix"
+            self._template = "prefix"
+            return snapshot
         made = self._prepare_on(self._unprepared(), None)
         assert made is not None, "only a prefix can turn out to be unusable"
-        return made, "miss"
+        self._template = "miss"
+        return made
 
     def _say_changes(self) -> None:
+        """Files that have changed since the last template of this folder make it useless."""
         last = self._templates.find_last(self._recipe, Path.cwd())
         if last is None:
             return
-        found = [*changes(last.scripts, self._recipe.scripts), *changes(last.inputs, self._recipe.inputs)]
-        if found:
-            more = f" and {len(found) - _MOST_TOLD} more" if len(found) > _MOST_TOLD else ""
-            since = f"since the last template, {', '.join(found[:_MOST_TOLD])}{more}"
+        changed = [*changes(last.scripts, self._recipe.scripts), *changes(last.inputs, self._recipe.inputs)]
+        if changed:
+            more = f" and {len(changed) - _MOST_TOLD} more" if len(changed) > _MOST_TOLD else ""
+            since = f"since the last template, {', '.join(changed[:_MOST_TOLD])}{more}"
             self._say(f"{since}; the prepare command runs in full")
 
     def _unprepared(self) -> Snapshot:
@@ -365,11 +348,12 @@ class Session:
             after = prepare.histories(sandbox.query)
             if known is not None:
                 added = len(self._recipe.inputs) - len(known.inputs)
+                why = ""
                 if ended.exit_code != 0 or ended.errors:
-                    self._say(_in_full(known, "cannot be extended: the prepare command failed on it"))
-                    return None
-                if not prepare.only_added(known.histories, after, added):
+                    why = "the prepare command failed on it"
+                elif not prepare.only_added(known.histories, after, added):
                     why = "the migration tool's table did not grow by the new inputs"
+                if why:
                     self._say(_in_full(known, f"cannot be extended: {why}"))
                     return None
                 seconds += known.prepare_seconds
@@ -399,7 +383,7 @@ class Session:
         began = time.monotonic()
         sys.stderr.flush()
         try:
-            return command.run_listening([_SHELL, "-c", self._recipe.prepare], environment)
+            return command.run_listening(["/bin/sh", "-c", self._recipe.prepare], environment)
         finally:
             self._prepare_s += time.monotonic() - began
 
@@ -518,17 +502,6 @@ def _kept_failed(errors: Sequence[str]) -> str:
 def _in_full(known: Facts, why: str) -> str:
     template = f"the template of the first {len(known.inputs)} inputs"
     return f"{template} {why}; the prepare command runs in full"
-
-
-RESET_FILE = "reset.url"
-
-
-def _announce(servers: Servers, urls: Sequence[str]) -> None:
-    """Leaves each server's address of resets in its folder, for `flushlab server reset NAME`."""
-    for server, url in zip(servers, urls, strict=True):
-        handle = os.open(server.folder / RESET_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as stream:
-            stream.write(url)
 
 
 def _death(server: SuiteServer) -> str:

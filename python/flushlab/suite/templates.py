@@ -321,7 +321,12 @@ class Templates:
         """Saves the data of a stopped server; `find_facts` is called behind the copy, and may start the
         server again."""
         key = recipe.key
-        snapshot = self.snapshots.make(key, lambda target: _copy(datadir, target, find_facts))
+
+        def fill(target: Path) -> None:  # zeros as holes, without what is one server's own
+            copy_tree(datadir, target, leave_out=_LEFT_OUT, sparse="always")
+            (target / FACTS).write_bytes(msgspec.json.encode(find_facts()))
+
+        snapshot = self.snapshots.make(key, fill)
         self.snapshots.evict(self._limit_bytes, keep=key.digest)
         if self._cache is not None:
             export_archive(snapshot, self._archive(key))
@@ -408,11 +413,6 @@ def _remove_archive(archive: Path) -> None:
     if is_ours(archive):
         with suppress(OSError):  # another user's, in a shared folder
             archive.unlink(missing_ok=True)
-
-
-def _copy(datadir: Path, target: Path, find_facts: Callable[[], Facts]) -> None:
-    copy_tree(datadir, target, leave_out=_LEFT_OUT, sparse="always")
-    (target / FACTS).write_bytes(msgspec.json.encode(find_facts()))
 
 
 def export_archive(snapshot: Snapshot, archive: Path) -> None:

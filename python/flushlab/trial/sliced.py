@@ -41,8 +41,7 @@ from flushlab.server import Server
 from flushlab.server.remote.server import RemoteGroup, watched
 from flushlab.telemetry import Observation, observation, observe
 from flushlab.trial.measurement import NOT_STARTED, Draft, require_whole
-from flushlab.trial.runner import ArmRunner, Running, recovered_s
-from flushlab.trial.switching import NotSwitched, Switching
+from flushlab.trial.runner import ArmRunner, NotSwitched, Running, Switching, recovered_s
 from flushlab.units import format_seconds
 from flushlab.workload.sliced import LEAD_S, Sliceable, SliceResult
 

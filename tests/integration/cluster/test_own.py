@@ -23,7 +23,7 @@ from flushlab.server.remote import made_tables
 from flushlab.server.remote.login import from_nodes
 from flushlab.server.remote.server import RemoteServer, member, members, require_whole
 from flushlab.trial import sliced
-from flushlab.trial.switching import NotSwitched
+from flushlab.trial.runner import NotSwitched
 from flushlab.workload.protocol import Timing
 from tests.integration.cluster.conftest import ALLOWED, UPSERT, left
 from tests.integration.cluster.own import FLUSH, Own

@@ -19,7 +19,7 @@ from flushlab.server.remote import put_back
 from flushlab.server.remote.login import from_nodes
 from flushlab.server.remote.server import open_group
 from flushlab.trial import sliced
-from flushlab.trial.switching import NotSwitched
+from flushlab.trial.runner import NotSwitched
 from flushlab.workload import engine
 from flushlab.workload.protocol import Timing
 from tests.integration.cluster.conftest import ALLOWED, UPSERT, left

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from flushlab.bulk.preflight import ServerState, load_warnings, require_connections, sleeping
+from flushlab.bulk.preflight import ServerState, load_warnings, require_connections, sleeping, space_warning
 from flushlab.errors import ServerError, UsageError
 
+GIB = 1 << 30
 USUAL = {
     "max_connections": "151",
     "max_allowed_packet": str(16 << 20),
@@ -93,3 +96,25 @@ def test_many_sleepers_are_counted_by_user_and_host_with_what_a_timeout_would_cl
     assert told[1].startswith("wait_timeout=28800") and "up to 33 of them" in told[1]
     short = look({"wait_timeout": "300", "interactive_timeout": "300"}, sleepers=sleepers)
     assert sleeping(short)[1:] == []
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A server with 10 GiB left."""
+    monkeypatch.setattr("os.statvfs", lambda _: SimpleNamespace(f_bavail=10, f_frsize=GIB))
+    return SimpleNamespace(pid=1, query=lambda _: [("/data",)])
+
+
+def test_rows_that_take_several_times_what_is_free_are_refused(small: Any) -> None:
+    space_warning(small, 39 * GIB)
+    with pytest.raises(
+        UsageError, match=r"^about 41\S* GiB of rows are to come, and 10\S* GiB are free in /data$"
+    ) as refused:
+        space_warning(small, 41 * GIB)
+    assert "--data-root" in str(refused.value.hint)
+
+
+def test_rows_that_may_not_fit_are_a_caveat(small: Any) -> None:
+    assert space_warning(small, 5 * GIB) is None
+    found = space_warning(small, 8 * GIB)
+    assert found is not None and found.slug == "disk-space" and "/data: they may not fit" in found.text

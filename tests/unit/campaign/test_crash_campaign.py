@@ -13,9 +13,8 @@ import pytest
 
 from flushlab.campaign.crash import crash as crashes
 from flushlab.campaign.crash.crash import _crash_all
-from flushlab.campaign.crash.experiment import CrashExperiment
+from flushlab.campaign.crash.experiment import CrashExperiment, CrashRequest
 from flushlab.campaign.crash.plan import load_of
-from flushlab.campaign.crash.request import CrashRequest
 from flushlab.campaign.loop import stored_request
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import ServerError

@@ -10,6 +10,7 @@ from flushlab.campaign.crash import runner
 from flushlab.campaign.crash.runner import record_of, remove_stumps
 from flushlab.crashed.judge import Note, packed_note, read_notes
 from flushlab.crashed.recording import RecordedNode, RecordedRun
+from flushlab.crashed.recovered_server import AcksTable
 from flushlab.machine import ownership
 from tests.unit.campaign.test_crash_replay import record
 from tests.unit.crashed.test_cluster_recorded import disk
@@ -43,8 +44,7 @@ def test_the_records_of_a_cluster_are_found_again_even_if_they_were_cut_short(
         arguments=(),
         nodes=tuple(RecordedNode(disk=f"{name}.record", datadir="x") for name in ("one", "two")),
         fs="ext4",
-        rows=1,
-        database="d",
+        acks=AcksTable("d", 1),
         whole=False,
     )
     marked(tmp_path / "begun.record", "mine")

@@ -12,14 +12,13 @@ import pytest
 
 from flushlab.campaign.crash import runner as runners
 from flushlab.campaign.crash.experiment import CrashExperiment
-from flushlab.campaign.crash.runner import CrashedConfigurations
+from flushlab.campaign.crash.runner import CrashRunner
 from flushlab.campaign.fleet.worker import rows_of
 from flushlab.campaign.pool.work import CrashTask
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import MeasurementError
 from flushlab.record import Crash, CrashArm, CrashPoint
 from flushlab.spec.kinds import CrashSpec
-from tests.unit.crashes import REQUEST
 
 ARMS = [CrashArm(name=name, settings={}) for name in ("base", "new")]
 
@@ -53,16 +52,15 @@ class Victims:
         return Crash(point=point, outcome="kept", acknowledged=1)
 
 
-def on_machine(victims: Victims, monkeypatch: pytest.MonkeyPatch) -> CrashedConfigurations:
+def on_machine(victims: Victims, monkeypatch: pytest.MonkeyPatch) -> CrashRunner:
     monkeypatch.setattr(runners, "_victim", victims)
     plan: Any = SimpleNamespace(
         spec=CrashSpec(failure="process"),
         which_of=lambda _: "all",
         watcher=Watcher(),
         judged=lambda arm, _: arm,
-        experiment=lambda _: CrashExperiment(ARMS, 6, None),
     )
-    return CrashedConfigurations(REQUEST, plan)
+    return CrashRunner(plan, CrashExperiment(ARMS, 6, None))
 
 
 def test_a_server_lives_through_the_tasks_of_its_configuration(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import pytest
 from flushlab.campaign.crash.crash import as_recorded, crash, read_line, replayed_arm, under_its_load
 from flushlab.crashed.recorded import CrashImages
 from flushlab.crashed.recording import RecordedNode, RecordedRun
+from flushlab.crashed.recovered_server import AcksTable
 from flushlab.datadir.recording import ENTRY
 from flushlab.errors import StorageError, UsageError
 from flushlab.record import CrashFacts, CrashPoint, Failure, PointKind
@@ -68,8 +69,7 @@ def record(folder: Path, entries: int, **other: Any) -> None:
         fs="ext4",
         first=1,
         last=entries,
-        rows=1,
-        database="d",
+        acks=AcksTable("d", 1),
         ended_ns=1,
         commits_per_s=1.0,
     )

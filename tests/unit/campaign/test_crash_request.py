@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flushlab.campaign.crash.crash import crash
-from flushlab.campaign.crash.request import require_sensible, which_nodes
+from flushlab.campaign.crash.experiment import require_sensible, which_nodes
 from flushlab.errors import UsageError
 from flushlab.spec.build import build
 from flushlab.spec.kinds import CrashSpec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,20 +12,25 @@ import msgspec
 import pytest
 
 from flushlab.campaign.crash import runner as runners
-from flushlab.campaign.crash.experiment import CrashExperiment
-from flushlab.campaign.crash.request import MOST_CRASHES
-from flushlab.campaign.crash.runner import CrashRunner, crashes_of
+from flushlab.campaign.crash.experiment import MOST_CRASHES, CrashExperiment
+from flushlab.campaign.crash.runner import CrashRunner
+from flushlab.campaign.pool.work import CrashTask
 from flushlab.campaign.watcher import Watcher
 from flushlab.crashed.recorded import CrashImages, kill_points
 from flushlab.errors import NoMemory, NoSpace, UsageError
 from flushlab.experiment.protocol import Request
-from flushlab.record import Crash, CrashArm, CrashKind, CrashPoint, Failure, Storage
+from flushlab.record import Crash, CrashArm, CrashKind, CrashPoint, CrashRow, Failure, Storage
 from flushlab.spec.kinds import CrashSpec
 from tests.unit.builds import MARIADB
 from tests.unit.campaign.test_crash_replay import record
 from tests.unit.crashes import judged
 
 BASE = CrashArm(name="base", settings={})
+
+
+def crashes_of(plan: Any, crashes: int, numbers: Sequence[int], campaign: str = "") -> Iterator[CrashRow]:
+    with CrashRunner(plan, CrashExperiment([BASE], crashes, None), campaign) as runner:
+        yield from runner.crash(CrashTask(arm="base", numbers=tuple(numbers)))
 
 
 @pytest.mark.parametrize(
@@ -47,7 +52,7 @@ def test_only_a_disk_that_was_too_small_is_to_be_larger(
         monkeypatch.setattr(runners, way, full)
     plan: Any = SimpleNamespace(spec=CrashSpec(failure=kind), which_of=lambda _: "all")
     with pytest.raises(NoSpace) as told:
-        next(crashes_of(plan, BASE, 1, [0], ""))
+        next(crashes_of(plan, 1, [0]))
     assert hint in (told.value.hint or "")
 
 
@@ -85,7 +90,7 @@ def killing(victim: Victim, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_kills_that_are_asked_for_have_the_points_of_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     victim = Victim()
-    rows = list(crashes_of(killing(victim, monkeypatch), BASE, 4, [1, 3], ""))
+    rows = list(crashes_of(killing(victim, monkeypatch), 4, [1, 3]))
     points = kill_points(4, MOST_CRASHES, recovery=True)
     assert victim.points == [points[1], points[3]]
     assert [(row.number, row.crash.point) for row in rows] == [(1, points[1]), (3, points[3])]
@@ -124,7 +129,7 @@ def kept_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> CrashArm:
         crash_images_in=lambda folder: CrashImages(folder, Failure(kind="power"), MARIADB, folder),
         judged=lambda arm, storage: msgspec.structs.replace(arm, guarantee=storage.filesystem),
     )
-    (row,) = crashes_of(plan, BASE, 1, [0], "campaign")
+    (row,) = crashes_of(plan, 1, [0], "campaign")
     assert "record" in row.seconds
     return row.arm
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.campaign.crash.request import CrashRequest
+from flushlab.campaign.crash.experiment import CrashRequest
 from flushlab.campaign.loop import Ending, Run, Session, run_campaign, stored_request
 from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.campaign.watcher import watching

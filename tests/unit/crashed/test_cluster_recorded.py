@@ -12,6 +12,7 @@ import pytest
 from flushlab.crashed import recorded
 from flushlab.crashed.recorded import CrashImages
 from flushlab.crashed.recording import RecordedNode, RecordedRun
+from flushlab.crashed.recovered_server import AcksTable
 from flushlab.errors import StartFailed, StorageError
 from flushlab.record import CrashPoint, Failure
 from tests.unit.builds import MARIADB
@@ -46,8 +47,7 @@ def crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CrashImages:
         fs="ext4",
         first=100,
         last=200,
-        rows=1,
-        database="d",
+        acks=AcksTable("d", 1),
         commits_per_s=1.0,
     )
     run.write(tmp_path)

@@ -11,8 +11,7 @@ import pytest
 from flushlab.crashed import killed
 from flushlab.crashed.judge import Note, RecoveredServer
 from flushlab.crashed.killed import KilledServer
-from flushlab.crashed.live import CrashingLoad, LoadOutcome
-from flushlab.crashed.recording import CrashedServer
+from flushlab.crashed.recording import CrashedServer, CrashingLoad, LoadOutcome
 from flushlab.datadir import DataRoot
 from flushlab.errors import PortTaken, ServerError, StartFailed
 from flushlab.record import Crash, CrashPoint, Storage

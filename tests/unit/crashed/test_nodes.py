@@ -67,7 +67,7 @@ def test_how_a_node_came_back_is_in_its_log(said: str, way: str) -> None:
 
 def cluster_that_answers(monkeypatch: pytest.MonkeyPatch, error: Exception, *, killed: bool = False) -> Any:
     """Two nodes; the second one answers with an error."""
-    one, two = (SimpleNamespace(was_killed=killed) for _ in range(2))
+    one, two = (SimpleNamespace(was_killed=killed, query=lambda _: [("", 1)]) for _ in range(2))
 
     def look(node: Any, _: AcksTable) -> RecoveredServer:
         if node is two:
@@ -75,7 +75,6 @@ def cluster_that_answers(monkeypatch: pytest.MonkeyPatch, error: Exception, *, k
         return RecoveredServer({1: Commits(5, 5)})
 
     monkeypatch.setattr(looked_at, "look", look)
-    monkeypatch.setattr(looked_at, "_checksum", lambda *_: 1)
     monkeypatch.setattr(looked_at, "dies", lambda _: "dying" in str(error))
     return SimpleNamespace(nodes=[one, two], settled=lambda: None)
 

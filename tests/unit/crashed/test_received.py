@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.crashed.replica import LogPosition
-from flushlab.crashed.replicated import Received, all_received, there_is
+from flushlab.crashed.replica import LogPosition, Received, all_received
 from flushlab.errors import StorageError
 from tests.unit.crashed.test_binlog import HEAD, transaction
 
@@ -28,7 +27,7 @@ def kept(record: Path, receipts: list[tuple[int, ...]], *relay_logs: bytes) -> R
 
 def test_what_was_noted_after_the_crash_does_not_count(tmp_path: Path) -> None:
     received = kept(tmp_path, [(3, 1, len(FIRST)), (7, 1, len(SECOND))], SECOND)
-    assert there_is(tmp_path)
+    assert Received.find(tmp_path)
     assert received.before(2) is None
     assert received.before(3) == received.before(6) == LogPosition("relay.000001", len(FIRST))
     assert received.before(7) == LogPosition("relay.000001", len(SECOND))
@@ -55,7 +54,7 @@ def test_a_file_without_any_leaves_the_end_of_the_one_before(tmp_path: Path) -> 
 
 
 def test_nothing_was_received(tmp_path: Path) -> None:
-    assert not there_is(tmp_path)
+    assert Received.find(tmp_path) is None
     received = kept(tmp_path, [], HEAD)
     assert received.before(10) is all_received(received.datadir) is None
 

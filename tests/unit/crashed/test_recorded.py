@@ -13,10 +13,11 @@ import msgspec
 import pytest
 
 from flushlab.crashed import judge as judging
-from flushlab.crashed import recorded, replicated
+from flushlab.crashed import recorded, replica
 from flushlab.crashed.judge import Note, packed_note
 from flushlab.crashed.recorded import CrashImages
 from flushlab.crashed.recording import Fault, RecordedNode, RecordedRun
+from flushlab.crashed.recovered_server import AcksTable
 from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import NotMounted
 from flushlab.datadir.recording import ENTRY
@@ -48,8 +49,7 @@ def cut_short(faulty: Fault | None = None, first: int = 0) -> RecordedRun:
         fs="ext4",
         first=first,
         last=0,
-        rows=1,
-        database="d",
+        acks=AcksTable("d", 1),
         ended_ns=0,
         commits_per_s=0.0,
         faulty=faulty,
@@ -156,7 +156,7 @@ def test_a_crash_is_no_earlier_than_the_next_record_by_which_commits_count(
     monkeypatch.setattr(CrashImages, "_left", lambda *_: nullcontext((None, None)))
     monkeypatch.setattr(CrashImages, "_start", lambda *_: nullcontext(None))
     monkeypatch.setattr(recorded, "ask", lambda *_: None)
-    monkeypatch.setattr(replicated, "of_crash_image", lambda *_: (None, None))
+    monkeypatch.setattr(replica, "of_crash_image", lambda *_: (None, None))
     seen: list[int] = []
 
     def judge(point: CrashPoint, notes: object, moment: int, *_: object) -> Crash:

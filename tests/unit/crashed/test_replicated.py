@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flushlab.crashed.measured import Spread, counts, measured, replica_in_words
-from flushlab.crashed.replicated import judge_replica
+from flushlab.crashed.replica import judge_replica
 from flushlab.record import Crash, CrashArm, CrashPoint, ReplicaState
 
 ROWS = {(1, 1): (1, 5), (1, 2): (1, 6)}

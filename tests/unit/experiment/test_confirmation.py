@@ -12,8 +12,8 @@ from tests.unit.records import trial
 
 
 def test_where_all_candidates_left_early_what_would_have_stayed_is_detectable() -> None:
-    space: Any = None
-    confirmation, random = Confirmation(space, Guards(), "throughput"), Random(1)
+    pool: Any = None
+    confirmation, random = Confirmation(pool, Guards(), "throughput"), Random(1)
     confirmation.admit("A", frozenset({0}))
     for block in range(12):
         arms = {"base": 0.0, "control": 0.0} | ({"A": -0.4} if block < 4 else {})

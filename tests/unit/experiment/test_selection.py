@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-from flushlab.experiment.tune.pool import Space, half_on
+from flushlab.experiment.tune.pool import CandidatePool, half_on
+from flushlab.experiment.tune_plan import TunePlan
 from flushlab.record import Value
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.floor import Floor
@@ -19,10 +20,17 @@ def level_of(settings: Mapping[str, Value]) -> Floor:
     return Floor.SECOND if settings["sync"] == 1 else Floor.RELAXED
 
 
-def space() -> Space:
-    candidates = [Candidate(settings={n: v}, group="commit", why="test") for n, v in PAIRS]
-    base: dict[str, Value] = {"flush": 1, "a": 0, "b": 0, "m": "x", "sync": 1}
-    return Space(base, candidates, level_of, lambda s: level_of(s) is Floor.STRICT)
+def pool(
+    base: Mapping[str, Value] | None = None, pairs: Sequence[tuple[str, Value]] = PAIRS
+) -> CandidatePool:
+    plan = TunePlan(
+        base=base or {"flush": 1, "a": 0, "b": 0, "m": "x", "sync": 1},
+        candidates=tuple(Candidate(settings={n: v}, group="commit", why="test") for n, v in pairs),
+        floor=Floor.THROWAWAY,
+        level_of=level_of,
+        is_free=lambda s: level_of(s) is Floor.STRICT,
+    )
+    return CandidatePool(plan)
 
 
 def of(*indices: int) -> frozenset[int]:
@@ -30,25 +38,22 @@ def of(*indices: int) -> frozenset[int]:
 
 
 def test_values_of_one_setting_compete() -> None:
-    assert not space().legal(of(3, 4), Floor.THROWAWAY)
-    assert space().slots(range(6)) == [(0,), (1,), (2,), (3, 4), (5,)]
+    assert not pool().legal(of(3, 4), Floor.THROWAWAY)
+    assert pool().slots(range(6)) == [(0,), (1,), (2,), (3, 4), (5,)]
 
 
 def test_what_is_below_the_floor_is_not_legal() -> None:
-    assert space().legal(of(0, 1), Floor.SECOND)
-    assert not space().legal(of(0, 5), Floor.SECOND)
+    assert pool().legal(of(0, 1), Floor.SECOND)
+    assert not pool().legal(of(0, 5), Floor.SECOND)
 
 
 def test_the_free_part_lowers_no_guarantee() -> None:
-    assert space().free_part(of(0, 1, 3, 5)) == of(1, 3)
-    assert space().free_part(of(0)) == of()
+    assert pool().free_part(of(0, 1, 3, 5)) == of(1, 3)
+    assert pool().free_part(of(0)) == of()
 
 
 def test_a_base_below_a_floor_finds_the_fewest_changes_that_reach_it() -> None:
-    candidates = [
-        Candidate(settings={n: v}, group="commit", why="test") for n, v in [("flush", 1), ("sync", 1)]
-    ]
-    unsafe = Space({"flush": 2, "sync": 0}, candidates, level_of, lambda _: True)
+    unsafe = pool({"flush": 2, "sync": 0}, [("flush", 1), ("sync", 1)])
     assert unsafe.foundation(Floor.RELAXED, range(2)) == of()
     assert unsafe.foundation(Floor.SECOND, range(2)) == of(1)
     assert unsafe.foundation(Floor.STRICT, range(2)) == of(0, 1)
@@ -56,7 +61,7 @@ def test_a_base_below_a_floor_finds_the_fewest_changes_that_reach_it() -> None:
 
 
 def test_a_screening_design_is_balanced_and_legal() -> None:
-    subject = space()
+    subject = pool()
     design = half_on(subject, [(1,), (2,), (3, 4)], of(0), Floor.SECOND, 24, "seed")
     counts = Counter(index for run in design for index in run)
     assert counts == {0: 24, 1: 12, 2: 12, 3: 8, 4: 8}
@@ -66,11 +71,11 @@ def test_a_screening_design_is_balanced_and_legal() -> None:
 
 
 def test_a_design_depends_on_its_seed_only() -> None:
-    args = (space(), [(1,), (2,), (3, 4)], of(0), Floor.SECOND, 12)
+    args = (pool(), [(1,), (2,), (3, 4)], of(0), Floor.SECOND, 12)
     assert half_on(*args, "one") == half_on(*args, "one")
     assert half_on(*args, "one") != half_on(*args, "two")
 
 
 def test_a_long_name_says_how_much_it_leaves_out() -> None:
-    assert space().name(of(0, 1)) == "flush=2 + a=1"
-    assert space().name(of(0, 1, 2, 3)) == "flush=2 + a=1 + 2 more"
+    assert pool().name(of(0, 1)) == "flush=2 + a=1"
+    assert pool().name(of(0, 1, 2, 3)) == "flush=2 + a=1 + 2 more"

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from flushlab.campaign.arms import BoundArm
-from flushlab.campaign.crash.request import CrashRequest
+from flushlab.campaign.crash.experiment import CrashRequest
 from flushlab.campaign.facts import ArmResult, CampaignFacts, ClaimFacts, PlanFacts, TuningFacts
 from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.experiment.tune_plan import Dropped, Excluded, FrontierPoint, Rejected

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from flushlab.campaign import loop, series, target, tune
 from flushlab.campaign.crash import crash
-from flushlab.campaign.crash import request as crash_request
+from flushlab.campaign.crash import experiment as crash_request
 from flushlab.campaign.facts import resuming
 from flushlab.campaign.pool import room, sandboxes
 from flushlab.campaign.pool.remote import RemotePool, RemoteTarget

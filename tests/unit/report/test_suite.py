@@ -13,7 +13,7 @@ from flushlab.report.suite import as_json, compared_as_json, comparison, summary
 from flushlab.settings.fit import Scaled
 from flushlab.spec.commands import DatabaseSpec
 from flushlab.suite.comparison import Compared, Side, ratio
-from flushlab.suite.monitor import Objects
+from flushlab.suite.endpoint import Objects
 from flushlab.suite.pool import PoolUse
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.servers import Reset

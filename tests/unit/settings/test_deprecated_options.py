@@ -132,6 +132,6 @@ def test_an_option_is_deprecated_before_it_ends(flavor: Flavor) -> None:
         for one in all_of
         if flavor in one.since
         and name in NAMES.removals
-        and one.since[flavor] >= NAMES.removals[name].ends.get(flavor, (99,))
+        and one.since[flavor] >= NAMES.removals[name].since.get(flavor, (99,))
     ]
     assert late == []

@@ -38,7 +38,7 @@ def test_no_release_takes_an_option_after_its_end() -> None:
         (name, release.series)
         for name, removal in NAMES.removals.items()
         for release in NAMES.releases
-        if name in NAMES.of(release) and release.version >= removal.ends.get(release.flavor, (99,))
+        if name in NAMES.of(release) and release.version >= removal.since.get(release.flavor, (99,))
     ]
     assert late == []
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from flushlab.suite.monitor import OBJECTS, Habits
+from flushlab.suite.endpoint import OBJECTS, Habits
 from flushlab.suite.servers import SuiteServer
 
 

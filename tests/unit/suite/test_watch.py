@@ -11,8 +11,8 @@ import pytest
 
 from flushlab.errors import NoSpace
 from flushlab.record import Value
-from flushlab.suite import monitor as module
-from flushlab.suite.monitor import SuiteMonitor
+from flushlab.suite import endpoint as module
+from flushlab.suite.endpoint import SuiteMonitor
 from flushlab.suite.pool import Pool
 from flushlab.suite.servers import SuiteServer
 

@@ -14,9 +14,8 @@ from flushlab.experiment.protocol import Request
 from flushlab.record import Arm, LoadResult, Stage, Trial, Value
 from flushlab.trial import runner as trial_runner
 from flushlab.trial.measurement import SIZES, Draft
-from flushlab.trial.runner import ArmRunner, RemoteRunner
+from flushlab.trial.runner import ArmRunner, RemoteRunner, Switching
 from flushlab.trial.sliced import SlicedRunner, _KeptServer, _Part, is_observed
-from flushlab.trial.switching import Switching
 from flushlab.workload.options import EngineOptions
 from flushlab.workload.protocol import Measured, Timing
 from tests.fakes.server import FakeServer

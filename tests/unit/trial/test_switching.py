@@ -4,7 +4,7 @@ import pytest
 
 from flushlab.record import Arm, Value
 from flushlab.trial.measurement import Draft
-from flushlab.trial.switching import Switching
+from flushlab.trial.runner import Switching
 from tests.fakes.server import FakeServer
 from tests.unit.trial.groups import FakeGroup
 

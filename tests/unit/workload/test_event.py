@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from flushlab.record import TxnStatement
-from flushlab.workload.describe import Event, event_of, rows_of
-from flushlab.workload.parse import build_workload
+from flushlab.workload.parse import Event, build_workload, event_of, rows_of
 
 
 @pytest.mark.parametrize(

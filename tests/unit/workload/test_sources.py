@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.workload.describe import MOST_BYTES, source_text, sources_of
-from flushlab.workload.parse import build_workload
+from flushlab.workload.parse import MOST_BYTES, build_workload, source_text, sources_of
 
 TXN = """setup_file = "shop.sql"
 parameter.id = { type = "integer", low = 1, high = 10 }

@@ -13,9 +13,16 @@ import msgspec
 from flushlab.build import list_builds
 from flushlab.campaign.configurations import Configuration, require_settings, spelled
 from flushlab.campaign.configurations import read as read_configurations
-from flushlab.campaign.crash.experiment import CrashExperiment, arms_of, facts_of, facts_of_campaign
+from flushlab.campaign.crash.experiment import (
+    CrashExperiment,
+    CrashRequest,
+    arms_of,
+    facts_of,
+    facts_of_campaign,
+    require_disk,
+    require_sensible,
+)
 from flushlab.campaign.crash.plan import CrashPlan, as_stored, asked_load, load_of
-from flushlab.campaign.crash.request import CrashRequest, require_disk, require_sensible
 from flushlab.campaign.crash.runner import CrashRunner, crash_on_machine, require_build
 from flushlab.campaign.loop import Budget, Ending, Run, Session, run, run_campaign, stored_request
 from flushlab.campaign.pool.protocol import CrashWork
@@ -110,7 +117,7 @@ def replayed_arm(plan: CrashPlan, line: str) -> CrashArm:
     return CrashArm(
         name="replay",
         settings=run.settings,
-        checks_rows=run.rows > 0,
+        checks_rows=run.acks is not None,
         records=images.records,
         fault=images.run.fault,
         folder=str(folder),

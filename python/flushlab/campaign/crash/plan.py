@@ -8,13 +8,18 @@ from pathlib import Path
 import msgspec
 
 from flushlab.campaign.configurations import Given
-from flushlab.campaign.crash.experiment import CrashExperiment, positive_control_of
-from flushlab.campaign.crash.request import FAILURES, CrashRequest, tear_of, which_nodes
+from flushlab.campaign.crash.experiment import (
+    MODEL_FAILURES,
+    CrashExperiment,
+    CrashRequest,
+    positive_control_of,
+    tear_of,
+    which_nodes,
+)
 from flushlab.campaign.pool.sandboxes import SandboxPool, connection_arguments
 from flushlab.campaign.watcher import Watcher
-from flushlab.crashed.live import CrashingLoad, SideWorkload
 from flushlab.crashed.recorded import CrashImages
-from flushlab.crashed.recording import CrashedServer, Disks
+from flushlab.crashed.recording import CrashedServer, CrashingLoad, Disks, SideWorkload
 from flushlab.crashed.recovered_server import AcksTable
 from flushlab.datadir import own_disk
 from flushlab.errors import MeasurementError, UsageError
@@ -36,9 +41,8 @@ from flushlab.spec.parts import FileSpec, WorkloadSpec
 from flushlab.trial.measurement import compare_settings
 from flushlab.workload.command import CommandWorkload
 from flushlab.workload.data import DataWorkload
-from flushlab.workload.describe import sources_of
 from flushlab.workload.options import EngineOptions
-from flushlab.workload.parse import fingerprint, parse_workload, settled, workload_options
+from flushlab.workload.parse import fingerprint, parse_workload, settled, sources_of, workload_options
 from flushlab.workload.protocol import Workload
 from flushlab.workload.sql import SqlWorkload
 
@@ -326,7 +330,7 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
             return arm
         situation = arm.settings, self.target.identity, storage, Launch()
         alone = self.target.nodes == 1
-        failure = FAILURES[self.spec.failure] if alone else _OF_NODES[self.which_of(arm)]
+        failure = MODEL_FAILURES[self.spec.failure] if alone else _OF_NODES[self.which_of(arm)]
         return msgspec.structs.replace(
             arm,
             floor=str(durability.verdict(*situation)),

@@ -18,16 +18,15 @@ from typing import Self
 
 import msgspec
 
-from flushlab.campaign.crash.experiment import CrashExperiment
+from flushlab.campaign.crash.experiment import MOST_CRASHES, CrashExperiment, CrashRequest, require_disk
 from flushlab.campaign.crash.plan import CrashPlan, load_of
-from flushlab.campaign.crash.request import MOST_CRASHES, CrashRequest, require_disk
 from flushlab.campaign.loop import require_same_build
 from flushlab.campaign.pool.work import Composed, CrashRows, CrashTask, RunCrashes
 from flushlab.campaign.target import open_servers
 from flushlab.campaign.watcher import Watcher
 from flushlab.crashed import recorded as points_of
 from flushlab.crashed.judge import read_notes
-from flushlab.crashed.killed import Killed, victim_of
+from flushlab.crashed.killed import Killed, KilledCluster, KilledServer
 from flushlab.crashed.recording import NOTES, RUN, Fault, RecordedRun, record
 from flushlab.datadir.fault_disk import record_owner, remove_record
 from flushlab.errors import MeasurementError, NoSpace, StartFailed, StorageError, UsageError
@@ -101,7 +100,8 @@ CrashNumbers = Callable[[Sequence[int]], CrashRows]
 
 
 class CrashRunner:
-    """Crashes configurations; a context manager that ends what lives for the last one.
+    """Crashes configurations in turn; a context manager. A recording, or a server that is killed, lives until
+    another configuration is due.
 
     Args:
         campaign: its id, by which its records are found again; empty: they are not.
@@ -109,41 +109,54 @@ class CrashRunner:
 
     def __init__(self, plan: CrashPlan, experiment: CrashExperiment, campaign: str = "") -> None:
         self._plan, self._experiment, self._campaign = plan, experiment, campaign
-        self._crashes: CrashRows | None = None
+        self._stack = ExitStack()
         self._name = ""
+        self._crash: CrashNumbers | None = None
+        self._rows: CrashRows | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        if self._crashes is not None:
-            self._crashes.close()
-        self._name = ""
+        if self._rows is not None:
+            self._rows.close()
+        self._end()
 
     def run(self, request: Request) -> CrashRow:
+        """The next crash of an arm, as the experiment asks for them."""
+        if request.arm.name != self._name or self._rows is None:
+            if self._rows is not None:
+                self._rows.close()
+            numbers = self._experiment.missing(request.arm.name)
+            self._rows = self.crash(CrashTask(arm=request.arm.name, numbers=tuple(numbers)))
+        return next(self._rows)
+
+    def crash(self, task: CrashTask) -> CrashRows:
+        """The crashes of a task, as they are judged."""
+        arm = self._experiment.arm(task.arm)
+        assert arm is not None, "the campaign has it"
         began = time.monotonic()
-        if request.arm.name != self._name or self._crashes is None:
-            self.close()
-            self._name, self._crashes = request.arm.name, self._begin(request.arm.name)
-        crash = next(self._crashes)
-        seconds = time.monotonic() - began - sum(crash.seconds.values())
-        return msgspec.structs.replace(crash, seconds={**crash.seconds, "crash": max(0.0, seconds)})
+        try:
+            if self._crash is None or task.arm != self._name:
+                self._end()
+                crashes = self._experiment.crashes(arm.name)
+                self._crash = self._stack.enter_context(crashing(self._plan, arm, crashes, self._campaign))
+                self._name = arm.name
+            with closing(self._crash(task.numbers)) as rows:
+                for row in rows:
+                    seconds = time.monotonic() - began - sum(row.seconds.values())
+                    yield msgspec.structs.replace(row, seconds={**row.seconds, "crash": max(0.0, seconds)})
+                    began = time.monotonic()
+        except GeneratorExit:  # nobody waits for the task; the next one finds all as it is
+            raise
+        except BaseException as error:
+            self._name, self._crash = "", None
+            if not self._stack.__exit__(type(error), error, error.__traceback__):
+                raise
 
-    def _begin(self, name: str) -> CrashRows:
-        arm, numbers = self._experiment.arm(name), self._experiment.missing(name)
-        assert arm is not None, "it was asked for"
-        assert numbers, "it is due"
-        return crashes_of(self._plan, arm, self._experiment.crashes(name), numbers, self._campaign)
-
-
-def crashes_of(
-    plan: CrashPlan, arm: CrashArm, crashes: int, numbers: Sequence[int], campaign: str
-) -> CrashRows:
-    with crashing(plan, arm, crashes, campaign) as crash:
-        yield from crash(numbers)
+    def _end(self) -> None:
+        self._name, self._crash = "", None
+        self._stack.close()
 
 
 @contextmanager
@@ -203,20 +216,19 @@ def _killed(plan: CrashPlan, arm: CrashArm, crashes: int) -> Iterator[CrashNumbe
 
 @contextmanager
 def _victim(plan: CrashPlan, arm: CrashArm) -> Iterator[Killed]:
-    root, load_on = plan.target.volume.data_root.path, partial(plan.load_on, arm, set())
-    with (
-        passing_folder(root, "crash") as notes,
-        victim_of(
-            plan.server_of(arm),
-            load_on,
-            notes,
-            which=plan.which_of(arm),
-            disks=None if plan.spec.failure == "process" else plan.disks(),
-            afresh=plan.load.runs_once,
-            replicas=root if plan.spec.replica and not arm.positive_control else None,
-        ) as victim,
-    ):
-        yield victim
+    """What is killed over and over: the process of a server, or nodes of a cluster."""
+    root, server = plan.target.volume.data_root.path, plan.server_of(arm)
+    load_on = partial(plan.load_on, arm, set())
+    with passing_folder(root, "crash") as notes:
+        killed: Killed
+        if server.nodes > 1:
+            disks = None if plan.spec.failure == "process" else plan.disks()
+            killed = KilledCluster(server, load_on, notes, plan.which_of(arm), disks)
+        else:
+            replicas = root if plan.spec.replica and not arm.positive_control else None
+            killed = KilledServer(server, load_on, notes, afresh=plan.load.runs_once, replicas=replicas)
+        with killed:
+            yield killed
 
 
 @contextmanager
@@ -328,49 +340,5 @@ def crash_on_machine(plan: bytes, composed: Composed, progress: Progress) -> Ite
     with open_servers(request.spec.server, request.spec.storage, progress) as target:
         require_same_build(request, target.key)
         here = CrashPlan(target=target, watcher=Watcher(progress), load=load, spec=request.spec)
-        with CrashedConfigurations(request, here) as configurations:
-            yield configurations.crash
-
-
-class CrashedConfigurations:
-    """Crashes configurations in turn. A recording, or a server that is killed, lives until another
-    configuration is due."""
-
-    def __init__(self, request: CrashRequest, plan: CrashPlan) -> None:
-        self._plan = plan
-        self._experiment = plan.experiment(request.planned)
-        self._stack = ExitStack()
-        self._name = ""
-        self._crash: CrashNumbers | None = None
-
-    def __enter__(self) -> CrashedConfigurations:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._name, self._crash = "", None
-        self._stack.close()
-
-    def crash(self, task: CrashTask) -> CrashRows:
-        arm = self._experiment.arm(task.arm)
-        assert arm is not None, "the campaign has it"
-        began = time.monotonic()
-        try:
-            if self._crash is None or task.arm != self._name:
-                self.close()
-                crashing_it = crashing(self._plan, arm, self._experiment.crashes(arm.name))
-                self._crash = self._stack.enter_context(crashing_it)
-                self._name = arm.name
-            with closing(self._crash(task.numbers)) as rows:
-                for row in rows:
-                    seconds = time.monotonic() - began - sum(row.seconds.values())
-                    yield msgspec.structs.replace(row, seconds={**row.seconds, "crash": max(0.0, seconds)})
-                    began = time.monotonic()
-        except GeneratorExit:  # nobody waits for the task; the next one finds all as it is
-            raise
-        except BaseException as error:
-            self._name, self._crash = "", None
-            if not self._stack.__exit__(type(error), error, error.__traceback__):
-                raise
+        with CrashRunner(here, here.experiment(request.planned)) as runner:
+            yield runner.crash

@@ -20,7 +20,7 @@ from flushlab.server.remote.rights import Needs, require_rights
 from flushlab.server.remote.server import RemoteGroup, RemoteServer, require_alike
 from flushlab.server.sql import quoted
 from flushlab.spec.parts import RemoteAccess
-from flushlab.trial.switching import restart_settings
+from flushlab.trial.runner import restart_settings
 from flushlab.undo import Undo
 from flushlab.units import counted, format_seconds
 from flushlab.workload.engine import errno_of

@@ -16,7 +16,7 @@ from flushlab.settings.candidates import Candidate, raise_to_floor
 from flushlab.settings.catalog import canonical
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.floor import Floor
-from flushlab.trial.switching import restart_settings
+from flushlab.trial.runner import restart_settings
 
 _RESTART = "needs a restart, and your own server is never restarted"
 UNSEEN = Storage(visible=False)

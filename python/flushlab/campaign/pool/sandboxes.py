@@ -80,9 +80,8 @@ from flushlab.settings.configuration import Configuration
 from flushlab.settings.fit import as_warnings, lines, memory_use, number_of
 from flushlab.settings.option_names import read_help
 from flushlab.spec.parts import ServersSpec
-from flushlab.trial.runner import ArmRunner, Preparation, TrialRunner
+from flushlab.trial.runner import ArmRunner, Preparation, TrialRunner, restart_settings
 from flushlab.trial.sliced import CLUSTER_SLICE_S
-from flushlab.trial.switching import restart_settings
 from flushlab.units import counted, format_latency, parse_size
 from flushlab.workload.options import EngineOptions, seeded
 from flushlab.workload.protocol import Workload

@@ -16,7 +16,7 @@ from flushlab.server.sandbox.base_file import read_base_file, whole
 from flushlab.settings.admission import admit_for, describe_left_out
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.fit import Fit, Shrunk
-from flushlab.workload.describe import source_text
+from flushlab.workload.parse import source_text
 
 HOW_TO_SCALE = "--memory changes it, --no-scale refuses it"
 

@@ -218,12 +218,12 @@ class TuneBudget:
         """Base, control, the user's own settings, free parts, and one combination per floor that allows more
         than the floor above."""
         allowed = [
-            frozenset(i for i in self._pool.usable if self._pool.space.level(frozenset({i})).at_least(floor))
+            frozenset(i for i in self._pool.usable if self._pool.level(frozenset({i})).at_least(floor))
             for floor in Floor.STRICT.down_to(self._plan.runs_at)
         ]
         distinct = len({found for found in allowed if found})
         non_free = len(
-            {found for found in allowed if any(not self._pool.space.free(frozenset({i})) for i in found)}
+            {found for found in allowed if any(not self._pool.is_free(frozenset({i})) for i in found)}
         )
         yours = self._plan.yours is not None
         return 2 + yours + max(distinct, 1) + (non_free if self._pool.free() else 0)

@@ -18,7 +18,7 @@ import msgspec
 
 from flushlab.experiment.blocks import YOURS, Sheet
 from flushlab.experiment.protocol import Objective, stall_share
-from flushlab.experiment.tune.pool import Selection, Space
+from flushlab.experiment.tune.pool import CandidatePool, Selection
 from flushlab.experiment.tune_plan import UNCHANGED, FrontierPoint, Guards, Rejected
 from flushlab.record import BASE, CONTROL, Comparison, OverMachines, Ratio, Trial
 from flushlab.settings.floor import Floor
@@ -44,8 +44,8 @@ class _Analysis(NamedTuple):
 class Confirmation:
     """Scores of base, control and arms over fresh blocks, and what may be claimed from them."""
 
-    def __init__(self, space: Space, guards: Guards, objective: Objective) -> None:
-        self._space = space
+    def __init__(self, pool: CandidatePool, guards: Guards, objective: Objective) -> None:
+        self._pool = pool
         self._guards = guards
         self._objective = objective
         self.selections: dict[str, Selection] = {}
@@ -163,7 +163,7 @@ class Confirmation:
         for floor in floors:
             best = max(self._proven(floor), key=lambda c: c.ratio.estimate, default=None)
             if best is None:
-                if self._space.legal(frozenset(), floor):  # else nothing that was proven is at the floor
+                if self._pool.legal(frozenset(), floor):  # else nothing that was proven is at the floor
                     point = FrontierPoint(floor=floor, arm=BASE, settings={})
                     points.append(msgspec.structs.replace(point, versus_yours=self._versus_yours(BASE)))
                 continue
@@ -172,7 +172,7 @@ class Confirmation:
                 FrontierPoint(
                     floor=floor,
                     arm=best.arm,
-                    settings=self._space.changes(self.selections[best.arm]),
+                    settings=self._pool.changes(self.selections[best.arm]),
                     ratio=best.ratio,
                     free_ratio=self._free_ratio(best),
                     comparison=best,
@@ -235,19 +235,19 @@ class Confirmation:
             if (comparison := self.compared(name)) is not None
             and comparison.verdict == "faster"
             and name not in rejected
-            and self._space.legal(selection, floor)
+            and self._pool.legal(selection, floor)
         ]
 
     def _free_ratio(self, comparison: Comparison) -> Ratio | None:
         """Gain of the arm's settings without those that lower a guarantee; None if that was not measured."""
         selection = self.selections[comparison.arm]
-        if self._space.free(selection):
+        if self._pool.is_free(selection):
             return comparison.ratio
-        part = self._space.changes(self._space.free_part(selection))
+        part = self._pool.changes(self._pool.free_part(selection))
         if not part:
             return UNCHANGED
         for name, other in self.selections.items():
-            if self._space.changes(other) == part and (found := self.compared(name)) is not None:
+            if self._pool.changes(other) == part and (found := self.compared(name)) is not None:
                 return found.ratio
         return None
 

@@ -16,7 +16,6 @@ from flushlab.experiment.blocks import YOURS, Round, Sheet, no_base, run_block
 from flushlab.experiment.protocol import BlockAhead, Steps
 from flushlab.experiment.tune_plan import Excluded, TunePlan
 from flushlab.record import BASE, CONTROL, Arm, Stage, Trial, Value
-from flushlab.settings.candidates import Candidate
 from flushlab.settings.floor import Floor
 from flushlab.units import format_seconds
 
@@ -24,53 +23,64 @@ Selection = frozenset[int]
 """Candidates by their index in the plan."""
 
 
-class Space:
-    """All selections of a base and its candidates."""
+class CandidatePool:
+    """Candidates of a plan and their selections; changes without effect, or below the floor, are out from the
+    start."""
 
-    def __init__(
-        self,
-        base: Mapping[str, Value],
-        candidates: Sequence[Candidate],
-        level_of: Callable[[Mapping[str, Value]], Floor],
-        is_free: Callable[[Mapping[str, Value]], bool],
-    ) -> None:
-        self.base = dict(base)
-        self.candidates = tuple(candidates)
-        self._level_of = level_of
-        self._is_free = is_free
+    def __init__(self, plan: TunePlan) -> None:
+        self._plan = plan
+        self.candidates = plan.candidates
+        self.base = Arm(name=BASE, settings=plan.base)
+        self.usable: Selection = frozenset(range(len(plan.candidates)))
+        self.excluded: list[Excluded] = []
         self._levels: dict[Selection, Floor] = {}
         self._free: dict[Selection, bool] = {}
+        self._names: dict[Selection, str] = {}
+        self._base_read_back: Mapping[str, Value] = {}
+        for index in range(len(plan.candidates)):
+            single = frozenset({index})
+            if not self.changes(single):
+                self.exclude(index, "the base has this value", refused=False)
+            elif not self.legal(single, plan.runs_at):
+                self.exclude(index, f"meets only {self.level(single)}, below the floor", refused=False)
 
     def settings(self, selection: Selection) -> dict[str, Value]:
-        return {**self.base, **self.changes(selection)}
+        return {**self.base.settings, **self.changes(selection)}
 
     def changes(self, selection: Selection) -> dict[str, Value]:
         merged: dict[str, Value] = {}
         for index in sorted(selection):
-            merged.update(self.candidates[index].settings)
-        return {name: value for name, value in merged.items() if self.base.get(name) != value}
+            merged.update(self._plan.candidates[index].settings)
+        return {name: value for name, value in merged.items() if self.base.settings.get(name) != value}
 
     def level(self, selection: Selection) -> Floor:
         if selection not in self._levels:
-            self._levels[selection] = self._level_of(self.settings(selection))
+            self._levels[selection] = self._plan.level_of(self.settings(selection))
         return self._levels[selection]
 
-    def free(self, selection: Selection) -> bool:
+    def is_free(self, selection: Selection) -> bool:
         if selection not in self._free:
-            self._free[selection] = self._is_free(self.settings(selection))
+            self._free[selection] = self._plan.is_free(self.settings(selection))
         return self._free[selection]
 
     def compatible(self, selection: Selection) -> bool:
-        names = [name for index in selection for name in self.candidates[index].settings]
+        names = [name for index in selection for name in self._plan.candidates[index].settings]
         return len(set(names)) == len(names)
 
     def legal(self, selection: Selection, floor: Floor) -> bool:
         return self.compatible(selection) and self.level(selection).at_least(floor)
 
+    def joined(self, selection: Selection, more: Iterable[int], floor: Floor) -> Selection:
+        """The selection with the others, each if it may run beside those before it."""
+        for index in more:
+            if self.legal(selection | {index}, floor):
+                selection |= {index}
+        return selection
+
     def free_part(self, selection: Selection) -> Selection:
         """The selection without what lowers a guarantee."""
-        part = frozenset(index for index in selection if self.free(frozenset({index})))
-        while part and not self.free(part):  # harmless alone, not together
+        part = frozenset(index for index in selection if self.is_free(frozenset({index})))
+        while part and not self.is_free(part):  # harmless alone, not together
             part -= {max(part)}
         return part
 
@@ -98,14 +108,76 @@ class Space:
             return " + ".join(changes)
         return f"{' + '.join(changes[:2])} + {len(changes) - 2} more"
 
+    def bought(self) -> list[int]:
+        return [i for i in sorted(self.usable) if not self.is_free(frozenset({i}))]
+
+    def free(self) -> list[int]:
+        return [i for i in sorted(self.usable) if self.is_free(frozenset({i}))]
+
+    def arm(self, selection: Selection) -> Arm:
+        """The selection's arm, under a name that no other selection has."""
+        if not selection:
+            return self.base
+        if selection not in self._names:
+            name, taken = self.name(selection), set(self._names.values())
+            number = 2
+            unique = name
+            while unique in taken:
+                unique = f"{name} #{number}"
+                number += 1
+            self._names[selection] = unique
+        return Arm(name=self._names[selection], settings=self.settings(selection))
+
+    def exclude(self, index: int, reason: str, *, refused: bool) -> None:
+        settings = dict(self.candidates[index].settings)
+        self.excluded.append(Excluded(settings=settings, reason=reason, refused=refused))
+        self.usable -= {index}
+
+    def exclude_unchanged(self, arm: str, trial: Trial) -> None:
+        """Leaves out changes that the server rounded back to what the base has."""
+        if arm == BASE:
+            self._base_read_back = trial.settings
+        selection = next((known for known, name in self._names.items() if name == arm), frozenset[int]())
+        for index in selection & self.usable:
+            names = self.candidates[index].settings
+            if all(n in trial.settings and trial.settings[n] == self._base_read_back.get(n) for n in names):
+                self.exclude(index, "the server changes it to the base's value", refused=False)
+
+    def exclude_slow_windows(self, rate: float | None) -> None:
+        """Leaves out candidates whose redo log this workload takes too long to fill."""
+        need = self._plan.redo_to_outlast
+        if need is None or not rate:
+            return
+        own = need(self.base.settings)
+        for index in sorted(self.usable):
+            needed = need(self.settings(frozenset({index})))
+            if needed > own and (window := needed / rate) > self._plan.window_limit_s:
+                reason = (
+                    f"its windows would have to last {format_seconds(window)} to outlast the redo log, "
+                    f"longer than this budget allows ({format_seconds(self._plan.window_limit_s)})"
+                )
+                self.exclude(index, reason, refused=False)
+
+    def exclude_arm(self, name: str, reason: str) -> None:
+        for selection in [s for s, known in self._names.items() if known == name]:
+            self.exclude_failed(min(selection), reason)
+
+    def exclude_failed(self, index: int, reason: str) -> None:
+        self.exclude(index, reason, refused=not reason.startswith("failed: "))
+
 
 def half_on(
-    space: Space, slots: Sequence[tuple[int, ...]], foundation: Selection, floor: Floor, runs: int, seed: str
+    pool: CandidatePool,
+    slots: Sequence[tuple[int, ...]],
+    foundation: Selection,
+    floor: Floor,
+    runs: int,
+    seed: str,
 ) -> list[Selection]:
     """A screening design: each slot goes through its values, and through being off, equally often.
 
     Args:
-        space: of the selections.
+        pool: of the selections.
         slots: competing candidates together.
         foundation: stays on in every run.
         floor: demanded of every run; changes that would leave it are switched off.
@@ -131,11 +203,7 @@ def half_on(
     for run in range(runs):
         picked = [value for column in best[1] if (value := column[run]) is not None]
         random.shuffle(picked)
-        selection = foundation
-        for index in picked:
-            if space.legal(selection | {index}, floor):
-                selection |= {index}
-        design.append(selection)
+        design.append(pool.joined(foundation, picked, floor))
     return design
 
 
@@ -146,81 +214,6 @@ def _cycle(slot: tuple[int, ...], runs: int, random: Random) -> list[int | None]
         random.shuffle(options)
         column.extend(options)
     return column[:runs]
-
-
-class CandidatePool:
-    """Candidates of a plan; changes without effect, or below the floor, are out from the start."""
-
-    def __init__(self, space: Space, floor: Floor) -> None:
-        self.space = space
-        self.base = Arm(name=BASE, settings=space.base)
-        self.usable: Selection = frozenset(range(len(space.candidates)))
-        self.excluded: list[Excluded] = []
-        self._names: dict[Selection, str] = {}
-        self._base_read_back: Mapping[str, Value] = {}
-        for index in range(len(space.candidates)):
-            single = frozenset({index})
-            if not space.changes(single):
-                self.exclude(index, "the base has this value", refused=False)
-            elif not space.legal(single, floor):
-                self.exclude(index, f"meets only {space.level(single)}, below the floor", refused=False)
-
-    def bought(self) -> list[int]:
-        return [i for i in sorted(self.usable) if not self.space.free(frozenset({i}))]
-
-    def free(self) -> list[int]:
-        return [i for i in sorted(self.usable) if self.space.free(frozenset({i}))]
-
-    def arm(self, selection: Selection) -> Arm:
-        """The selection's arm, under a name that no other selection has."""
-        if not selection:
-            return self.base
-        if selection not in self._names:
-            name, taken = self.space.name(selection), set(self._names.values())
-            number = 2
-            unique = name
-            while unique in taken:
-                unique = f"{name} #{number}"
-                number += 1
-            self._names[selection] = unique
-        return Arm(name=self._names[selection], settings=self.space.settings(selection))
-
-    def exclude(self, index: int, reason: str, *, refused: bool) -> None:
-        settings = dict(self.space.candidates[index].settings)
-        self.excluded.append(Excluded(settings=settings, reason=reason, refused=refused))
-        self.usable -= {index}
-
-    def exclude_unchanged(self, arm: str, trial: Trial) -> None:
-        """Leaves out changes that the server rounded back to what the base has."""
-        if arm == BASE:
-            self._base_read_back = trial.settings
-        selection = next((known for known, name in self._names.items() if name == arm), frozenset[int]())
-        for index in selection & self.usable:
-            names = self.space.candidates[index].settings
-            if all(n in trial.settings and trial.settings[n] == self._base_read_back.get(n) for n in names):
-                self.exclude(index, "the server changes it to the base's value", refused=False)
-
-    def exclude_slow_windows(self, plan: TunePlan, rate: float | None) -> None:
-        """Leaves out candidates whose redo log this workload takes too long to fill."""
-        need = plan.redo_to_outlast
-        if need is None or not rate:
-            return
-        own = need(self.space.base)
-        for index in sorted(self.usable):
-            needed = need(self.space.settings(frozenset({index})))
-            if needed > own and (window := needed / rate) > plan.window_limit_s:
-                reason = (
-                    f"its windows would have to last {format_seconds(window)} to outlast the redo log, "
-                    f"longer than this budget allows ({format_seconds(plan.window_limit_s)})"
-                )
-                self.exclude(index, reason, refused=False)
-
-    def exclude_arm(self, name: str, reason: str) -> None:
-        for selection in [s for s, known in self._names.items() if known == name]:
-            self.exclude_failed(min(selection), reason)
-
-    def exclude_failed(self, index: int, reason: str) -> None:
-        self.exclude(index, reason, refused=not reason.startswith("failed: "))
 
 
 class TuneRounds:

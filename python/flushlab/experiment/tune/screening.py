@@ -78,11 +78,8 @@ class Screening:
             if bottom:
                 self.contexts.append(bottom)
         free = self._pool.free()
-        if not free and len(self.contexts) == 1:
-            self._estimate()
-            return
-        if len(free) == 1 and len(self.contexts) == 1:
-            self._estimate()  # one candidate: nothing to choose from, all trials go to its confirmation
+        if len(free) < 2 and len(self.contexts) == 1:
+            self._estimate()  # nothing to choose from: all trials go to the confirmation
             return
         runs = self._budget.screen_runs(len(free), len(self.contexts))
         first = 1 + max(run.block for run in self.runs)
@@ -177,7 +174,7 @@ class Screening:
         One candidate that lowers a guarantee is taken as it is (the runs on both foundations measure it);
         of several, those that looked useful alone, best first.
         """
-        needed = self._pool.space.foundation(floor, self._pool.usable)
+        needed = self._pool.foundation(floor, self._pool.usable)
         if needed is None:
             return None
         bought = self._pool.bought()
@@ -185,11 +182,7 @@ class Screening:
             assert self.effects is not None
             mean, error = self.effects.mean[0], self.effects.sd[0]
             bought = sorted((i for i in bought if mean[i] > 0.5 * error[i]), key=lambda i: -mean[i])
-        selection = needed
-        for index in bought:
-            if self._pool.space.legal(selection | {index}, floor):
-                selection |= {index}
-        return selection
+        return self._pool.joined(needed, bought, floor)
 
     def alone(self, index: int) -> float:
         assert self.effects is not None
@@ -208,7 +201,7 @@ class Screening:
             foundation = self.foundation(floor)
             if foundation is None:
                 continue
-            needed = self._pool.space.foundation(floor, self._pool.usable) or frozenset()
+            needed = self._pool.foundation(floor, self._pool.usable) or frozenset()
             selection = foundation if self._is_worth(foundation - needed) else needed
             context = self._nearest_context(selection)
             mean, error = self.effects.mean[context], self.effects.sd[context]
@@ -216,10 +209,7 @@ class Screening:
                 (i for i in self._pool.free() if mean[i] > max(WORTH_LOG, error[i])),
                 key=lambda i: -mean[i],
             )
-            for index in good:
-                if self._pool.space.legal(selection | {index}, floor):
-                    selection |= {index}
-            chosen[floor] = selection
+            chosen[floor] = self._pool.joined(selection, good, floor)
         if not any(chosen.values()):
             self._take_best_guess(chosen)
         return chosen
@@ -250,17 +240,13 @@ class Screening:
             if frozenset({i}) not in self.contexts
         ]
         if len(self.contexts) > 1:
-            guesses.append(
-                (
-                    float(self.effects.offset[1] / self.effects.offset_sd[1]),
-                    self.contexts[1],
-                )
-            )
+            offset = float(self.effects.offset[1] / self.effects.offset_sd[1])
+            guesses.append((offset, self.contexts[1]))
         if not guesses:
             return
         _, guess = max(guesses, key=lambda pair: pair[0])
         for floor in chosen:
-            if self._pool.space.legal(guess, floor):
+            if self._pool.legal(guess, floor):
                 chosen[floor] = guess
 
     def add(self, selection: Selection, context: int, block: int, trials: Sequence[Trial]) -> None:
@@ -289,15 +275,15 @@ class Screening:
         cleared = frozenset[int]().union(*(run.selection for run in self.runs))
         for suspect in sorted(selection - cleared):
             single = frozenset({suspect})
-            if self._pool.space.legal(single, self._plan.runs_at):
+            if self._pool.legal(single, self._plan.runs_at):
                 yield from self._screen_run(single, 0, block)
 
     def _design(self, context: int, runs: int) -> list[Selection]:
         foundation = self.contexts[context]
-        floor = self._plan.runs_at if foundation else self._pool.space.level(foundation)
-        eligible = [i for i in self._pool.free() if self._pool.space.legal(foundation | {i}, floor)]
+        floor = self._plan.runs_at if foundation else self._pool.level(foundation)
+        eligible = [i for i in self._pool.free() if self._pool.legal(foundation | {i}, floor)]
         seed = f"{self._plan.seed}/design/{context}"
-        return half_on(self._pool.space, self._pool.space.slots(eligible), foundation, floor, runs, seed)
+        return half_on(self._pool, self._pool.slots(eligible), foundation, floor, runs, seed)
 
     def _estimate(self) -> None:
         """Effects of all candidates in all contexts, from the runs so far that were not disturbed; from all
@@ -307,7 +293,7 @@ class Screening:
         blocks, machines = dict[tuple[str, int], int](), dict[str, int]()
         if len(runs) < 2:
             return
-        on = np.zeros((len(runs), max(len(self._pool.space.candidates), 1)), dtype=bool)
+        on = np.zeros((len(runs), max(len(self._pool.candidates), 1)), dtype=bool)
         for row, run in enumerate(runs):
             for index in run.selection - self.contexts[run.context]:
                 on[row, index] = True

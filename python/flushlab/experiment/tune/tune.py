@@ -34,7 +34,7 @@ from flushlab.experiment.blocks import YOURS, Sheet
 from flushlab.experiment.protocol import BlockAhead, Conversation, Request, Standing, Steps, redo_rate
 from flushlab.experiment.tune.budget import END_TRIALS, TuneBudget
 from flushlab.experiment.tune.confirmation import WORTH_LOG, Confirmation
-from flushlab.experiment.tune.pool import CandidatePool, Selection, Space, TuneRounds
+from flushlab.experiment.tune.pool import CandidatePool, Selection, TuneRounds
 from flushlab.experiment.tune.screening import Screening
 from flushlab.experiment.tune_plan import Dropped, TunePlan, TuneResult, best_at, offers_below
 from flushlab.record import BASE, CONTROL, Arm, Trial, Value
@@ -60,7 +60,7 @@ class Reduction:
     def run(self) -> Steps[None]:
         """Drops settings whose removal costs less than 1 % or the noise, as the budget allows."""
         items = {
-            floor: [i for i in sorted(selection) if self._pool.space.legal(selection - {i}, floor)]
+            floor: [i for i in sorted(selection) if self._pool.legal(selection - {i}, floor)]
             for floor, selection in self.chosen.items()
             if len(selection) >= 2
         }
@@ -86,7 +86,7 @@ class Reduction:
             self.dropped.extend(
                 Dropped(
                     floor=floor,
-                    settings=dict(self._pool.space.candidates[i].settings),
+                    settings=dict(self._pool.candidates[i].settings),
                     cost=-math.expm1(-costs[i][0]),
                     error=costs[i][1],
                 )
@@ -97,8 +97,8 @@ class Reduction:
         """Selections that differ in what they set, the base left out."""
         found: dict[frozenset[tuple[str, Value]], Selection] = {}
         for selection in self.chosen.values():
-            for part in (selection, self._pool.space.free_part(selection)):
-                changes = frozenset(self._pool.space.changes(part).items())
+            for part in (selection, self._pool.free_part(selection)):
+                changes = frozenset(self._pool.changes(part).items())
                 if changes:
                     found.setdefault(changes, part)
         return list(found.values())
@@ -111,7 +111,7 @@ class Reduction:
         cheap: list[int] = []
         for index, (cost, error) in sorted(costs.items(), key=lambda item: item[1][0]):
             rest = selection - frozenset(cheap) - {index}
-            if cost < max(WORTH_LOG, factor * error) and rest and self._pool.space.legal(rest, floor):
+            if cost < max(WORTH_LOG, factor * error) and rest and self._pool.legal(rest, floor):
                 cheap.append(index)
         return cheap
 
@@ -136,32 +136,24 @@ class Reduction:
         self, selection: Selection, items: Sequence[int], sheet: Sheet
     ) -> dict[int, tuple[float, float]]:
         """Loss by dropping each item and its standard error, log units: screening and reduction pooled."""
-        assert self._screening.effects is not None
-        found = _contrasts(sheet, self._pool.arm(selection).name)
-        direct = (
-            {}
-            if found is None
-            else {
-                arm: (-float(estimate), float(error))
-                for arm, estimate, error in zip(found.arms, found.estimate, found.error, strict=True)
-            }
-        )
-        context = 1 if len(self._screening.contexts) > 1 and self._screening.contexts[1] & selection else 0
+        effects, contexts = self._screening.effects, self._screening.contexts
+        assert effects is not None
+        found, measured = _contrasts(sheet, self._pool.arm(selection).name), dict[str, tuple[float, float]]()
+        if found is not None:
+            each = zip(found.arms, found.estimate, found.error, strict=True)
+            measured = {arm: (-float(estimate), float(error)) for arm, estimate, error in each}
+        context = 1 if len(contexts) > 1 and contexts[1] & selection else 0
         costs = {}
         for index in items:
-            prior = (
-                float(self._screening.effects.mean[context, index]),
-                float(self._screening.effects.sd[context, index]),
-            )
-            if len(self._screening.contexts) > 1 and self._screening.contexts[1] == frozenset({index}):
-                prior = (
-                    float(self._screening.effects.offset[1]),
-                    float(self._screening.effects.offset_sd[1]),
-                )
-            elif index in self._screening.contexts[-1]:
-                prior = (self._screening.alone(index), float(self._screening.effects.sd[0, index]))
-            measured = direct.get(self._pool.arm(selection - {index}).name)
-            costs[index] = prior if measured is None else _pooled(prior, measured)
+            cost, error = effects.mean[context, index], effects.sd[context, index]
+            if len(contexts) > 1 and contexts[1] == frozenset({index}):
+                cost, error = effects.offset[1], effects.offset_sd[1]
+            elif index in contexts[-1]:
+                cost, error = effects.mean[0, index], effects.sd[0, index]
+            costs[index] = float(cost), float(error)
+            direct = measured.get(self._pool.arm(selection - {index}).name)
+            if direct is not None:
+                costs[index] = _pooled(costs[index], direct)
         return costs
 
 
@@ -204,14 +196,12 @@ class Tune:
                 f"the base meets only {level}, below the floor {plan.floor}",
                 hint=f"make the base safer, or accept less with --floor {level}",
             )
-        self._pool = CandidatePool(
-            Space(plan.base, plan.candidates, plan.level_of, plan.is_free), plan.runs_at
-        )
+        self._pool = CandidatePool(plan)
         self._budget = TuneBudget(plan, self._pool)
         self._rounds = TuneRounds(plan, self._pool)
         self._screening = Screening(plan, self._pool, self._rounds, self._budget)
         self._reduction = Reduction(self._pool, self._rounds, self._budget, self._screening)
-        self._confirmation = Confirmation(self._pool.space, plan.guards, plan.objective)
+        self._confirmation = Confirmation(self._pool, plan.guards, plan.objective)
         self._cut_short = ""
         self._expected = 0
         if plan.budget_trials is not None:
@@ -323,14 +313,14 @@ class Tune:
             redo_rates += [rate for trial in trials if (rate := redo_rate(trial)) is not None]
             block += 1
             if block == 1:
-                self._pool.exclude_slow_windows(self._plan, min(redo_rates, default=None))
+                self._pool.exclude_slow_windows(min(redo_rates, default=None))
             self._budget.demand()
             if block == 2:
                 cells = self._budget.cells()
                 self._expected = cells * self._plan.variants
                 wanted = 2 if cells < 30 else 3 if cells < 100 else 4
         if not steady:
-            for index in [i for i in self._pool.usable if self._pool.space.candidates[i].needs_steady_state]:
+            for index in [i for i in self._pool.usable if self._pool.candidates[i].needs_steady_state]:
                 self._pool.exclude(
                     index, "window too short: it would have to outlast the redo log", refused=False
                 )

@@ -1,27 +1,311 @@
-"""Undoing: resets of a server, undone by its log. Sits in `suite.undoing`."""
+"""Undoing: resets of a server, undone by its log; the template's tables to compare with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import random
+import time
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
 import msgspec
 import pymysql
 
+from flushlab.progress import Progress
 from flushlab.record import Endpoint, ServerIdentity
-from flushlab.suite.undoing.content import Content
-from flushlab.suite.undoing.session import (
+from flushlab.server.sql import SYSTEM_LIST, is_system, quoted
+from flushlab.suite.undoing.traces import (
     MEANWHILE,
     CannotUndo,
+    Changed,
+    Inverse,
+    Log,
     RowsNeeded,
+    TableName,
+    Traces,
     UndoneWrongly,
     UndoSession,
     await_transactions,
     writers,
 )
-from flushlab.suite.undoing.traces import Inverse, Log, Traces
 from flushlab.units import counted
+
+_CHEAP_S = 0.002
+"""The tables that were undone are compared by checksum each time if that takes no longer."""
+_WORTH_S = 0.1
+"""Above that, another server is as fast."""
+_ONE_IN = 20
+"""Undos of which one is followed by a comparison of all tables."""
+_FIRST = 3
+"""And so are the first."""
+_LARGEST = 256 << 20
+"""Bytes of data whose checksums are taken at the start, at most."""
+_AT_ONCE = 500
+_USERS = f"LOWER(table_schema) NOT IN {SYSTEM_LIST}"
+
+
+class Table(TableName, frozen=True):
+    engine: str
+    kind: str
+    next_number: int | None
+    size: int
+
+    @property
+    def inner(self) -> str:
+        """As InnoDB's own tables call it; empty if it is spelled otherwise there."""
+        plain = f"{self.schema}{self.name}".replace("_", "a")
+        return f"{self.schema}/{self.name}" if plain.isascii() and plain.isalnum() else ""
+
+    @property
+    def sql(self) -> str:
+        return quoted(self.schema, self.name)
+
+    @property
+    def is_invertible(self) -> bool:
+        return self.engine == "InnoDB" and self.kind == "BASE TABLE"
+
+
+class Content:
+    def __init__(self, session: UndoSession, *, verify: bool) -> None:
+        self._session, self._verify = session, verify
+        self._undos, self._chance = 0, random.Random(1)
+        is_old = not session.is_mysql or session.identity.version < (8,)
+        inner = f"INNODB_{'SYS_' if is_old else ''}TABLESTATS"
+        self._numbers_sql = f"SELECT name, autoinc FROM information_schema.{inner}"
+        inner = f"INNODB_{'SYS_' if is_old else ''}TABLES"
+        self._ids_sql = f"SELECT name, table_id FROM information_schema.{inner}"
+        self.tables = self._read_tables()
+        self._digests = self._read_digests()
+        self._checksums, self._checksum_s = self._first_checksums()
+        self.tables = self._read_tables()  # open, they know their next numbers
+        self._size = sum(one.size for one in self.tables.values())
+        self.remember_tables()
+        self._parents = self._read_parents()
+        self._generated = self._read_generated()
+        numbered = self._read_numbered()
+        self._numbered = [
+            msgspec.structs.replace(one, next_number=one.next_number or 1)
+            for one in self.tables.values()
+            if one.key in numbered
+        ]
+
+    def require_invertible(self, changed: Iterable[Changed], emptied: Iterable[TableName]) -> None:
+        """Finds out whether rows are of tables that are undone, and were logged with all their columns.
+
+        Raises:
+            CannotUndo: they are not.
+        """
+        for one in (*changed, *emptied):
+            table = self.tables.get(one.key)
+            if is_system(one.schema):
+                raise CannotUndo(f"rows of {one.key}")
+            if table is None:
+                raise CannotUndo(f"rows of a new table {one.name}")
+            if not table.is_invertible:
+                kind = table.kind if table.engine == "InnoDB" else table.engine
+                raise CannotUndo(f"rows of {one.name} ({kind})")
+        for row in changed:
+            if not self._generated.get(row.key, set()).issuperset(row.missing):
+                raise CannotUndo(f"rows of {row.name} that were not logged in full")
+
+    def remember_tables(self) -> None:
+        """The tables are the template's now, although `TRUNCATE` made some of them anew."""
+        self._ids, self._created = self._read_ids(), self._read_created()
+        self._databases = self._read_databases()
+
+    def has_same_tables(self, emptied: Iterable[TableName] = ()) -> bool:
+        """Whether there are the template's tables and no others, and none was dropped and made again.
+
+        Args:
+            emptied: tables that `TRUNCATE` made anew.
+        """
+        anew = {self.tables[one.key].inner for one in emptied if one.key in self.tables}
+        ids, now = self._read_ids(), self._read_created()
+        moved = {name for name, _ in ids.items() ^ self._ids.items()}
+        return now == self._created and all(name.partition("#")[0] in anew for name in moved)
+
+    def require_same(self, inverse: Inverse) -> None:
+        if (words := inverse.conditional) is None:
+            return
+        of_tables = words.endswith("TABLE")
+        if not self.has_same_tables(inverse.emptied) or not (of_tables or self.has_same_databases()):
+            raise CannotUndo(words)
+
+    def has_same_databases(self) -> bool:
+        """Whether there are the template's databases, none of them made again: its tables would be lost."""
+        filled = {one.schema for one in self.tables.values()}
+        is_filled = filled.issuperset(one[0] for one in self._databases)
+        return is_filled and self._read_databases() == self._databases
+
+    def by_cascade(self, keys: Iterable[str]) -> set[str]:
+        """Tables whose rows InnoDB changes, without a word in the log, where rows of others are updated or
+        deleted."""
+        found, new = set[str](), {*keys}
+        while new:
+            new = set().union(*(self._parents.get(key, ()) for key in new)) - found
+            found |= new
+        return found
+
+    def restore_numbers(self, touched: Collection[str], did: Progress) -> None:
+        """Sets automatic numbers back, since an insert that failed took one, too; `did` hears of each ALTER
+        TABLE."""
+        now = self._inner_numbers()
+        moved, unknown = [], []
+        for table in self._numbered:
+            known = now.get(table.inner)
+            if known is None or (known == 0 and table.key in touched):
+                unknown.append(table)
+            elif known not in (0, table.next_number):  # 0: nobody asked for a number since it was opened
+                moved.append(table)
+        asked = self._numbers_of(unknown)
+        for table in [*moved, *(one for one in unknown if asked[one.key] != one.next_number)]:
+            self._session.ask(f"ALTER TABLE {table.sql} AUTO_INCREMENT = {table.next_number}")
+            did("alter_table")
+
+    def verify(self, touched: set[str], children: set[str], *, unexplained: bool) -> None:
+        """Compares tables with the template. `children`: changed by foreign keys; `unexplained`: not all is
+        in the log."""
+        wanted = self._to_compare(touched, children, unexplained=unexplained)
+        if wanted and not self._checksums:
+            raise CannotUndo("rows that only a comparison of large data could tell")
+        now = self._checksums_of(wanted)
+        wrong = sorted(key for key in wanted if now[key] != self._checksums[key])
+        self._undos += 1
+        if not wrong:
+            return
+        name = self.tables[wrong[0]].name
+        if now[wrong[0]] is None:
+            raise CannotUndo(f"{name}, which another session has locked")
+        if unexplained or children or not touched.issuperset(wrong):
+            raise CannotUndo(f"rows of {name} that changed without a word in the log")
+        raise UndoneWrongly(f"{name} is not as it was after its rows were undone")
+
+    def _to_compare(self, touched: set[str], children: set[str], *, unexplained: bool) -> set[str]:
+        is_random = self._undos < _FIRST or self._chance.random() * _ONE_IN < 1
+        if self._verify or ((unexplained or is_random) and self._checksum_s <= _WORTH_S):
+            return set(self.tables)
+        if unexplained:
+            raise CannotUndo("a rollback, or rows that were not logged, where the data are large")
+        others = {key for key, one in self.tables.items() if not one.is_invertible}
+        size = sum(self.tables[key].size for key in touched)
+        is_cheap = bool(self._checksums) and self._checksum_s * size <= _CHEAP_S * self._size
+        return children | others | (touched if is_cheap else set())
+
+    def _read_tables(self) -> dict[str, Table]:
+        rows = self._session.ask(
+            "SELECT table_schema, table_name, COALESCE(engine, ''), table_type, auto_increment,"
+            f" COALESCE(data_length, 0) FROM information_schema.tables WHERE {_USERS}"
+            " AND table_type <> 'VIEW'"
+        )
+        tables = [
+            Table(schema, name, engine, kind, number, int(size))
+            for schema, name, engine, kind, number, size in rows
+        ]
+        return {one.key: one for one in tables}
+
+    def _read_ids(self) -> dict[str, int]:
+        """InnoDB's number of each table and partition, which is another one after `CREATE TABLE`."""
+        names = {str(name): int(number) for name, number in self._session.ask(self._ids_sql)}
+        return {name: number for name, number in names.items() if not is_system(name.partition("/")[0])}
+
+    def _read_created(self) -> dict[str, tuple[object, ...]]:
+        """By table, its engine, its kind, and when it was created where InnoDB does not number it."""
+        rows = self._session.ask(
+            "SELECT table_schema, table_name, engine, table_type, IF(engine = 'InnoDB', NULL, create_time)"
+            f" FROM information_schema.tables WHERE {_USERS} AND table_type <> 'VIEW'"
+        )
+        return {f"{schema}.{name}": tuple(facts) for schema, name, *facts in rows}
+
+    def _read_databases(self) -> set[tuple[object, ...]]:
+        rows = self._session.ask(
+            "SELECT schema_name, default_character_set_name, default_collation_name"
+            f" FROM information_schema.schemata WHERE {_USERS.replace('table_schema', 'schema_name')}"
+        )
+        return {*rows}
+
+    def _read_generated(self) -> dict[str, set[int]]:
+        """By table, columns that the server computes, from 0: MariaDB 11 leaves them out of deleted rows."""
+        rows = self._session.ask(
+            "SELECT table_schema, table_name, ordinal_position - 1 FROM information_schema.columns"
+            f" WHERE {_USERS} AND (extra LIKE '%STORED GENERATED%' OR extra LIKE '%VIRTUAL GENERATED%')"
+        )
+        found = dict[str, set[int]]()
+        for schema, name, column in rows:
+            found.setdefault(f"{schema}.{name}", set()).add(int(column))
+        return found
+
+    def _read_numbered(self) -> set[str]:
+        """Tables with automatic numbers; MySQL 8 tells no next number of one that never gave any."""
+        rows = self._session.ask(
+            "SELECT table_schema, table_name FROM information_schema.columns"
+            f" WHERE {_USERS} AND extra LIKE '%auto_increment%'"
+        )
+        return {f"{schema}.{name}" for schema, name in rows}
+
+    def _read_parents(self) -> dict[str, set[str]]:
+        rows = self._session.ask(
+            "SELECT unique_constraint_schema, referenced_table_name, constraint_schema, table_name"
+            " FROM information_schema.referential_constraints"
+            " WHERE delete_rule IN ('CASCADE', 'SET NULL') OR update_rule IN ('CASCADE', 'SET NULL')"
+        )
+        found = dict[str, set[str]]()
+        for parent_schema, parent, schema, name in rows:
+            found.setdefault(f"{parent_schema}.{parent}", set()).add(f"{schema}.{name}")
+        return found
+
+    def _read_digests(self) -> dict[str, str]:
+        """By table, a query in place of its checksum: MySQL 5.7 takes the address of a JSON document, not its
+        content."""
+        if not self._session.is_mysql or self._session.identity.version >= (8,):
+            return {}
+        rows = self._session.ask(
+            "SELECT table_schema, table_name,"
+            " GROUP_CONCAT(CONCAT('QUOTE(`', REPLACE(column_name, '`', '``'), '`)'))"
+            f" FROM information_schema.columns WHERE {_USERS}"
+            " GROUP BY table_schema, table_name HAVING SUM(data_type = 'json')"
+        )
+        digest = "SUM(CONV(LEFT(MD5(CONCAT_WS(',', {})), 12), 16, 10))"
+        return {
+            f"{schema}.{name}": f"SELECT COUNT(*), {digest.format(columns)} FROM {quoted(schema, name)}"
+            for schema, name, columns in rows
+        }
+
+    def _inner_numbers(self) -> dict[str, int]:
+        """Next numbers by InnoDB's names of tables, which partitions do not have: those of each partition are
+        not the table's."""
+        return {str(name): int(number) for name, number in self._session.ask(self._numbers_sql)}
+
+    def _numbers_of(self, tables: Sequence[Table]) -> dict[str, int]:
+        found = {one.key: 1 for one in tables}
+        for schema in {one.schema for one in tables}:
+            names = [one.name for one in tables if one.schema == schema]
+            rows = self._session.ask(
+                "SELECT table_name, auto_increment FROM information_schema.tables WHERE table_schema = %s"
+                f" AND table_name IN ({', '.join(['%s'] * len(names))})",
+                (schema, *names),
+            )
+            found |= {f"{schema}.{name}": number or 1 for name, number in rows}
+        return found
+
+    def _first_checksums(self) -> tuple[dict[str, object], float]:
+        """Of all tables, and the seconds; none of large data."""
+        if sum(one.size for one in self.tables.values()) > _LARGEST and not self._verify:
+            return {}, float("inf")
+        self._checksums_of(self.tables)  # opens them
+        began = time.monotonic()
+        found = self._checksums_of(self.tables)
+        return found, time.monotonic() - began
+
+    def _checksums_of(self, keys: Collection[str]) -> dict[str, object]:
+        found = dict[str, object]()
+        plain = sorted(key for key in keys if key not in self._digests)
+        for start in range(0, len(plain), _AT_ONCE):
+            some = plain[start : start + _AT_ONCE]
+            rows = self._session.ask(f"CHECKSUM TABLE {', '.join(self.tables[key].sql for key in some)}")
+            found |= {key: crc for key, (_, crc) in zip(some, rows, strict=True)}
+        found |= {key: self._session.ask(sql) for key, sql in self._digests.items() if key in keys}
+        return found
+
 
 _LARGEST_TABLE = 1 << 20
 """Bytes of a table whose rows are kept, at most."""

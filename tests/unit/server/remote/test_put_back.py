@@ -14,7 +14,7 @@ from flushlab.server.remote import journal, put_back
 from flushlab.server.remote.login import from_nodes
 from flushlab.server.remote.put_back import Changes, require_kept
 from flushlab.server.remote.server import RemoteGroup
-from flushlab.trial.switching import RemoteSwitching
+from flushlab.trial.runner import RemoteSwitching
 from tests.fakes.server import FakeServer
 
 FLUSH = "innodb_flush_log_at_trx_commit"

@@ -19,8 +19,7 @@ from flushlab.record import (
 )
 from flushlab.workload.data import DataWorkload
 from flushlab.workload.data.plan import DataPlan, TablePlan
-from flushlab.workload.describe import event_of
-from flushlab.workload.parse import on_data, parse_workload
+from flushlab.workload.parse import event_of, on_data, parse_workload
 
 
 def statement(name: str, *parameters: int) -> TxnStatement:

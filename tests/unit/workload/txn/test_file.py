@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from flushlab.errors import UsageError
-from flushlab.record import TxnSpec
+from flushlab.record import RandSpec, TxnSpec
 from flushlab.workload.txn.file import parse_txn
 
+RAND = msgspec.structs.asdict(RandSpec())
 TOML = """\
 title = "orders"
 database = "shop"
@@ -73,9 +75,15 @@ def test_a_toml_file_says_database_setup_parameters_and_transactions() -> None:
     file = parse_txn(TOML, path="shop.toml")
     assert (file.title, file.database, file.setup) == ("orders", "shop", "CREATE TABLE orders (id INT)")
     assert file.spec.parameters == (
-        {"kind": "integer", "low": 1, "high": 1000, "rand_type": "zipfian", "rand": {"zipfian_exp": 0.9}},
-        {"kind": "decimal", "low": 50, "high": 9999, "digits": 2, "rand_type": "uniform", "rand": {}},
-        {"kind": "integer", "low": 1, "high": 100, "rand_type": "uniform", "rand": {}},
+        {
+            "kind": "integer",
+            "low": 1,
+            "high": 1000,
+            "rand_type": "zipfian",
+            "rand": {**RAND, "zipfian_exp": 0.9},
+        },
+        {"kind": "decimal", "low": 50, "high": 9999, "digits": 2, "rand_type": "uniform", "rand": RAND},
+        {"kind": "integer", "low": 1, "high": 100, "rand_type": "uniform", "rand": RAND},
     )
     order, look = file.spec.transactions
     assert (order.name, order.weight, order.explicit, order.think_us, order.exponential) == (
