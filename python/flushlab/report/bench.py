@@ -9,7 +9,17 @@ import msgspec
 
 from flushlab.errors import ValueOutOfRange
 from flushlab.record import FleetBench, Latency, Launch, LoadResult, NodeActivity, Trial
-from flushlab.report.document import Cell, Document, Section, Table, facts_table, numbers, warnings_section
+from flushlab.report.document import (
+    Cell,
+    Document,
+    Section,
+    Table,
+    facts_table,
+    heads,
+    named,
+    numbers,
+    warnings_section,
+)
 from flushlab.report.words import data_words, disk_words, load_came_from, small, unit_of_work
 from flushlab.settings.durability import Verdict, described, verdict
 from flushlab.units import format_latency, format_seconds
@@ -283,19 +293,17 @@ def _by_kind(load: LoadResult) -> Iterator[Section]:
     if load.kinds:
         total = sum(kind.seconds for kind in load.kinds)
         rows = tuple(
-            (
-                Cell(kind.kind, "name"),
-                *numbers(
-                    f"{kind.count:,}",
-                    f"{kind.seconds:.3f}",
-                    f"{kind.seconds / total:.0%}" if total else "",
-                    f"{kind.slowest_s:.3f}",
-                    str(kind.slowest_line),
-                ),
+            named(
+                kind.kind,
+                f"{kind.count:,}",
+                f"{kind.seconds:.3f}",
+                f"{kind.seconds / total:.0%}" if total else "",
+                f"{kind.slowest_s:.3f}",
+                str(kind.slowest_line),
             )
             for kind in load.kinds
         )
-        head = (Cell("statement"), *numbers("count", "seconds", "share", "slowest", "in line"))
+        head = heads("statement", "count", "seconds", "share", "slowest", "in line")
         yield Section("statements", "Statements", tables=(Table(head, rows),))
 
 
@@ -306,5 +314,5 @@ def _by_name(key: str, rows: Iterable[tuple[str, int, Latency | None]], seconds:
         spread = ["", "", ""]
         if latency is not None:
             spread = [format_latency(value) for value in (latency.p50, latency.p95, latency.p99)]
-        body.append((Cell(name, "name"), *numbers(f"{count:,}", f"{count / seconds:,.1f}", *spread)))
+        body.append(named(name, f"{count:,}", f"{count / seconds:,.1f}", *spread))
     return Section(key, key.capitalize(), tables=(Table(head, tuple(body)),))

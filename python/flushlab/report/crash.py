@@ -25,7 +25,7 @@ from flushlab.crashed.measured import (
     tally,
 )
 from flushlab.record import Crash, CrashArm, CrashFacts, CrashOutcome, NodeWay
-from flushlab.report.document import Cell, Document, Row, Section, Table, numbers, warnings_section
+from flushlab.report.document import Cell, Document, Row, Section, Table, heads, warnings_section
 from flushlab.report.repeat import repeat, when
 from flushlab.report.stored import request_of
 from flushlab.spec.parts import RemoteAccess
@@ -209,7 +209,7 @@ def sections(facts: CrashFacts) -> Iterator[Section]:
     place = f" on {facts.fs}{disk}" if facts.fs else ""
     names = sorted({crash.machine for arm in facts.arms for crash in arm.crashes if crash.machine})
     machines = f", on {counted(len(names), 'machine')} ({', '.join(names)})" if names else ""
-    head = (Cell("configuration"), *numbers("kept", "fail at most", "commits lost"))
+    head = heads("configuration", "kept", "fail at most", "commits lost")
     yield Section(
         "crashes",
         "What crashes left",

@@ -20,7 +20,7 @@ from flushlab.diagnosis.waits import wait_words
 from flushlab.machine.describe import DiskUse
 from flushlab.record import ServerIdentity, Value
 from flushlab.report import doctor_plots
-from flushlab.report.document import Cell, Code, Document, Line, Section, Table, numbers
+from flushlab.report.document import Cell, Code, Document, Line, Section, Table, heads, numbers
 from flushlab.report.words import FAILURES, changes, rounded
 from flushlab.settings.catalog import SettingHere, load_catalog
 from flushlab.units import counted, format_seconds, format_size
@@ -250,7 +250,7 @@ def _waits(diagnosis: Diagnosis) -> Iterator[Section]:
         " is as fast as the sum allows, the client's turn included.",
         plots=tuple(plots),
         legend=tuple((wait_words(wait), doctor_plots.INKS.get(wait, "mute")) for wait in stack),
-        tables=(Table((Cell("wait"), *numbers("writers", "of the time")), rows),),
+        tables=(Table(heads("wait", "writers", "of the time"), rows),),
         notes=tuple(notes),
         short=(
             f"Time of {counted(time.writers, 'writer')}, from {time.samples} samples: {', '.join(parts)}.",

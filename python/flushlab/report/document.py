@@ -35,6 +35,15 @@ def numbers(*texts: str) -> tuple[Cell, ...]:
 Row = tuple[Cell, ...]
 
 
+def named(name: str, *figures: str, small: str = "") -> Row:
+    """A name, with a second line, and its figures."""
+    return Cell(name, "name", small), *numbers(*figures)
+
+
+def heads(first: str, *figures: str) -> Row:
+    return Cell(first), *numbers(*figures)
+
+
 class Table(NamedTuple):
     """A table with its caption. A row of one cell belongs to the row before it and takes the whole width.
 

@@ -22,7 +22,7 @@ from flushlab.probe.servers import (
 )
 from flushlab.record import BinlogStrategy, Ceiling, DiskResult, ProbeRecord, Share, Switching, Trial, Warning
 from flushlab.report import probe_plots
-from flushlab.report.document import Cell, Code, Document, Section, Table, facts_table, numbers
+from flushlab.report.document import Cell, Code, Document, Section, Table, facts_table, heads, named, numbers
 from flushlab.report.stored import connections_of, request_of
 from flushlab.report.words import disk_words, times
 from flushlab.store import CampaignRow
@@ -153,7 +153,7 @@ def _servers(record: ProbeRecord) -> Iterator[Section]:
             f" commit is acknowledged. {rates[0].rounds} rounds, strategies in turn; ratios per round,"
             " with the 95 % interval.",
             _reading(record, f"commits/s at {settings.name}. ", f"processors at {settings.name}:"),
-            tables=(Table((Cell("strategy"), *numbers(*figures)), rows),),
+            tables=(Table(heads("strategy", *figures), rows),),
         )
 
 
@@ -186,7 +186,8 @@ def _ceilings(record: ProbeRecord) -> Iterator[Section]:
                     title=f"Commits/s over connections at {settings.name}; the table has the numbers",
                 ),
             ),
-            tables=(Table((Cell("strategy"), *numbers(*figures)), rows),),
+            legend=_legend(probe_plots.strategies(cells)),
+            tables=(Table(heads("strategy", *figures), rows),),
             notes=tuple(
                 f"Not measured: {one.reason}."
                 for one in record.refused
@@ -199,16 +200,18 @@ def _latency(one: Ceiling) -> Cell:
     return Cell(duration(one.latency_us.p50), "num", f"p99 {duration(one.latency_us.p99)}")
 
 
+def _legend(strategies: Iterable[BinlogStrategy]) -> tuple[tuple[str, str], ...]:
+    return tuple((strategy, probe_plots.INKS[strategy]) for strategy in strategies)
+
+
 def _switches(record: ProbeRecord) -> Iterator[Section]:
-    head = (Cell("strategy"), *numbers("switch took", "commits/s"))
+    head = heads("strategy", "switch took", "commits/s")
     for one in record.switches:
         rows = tuple(
-            (
-                Cell(phase.binlog_strategy, "name"),
-                *numbers(
-                    duration(phase.switch_us) if phase.switch_us else "-",
-                    f"{phase.commits / phase.seconds:,.0f}" if phase.seconds else "-",
-                ),
+            named(
+                phase.binlog_strategy,
+                duration(phase.switch_us) if phase.switch_us else "-",
+                f"{phase.commits / phase.seconds:,.0f}" if phase.seconds else "-",
             )
             for phase in one.phases
         )
@@ -256,7 +259,7 @@ def _share_table(shares: Sequence[Share], names: Sequence[str]) -> Table:
         )
         for name, share in zip(names, shares, strict=True)
     )
-    return Table((Cell("server"), *numbers(*figures)), rows)
+    return Table(heads("server", *figures), rows)
 
 
 def _scaling(record: ProbeRecord) -> Iterator[Section]:
@@ -289,6 +292,7 @@ def _scaling(record: ProbeRecord) -> Iterator[Section]:
                 title="Rates over processors; the table has the numbers",
             ),
         ),
+        legend=_legend(found),
         tables=(_gains(found, gains(record, PROCESSORS)),),
         notes=(
             "The interval of a gain is that of the rounds (95 %), widened to half and twice of the server's"
@@ -313,18 +317,16 @@ def _gains(found: Mapping[BinlogStrategy, Curve], computed: Iterable[Gain]) -> T
         if (one.trx_commit, one.sync_binlog, one.binlog_strategy) == of_best
     }
     rows = tuple(
-        (
-            Cell(str(processors), "name"),
-            *numbers(
-                rate(serial.commits_per_s[place]),
-                rate(best.commits_per_s[place]),
-                words.get(processors, times(best.commits_per_s[place] / serial.commits_per_s[place])),
-            ),
+        named(
+            str(processors),
+            rate(serial.commits_per_s[place]),
+            rate(best.commits_per_s[place]),
+            words.get(processors, times(best.commits_per_s[place] / serial.commits_per_s[place])),
         )
         for place, processors in enumerate(PROCESSORS)
         if processors >= 4
     )
-    return Table((Cell("processors"), *numbers("serial", best.cost.binlog_strategy, "gain")), rows)
+    return Table(heads("processors", "serial", best.cost.binlog_strategy, "gain"), rows)
 
 
 def _disk(record: ProbeRecord) -> Iterator[Section]:
@@ -356,7 +358,7 @@ def _disk(record: ProbeRecord) -> Iterator[Section]:
         ),
         tables=(
             Table(
-                (Cell("way"), *numbers("size", "per s", "p50", "p99", "max")),
+                heads("way", "size", "per s", "p50", "p99", "max"),
                 tuple(
                     _figures(probe_plots.way_words(one), one, probe_plots.size_words(one.bytes))
                     for one in measured
@@ -376,7 +378,7 @@ def _depths(record: ProbeRecord) -> Iterator[Section]:
             "InnoDB's page cleaners write so.",
             tables=(
                 Table(
-                    (Cell("order"), *numbers("at once", "MiB/s", "per s", "p50", "p99", "max")),
+                    heads("order", "at once", "MiB/s", "per s", "p50", "p99", "max"),
                     tuple(
                         _figures(
                             one.order,

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from flushlab.record import Performance, Ratio
-from flushlab.report.document import Cell, Document, Line, Row, Section, Table, numbers, warnings_section
+from flushlab.report.document import (
+    Cell,
+    Document,
+    Line,
+    Row,
+    Section,
+    Table,
+    heads,
+    named,
+    numbers,
+    warnings_section,
+)
 from flushlab.suite.pool import PoolUse
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.servers import Reset
@@ -189,7 +200,7 @@ def comparison(compared: Compared, request: SuiteRequest) -> Document:
     rows = [_seconds(label, stock, fast, of) for label, of in parts]
     slow, quick = stock[-1].fsyncs, fast[-1].fsyncs
     if slow is not None and quick is not None:
-        rows.append((Cell("fsyncs"), *numbers(f"{slow:,}", f"{quick:,}", "")))
+        rows.append(heads("fsyncs", f"{slow:,}", f"{quick:,}", ""))
     of_database = "" if share is None else f"; the database's share {_words(share)}"
     notes = []
     if len(stock) > 1:
@@ -202,7 +213,7 @@ def comparison(compared: Compared, request: SuiteRequest) -> Document:
             " only the template avoids them"
         )
     ran = tuple(Line(line.strip()) for line in _lines(compared.result, request))
-    head = (Cell("seconds"), *numbers("stock", "fast", "times"))
+    head = heads("seconds", "stock", "fast", "times")
     return Document(
         "test",
         f"{_words(compared.ratio)} as fast{of_database}",
@@ -264,7 +275,7 @@ def _counters(told: Performance) -> Iterator[tuple[str, tuple[str, ...], tuple[R
         ("statement", ("count", "time"), kinds),
         ("stage", ("count", "time"), stages),
     ):
-        yield caption, figures, tuple((Cell(name, "name"), *numbers(*texts)) for name, *texts in rows)
+        yield caption, figures, tuple(named(name, *texts) for name, *texts in rows)
 
 
 _MOST = 6
