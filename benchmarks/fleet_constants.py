@@ -25,6 +25,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -33,16 +34,17 @@ import fleet_scheduling as scheduling
 import msgspec
 import zstandard
 from fleet_scheduling import fresh_store, last_line, running, say, series, slept
+from tests.fakes.machines import ThreadMachines
 from tests.fleet_testbed import Node
 
 from flushlab.build import survey
 from flushlab.campaign import Budget, Watcher, run
-from flushlab.campaign.fleet.machines import Machines, Opening, Task, ThreadMachines
+from flushlab.campaign.fleet.machines import Machines, Opening, Task
 from flushlab.campaign.fleet.runner import Arrivals, FleetRunner
 from flushlab.campaign.fleet.worker import trials_of
 from flushlab.campaign.pool.work import Composed, RunTrial
 from flushlab.experiment.protocol import Request
-from flushlab.fleet.content import CHUNK_BYTES, LEVEL
+from flushlab.fleet.transfer import LEVEL, PIECE_BYTES
 from flushlab.machine import home
 from flushlab.progress import Progress, silent
 from flushlab.record import Trial
@@ -52,7 +54,7 @@ ARMS = 12
 CELLS = 2 + ARMS
 """Of a block: base, control, arms."""
 CELLS_OF_BEST = 3
-CHUNK = CHUNK_BYTES
+CHUNK = PIECE_BYTES
 CHUNKS = 24
 """They fit into the object store twice."""
 IDLE_S = 10.0
@@ -72,7 +74,7 @@ class Constant(NamedTuple):
 
 
 @contextmanager
-def carrying(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
+def carrying(plan: bytes, request: None, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
     """What runs trials on a machine of the fleet: the record of a real trial after a sleep."""
     given = json.loads(plan)
     record = msgspec.convert(given["trial"], type=Trial)
@@ -147,8 +149,7 @@ def role(words: str) -> str:
 
 def on_fleet(address: str, trial: dict[str, Any]) -> list[Constant]:
     """The constants of opening, idling and blocks, on this fleet."""
-    from flushlab.fleet.connect import connected
-    from flushlab.fleet.reach import parse_address
+    from flushlab.fleet.connect import connected, parse_address
 
     before, times = traffic(), [time.monotonic()]
     with connected(parse_address(address)):
@@ -158,7 +159,7 @@ def on_fleet(address: str, trial: dict[str, Any]) -> list[Constant]:
         with claimed(silent) as opened:
             times.append(time.monotonic())
             plan = msgspec.json.encode({"seconds": 0.0, "trial": trial})
-            names = opened.machines.open(Opening(carrying, plan))
+            names = opened.machines.open(Opening(partial(carrying, plan)))
             times.append(time.monotonic())
             opening = traffic() - before
             used = memory()
@@ -234,8 +235,7 @@ class Fetcher:
 
 def objects(address: str) -> list[Constant]:
     """Chunks through the object store, to all other machines."""
-    from flushlab.fleet.connect import connected
-    from flushlab.fleet.reach import parse_address
+    from flushlab.fleet.connect import connected, parse_address
 
     with connected(parse_address(address)):
         import ray
@@ -300,7 +300,7 @@ def of_driver(record: Trial) -> list[Constant]:
             [f"m{number}" for number in range(count)], lambda _, task: _at_once(task, record)
         )
         began, cpu = time.monotonic(), time.thread_time()
-        _driven(machines, machines.open(Opening(carrying, b"")), blocks)
+        _driven(machines, machines.open(Opening(partial(carrying, b""))), blocks)
         found += [
             Constant(
                 f"CPU of the loop for a block, {count} machines",

@@ -26,6 +26,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -99,9 +100,8 @@ def slept(request: Request, seconds: float) -> Trial:
 
 
 @contextmanager
-def sleeping(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
-    """What runs trials on a machine of the fleet: an `Enter`."""
-    seconds = float(json.loads(plan))
+def sleeping(seconds: float, request: None, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
+    """What runs trials on a machine of the fleet: with the seconds, an `Enter`."""
     yield lambda request: slept(request, seconds)
 
 
@@ -136,8 +136,7 @@ def fresh_store() -> Iterator[Store]:
 
 def on_fleet(address: str, asked: argparse.Namespace) -> Run:
     """The series on all machines; runs in the namespace of one of them."""
-    from flushlab.fleet.connect import connected
-    from flushlab.fleet.reach import parse_address
+    from flushlab.fleet.connect import connected, parse_address
 
     began = time.monotonic()
     with connected(parse_address(address)):
@@ -145,7 +144,7 @@ def on_fleet(address: str, asked: argparse.Namespace) -> Run:
 
         with claimed(silent) as opened, fresh_store() as store:
             experiment = series(asked.arms, asked.blocks)
-            names = opened.machines.open(Opening(sleeping, json.dumps(asked.trial).encode()))
+            names = opened.machines.open(Opening(partial(sleeping, asked.trial)))
             runner = FleetRunner(
                 machines=opened.machines,
                 names=names,

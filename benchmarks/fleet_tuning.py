@@ -215,7 +215,7 @@ class SimulatedMachines:
         """A block stops."""
         _, event = self._coming[machine]
         if isinstance(event, Ended):
-            self._coming[machine] = self.now_s, Stopped(machine, event.block)
+            self._coming[machine] = self.now_s, Stopped(machine, event.number)
 
     def wait(self, seconds: float) -> Sequence[Event]:
         """The next event, if it comes in time."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 import time
 
-from flushlab.fleet.connect import connected
-from flushlab.fleet.reach import parse_address
+from flushlab.errors import HarnessError
+from flushlab.fleet.connect import connected, parse_address
 from flushlab.progress import silent
 
 WORK_S = 1.0
@@ -28,20 +28,19 @@ def main(address: str, machine: str) -> None:
     """Makes the call."""
     with connected(parse_address(address)):
         import ray
-        from ray.exceptions import RayError
 
-        from flushlab.campaign.fleet.ray_workers import answered, first_machine, nodes, reason, worker_on
+        from flushlab.campaign.fleet.ray_workers import RayWorker, first_machine, nodes, worker_on
 
         (node,) = [one for one in nodes() if one.name == machine]
         actor = worker_on(node.id, Sleeper, is_ordered=False)
         assert actor is not None
         ray.get(actor.sleep.remote(0.0))
-        call = actor.sleep.remote(WORK_S)
+        answer = RayWorker(node, actor, first_machine(silent)).call("sleep", WORK_S)
         _say("sent")
         try:
-            answered(call, first_machine(silent), actor)
-        except RayError as error:
-            _say(reason(error))
+            answer()
+        except HarnessError as error:
+            _say(error.message)
         else:
             _say("answered")
 

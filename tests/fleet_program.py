@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from flushlab.campaign.fleet.machines import Ended, Event, Opening, Task
 from flushlab.campaign.pool.work import Composed, RunTrial
 from flushlab.experiment.protocol import BlockAhead, Request
-from flushlab.fleet.connect import connected
-from flushlab.fleet.reach import parse_address
+from flushlab.fleet.connect import connected, parse_address
 from flushlab.progress import Progress, silent
 from flushlab.record import Arm, Trial
 
@@ -30,7 +29,7 @@ RUNS_S = 0.3
 
 
 @contextmanager
-def waiting(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
+def waiting(campaign: None, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
     """What runs trials on the machine: those of odd blocks end once their block is cancelled."""
     import ray
 
@@ -63,7 +62,7 @@ def main(address: str, machine: str) -> None:
 
         with ray_machines.claimed(silent) as opened:
             machines = opened.machines
-            machines.open(Opening(waiting, b""))
+            machines.open(Opening(waiting))
             events = list[Event]()
             for number in range(1, 2 * ROUNDS, 2):
                 machines.submit(machine, number, task(number))
@@ -78,7 +77,7 @@ def main(address: str, machine: str) -> None:
                 json.dumps(
                     {
                         "events": [type(one).__name__ for one in events],
-                        "trials": [len(one.trials) for one in events if isinstance(one, Ended)],
+                        "trials": [len(one.rows) for one in events if isinstance(one, Ended)],
                         "flushlab": ray_machines._installed(node),
                     }
                 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Thread
 from typing import Any
 
-from flushlab.workload.generator import Generator
+from flushlab import _core
+from flushlab.workload.generators import Generator, named
 
 
 class Threaded:
@@ -17,21 +18,22 @@ class Threaded:
         self.machine, self._ahead_s, self._generator = machine, ahead_s, Generator()
 
     def call(self, method: str, *arguments: Any) -> Callable[[], Any]:
-        done: list[Any] = []
-        thread = threading.Thread(target=lambda: done.append(self._called(method, *arguments)))
-        thread.start()
+        future = Future[Any]()
 
-        def wait() -> Any:
-            thread.join()
-            return done[0]
+        def work() -> None:
+            try:
+                future.set_result(self._called(method, *arguments))
+            except _core.CoreError as error:
+                future.set_exception(named(self.machine, error))
 
-        return wait
+        Thread(target=work).start()
+        return future.result
 
     def _called(self, method: str, *arguments: Any) -> Any:
         if method == "clock":
             return self._generator.clock() + self._ahead_s
         if method == "act" and arguments[2] is not None:
             number, action, at_s = arguments
-            said = json.loads(self._generator.act(number, action, at_s - self._ahead_s))
-            return json.dumps({**said, "at_s": said["at_s"] + self._ahead_s}).encode()
+            began_s, said = self._generator.act(number, action, at_s - self._ahead_s)
+            return began_s + self._ahead_s, said
         return getattr(self._generator, method)(*arguments)

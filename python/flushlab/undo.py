@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from types import TracebackType
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, Self, TypeVar
 
 signals: list[str] = []
 """Signals that have asked this process to end: who undoes something waits less for it then."""
@@ -57,3 +57,16 @@ def undo_all(steps: Iterable[Callable[[], object]]) -> None:
     with Undo() as undo:
         for step in reversed([*steps]):
             undo.callback(step)
+
+
+class Closing:
+    """A context manager that is closed at its end."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

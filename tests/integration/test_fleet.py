@@ -43,9 +43,8 @@ def pair() -> Iterator[tuple[Node, Node]]:
         assert started.returncode == 0, started.stderr
         (line,) = started.stdout.splitlines()
         assert line.endswith(f"/fleet/key | flushlab fleet join {first.address}:9377 --key -")
-        wrong = key_of(first).replace('"token":"', '"token":"0')
-        refused = second.flushlab(*JOIN, first.address, given=wrong)
-        assert (refused.returncode, "refuses the key" in refused.stderr) == (3, True), refused.stderr
+        refused = second.flushlab(*JOIN, first.address, given="0" * 64)
+        assert (refused.returncode, "not trusted as" in refused.stderr) == (3, True), refused.stderr
         assert not processes(second)
         joined = second.flushlab(*JOIN, first.address, "--name", "two", given=key_of(first))
         assert joined.returncode == 0, joined.stderr
@@ -100,7 +99,7 @@ def test_status_has_both_machines_with_their_disks(pair: tuple[Node, Node]) -> N
 @needs_root
 def test_no_process_has_a_secret_in_its_arguments(pair: tuple[Node, Node]) -> None:
     for node in pair:
-        token = (node.home / "fleet" / "token").read_text()
+        token = key_of(node)
         found = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes(node)]
         assert len(found) >= 3
         assert not [words for words in found if token.encode() in words]
@@ -116,16 +115,48 @@ def test_files_of_a_fleet_are_closed_to_others(pair: tuple[Node, Node]) -> None:
         assert Path(record["folder"]).stat().st_mode & 0o077 == 0
 
 
+ASKING = """
+import socket, ssl, sys
+
+def answer(port, context):
+    try:
+        peer = socket.create_connection((sys.argv[1], int(port)))
+        peer = context.wrap_socket(peer) if context else peer
+        peer.settimeout(20)
+        http, grpc = "GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n", "PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n"
+        peer.sendall((grpc if context else http).encode())
+        return peer.recv(100).split(b"\\r\\n")[0].decode(errors="replace")
+    except OSError:
+        return ""
+
+tls = ssl.create_default_context()
+tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+tls.set_alpn_protocols(["h2"])
+print(*{answer(port, context) for port in sys.argv[2:] for context in (None, tls)}, sep="\\n")
+"""
+
+
 @needs_root
-def test_who_has_no_certificate_gets_no_answer(pair: tuple[Node, Node]) -> None:
-    code = (
-        "import socket, ssl; c = ssl.create_default_context(); c.check_hostname = False;"
-        "c.verify_mode = ssl.CERT_NONE; c.set_alpn_protocols(['h2']);"
-        f"s = c.wrap_socket(socket.create_connection(('{pair[0].address}', 9377)));"
-        "s.settimeout(20); s.sendall(b'PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n'); print(len(s.recv(100)))"
-    )
-    done = pair[1].run(sys.executable, "-c", code)
-    assert done.returncode != 0 or done.stdout.strip() == "0", done.stdout
+def test_no_port_answers_without_certificate_and_token(pair: tuple[Node, Node]) -> None:
+    for node, other in (pair, pair[::-1]):
+        lines = node.run("ss", "-Hltn").stdout.splitlines()
+        ports = [line.split()[3].rpartition(":")[2] for line in lines if "127.0.0.1:" not in line]
+        assert len(ports) >= 3
+        answers = {*other.run(sys.executable, "-c", ASKING, node.address, *ports).stdout.splitlines()}
+        # The agent of runtime environments has no TLS: only the raylet beside it calls it.
+        assert answers == {"", "HTTP/1.1 401 Unauthorized"}
+
+
+@needs_root
+def test_a_certificate_does_not_replace_the_token(pair: tuple[Node, Node]) -> None:
+    key = pair[1].home / "fleet" / "key"
+    token = key.read_text()
+    key.write_text("0" * 64)
+    try:
+        done = pair[1].flushlab("fleet", "status")
+    finally:
+        key.write_text(token)
+    assert (done.returncode, "refuses the key" in done.stderr) == (3, True), done.stderr
 
 
 @needs_root
@@ -264,7 +295,7 @@ def test_without_listen_everything_is_on_loopback_and_a_killed_keeper_leaves_not
 KILLED = """
 import os, sys, time
 from flushlab.fleet.connect import connected
-from flushlab.fleet.reach import parse_address
+from flushlab.fleet.connect import parse_address
 
 class Victim:
     def die(self):

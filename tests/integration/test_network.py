@@ -32,7 +32,7 @@ for number in (1, 2, 3):
         cwd=Path("/"),
         environment={},
         reach=Reach(None, "own"),
-        before_exec=network.end(number).attach,
+        before_exec=partial(network.attach, number),
     )
     pids.append(process.pid)
 network.detach(3)

@@ -14,7 +14,7 @@ from flushlab import _core
 from flushlab.errors import MeasurementError
 from flushlab.record import LoadProgress, LoadResult, RowCounts
 from flushlab.server import Sandbox
-from flushlab.workload.generators import SeveralLoads, clock_of
+from flushlab.workload.generators import SeveralLoads
 from flushlab.workload.protocol import Measured, Timing
 from flushlab.workload.tables import UPSERT, UpsertWorkload
 from tests.conftest import StartSandbox, flavors
@@ -250,8 +250,7 @@ def test_new_rows_of_two_load_generators_never_meet(server_of: Servers) -> None:
     workload = msgspec.structs.replace(SMALL, threads=4, hit_ratio=0.0)
     workload.prepare(server)
     generators = [Threaded("one"), Threaded("two", ahead_s=1000.0)]
-    clocks = {one.machine: clock_of(one) for one in generators}
-    load = SeveralLoads(workload.driving(server).spec, generators, clocks)
+    load = SeveralLoads(workload.driving(server).spec, generators)
     try:
         load.start()
         load.open_window()

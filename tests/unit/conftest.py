@@ -14,8 +14,9 @@ import pytest
 def decided(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     """The requests that would be carried out."""
     # Campaigns take half a second to load, in each process of pytest, and few tests need them.
-    from flushlab.campaign import series
+    from flushlab.campaign import campaign
     from flushlab.campaign.pool.sandboxes import SandboxPool
+    from flushlab.campaign.pool.settings import SandboxSettings
     from flushlab.datadir import DataRoot, Volume
     from flushlab.record import Storage
     from flushlab.store import Store
@@ -29,7 +30,7 @@ def decided(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
         yield SandboxPool(MARIADB, Volume(root))
 
     monkeypatch.setattr("flushlab.campaign.target.open_servers", opened)
-    monkeypatch.setattr(series, "carry_out", lambda request, *_: requests.append(request))
-    monkeypatch.setattr(SandboxPool, "settings", lambda *_, **__: {})
-    monkeypatch.setattr("flushlab.campaign.loop.open_store", lambda: Store(tmp_path / "store.sqlite"))
+    monkeypatch.setattr(campaign, "carry_out", lambda request, *_: requests.append(request))
+    monkeypatch.setattr(SandboxSettings, "read", lambda *_, **__: {})
+    monkeypatch.setattr("flushlab.campaign.campaign.open_store", lambda: Store(tmp_path / "store.sqlite"))
     return requests

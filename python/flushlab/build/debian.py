@@ -19,6 +19,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -28,12 +29,13 @@ from flushlab.build import apt
 from flushlab.build.apt import Package
 from flushlab.build.build import Build
 from flushlab.build.inspect import inspect
-from flushlab.build.prefix import Obtainable, Source, let_all_enter, publish
+from flushlab.build.prefix import Obtainable, Source, let_all_enter, publish, unpacked_by
 from flushlab.errors import ServerError
 from flushlab.machine import home
 from flushlab.progress import Progress
 from flushlab.record.machine import Flavor, server_name
 
+NAME = "debian"
 MIRROR = "FLUSHLAB_DEBIAN_MIRROR"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 """Of the package debian-archive-keyring."""
@@ -108,11 +110,6 @@ def known_version(suite: str, package: str) -> str | None:
 
 
 def refresh_lists(suite: str, progress: Progress) -> None:
-    """Fetches a suite's package lists.
-
-    Raises:
-        ServerError: this system's apt names no Debian mirror, or the lists could not be fetched.
-    """
     address = mirror()
     if address is None:
         raise ServerError(
@@ -301,95 +298,99 @@ SERIES = (
 )
 
 
-class DebianSource(Source):
-    name = "debian"
+def _obtainable() -> Iterable[Obtainable]:
+    if not apt.available():
+        return
+    own = _own()
+    if own is not None:
+        yield own
+    if not available():
+        return
+    for one in SERIES:
+        known = known_version(one.suite, one.packages[0])
+        numbers = upstream_version(known) if known else one.numbers
+        if own is not None and (own.flavor, own.version[:2]) == (one.flavor, numbers[:2]):
+            continue
+        yield Obtainable(
+            flavor=one.flavor,
+            version=numbers,
+            source=NAME,
+            what=f"package {one.packages[0]} of Debian {one.suite}",
+            release=one.suite,
+        )
 
-    def obtainable(self) -> Iterable[Obtainable]:
-        if not apt.available():
-            return
-        own = self._own()
-        if own is not None:
-            yield own
-        if not available():
-            return
-        for one in SERIES:
-            known = known_version(one.suite, one.packages[0])
-            numbers = upstream_version(known) if known else one.numbers
-            if own is not None and (own.flavor, own.version[:2]) == (one.flavor, numbers[:2]):
-                continue
-            yield Obtainable(
-                flavor=one.flavor,
-                version=numbers,
-                source=self.name,
-                what=f"package {one.packages[0]} of Debian {one.suite}",
-                release=one.suite,
-            )
 
-    def get(self, wanted: Obtainable, progress: Progress) -> Build:
-        """Downloads and unpacks it, with the shared libraries that are missing here."""
-        if not wanted.release:
-            return self._get_own(progress)
-        one = next(one for one in SERIES if (one.flavor, one.suite) == (wanted.flavor, wanted.release))
-        with locked_by_one(folder_of(one.suite) / "lock"):
-            return self._get_of_release(one, wanted, progress)
+def _get(wanted: Obtainable, progress: Progress) -> Build:
+    if not wanted.release:
+        return _get_own(progress)
+    one = next(one for one in SERIES if (one.flavor, one.suite) == (wanted.flavor, wanted.release))
+    with locked_by_one(folder_of(one.suite) / "lock"):
+        return _get_of_release(one, wanted, progress)
 
-    def _own(self) -> Obtainable | None:
-        version = apt.candidate_version(SERVER)
-        fields = os_release()
-        known = {one.suite: one.numbers for one in SERIES if one.packages[0] == SERVER}
-        guessed = known.get(fields.get("VERSION_CODENAME", "")) if fields.get("ID") == "debian" else None
-        numbers = upstream_version(version) if version else guessed
-        if numbers is None:
-            return None
-        return Obtainable(flavor="mariadb", version=numbers, source=self.name, what=f"package {SERVER}")
 
-    def _get_own(self, progress: Progress) -> Build:
-        if apt.candidate_version(SERVER) is None:
-            apt.refresh_lists(progress)
-        version = apt.candidate_version(SERVER)
-        if version is None:
-            raise ServerError(
-                f"the package {SERVER} is not in this release's package lists",
-                hint="check the sources under /etc/apt, or use a server with --basedir",
-            )
+def _own() -> Obtainable | None:
+    version = apt.candidate_version(SERVER)
+    fields = os_release()
+    known = {one.suite: one.numbers for one in SERIES if one.packages[0] == SERVER}
+    guessed = known.get(fields.get("VERSION_CODENAME", "")) if fields.get("ID") == "debian" else None
+    numbers = upstream_version(version) if version else guessed
+    if numbers is None:
+        return None
+    return Obtainable(flavor="mariadb", version=numbers, source=NAME, what=f"package {SERVER}")
 
-        def fill(prefix: Path) -> tuple[Build, list[Package]]:
-            origin = apt.unpack([SERVER, CLIENT], prefix, progress)
-            usr = prefix / "usr"
-            binaries = [usr / "sbin" / "mariadbd", *sorted((usr / "bin").iterdir())]
-            origin += apt.complete_libraries(binaries, prefix, progress)
-            libraries = apt.library_folders(prefix)
-            return inspect(binaries[0], source=self.name, prefix=prefix, library_path=libraries), origin
 
-        return publish(f"{self.name}-mariadb-{_file_name(version)}", fill)
+def _get_own(progress: Progress) -> Build:
+    if apt.candidate_version(SERVER) is None:
+        apt.refresh_lists(progress)
+    version = apt.candidate_version(SERVER)
+    if version is None:
+        raise ServerError(
+            f"the package {SERVER} is not in this release's package lists",
+            hint="check the sources under /etc/apt, or use a server with --basedir",
+        )
 
-    def _get_of_release(self, one: Series, wanted: Obtainable, progress: Progress) -> Build:
-        refresh_lists(one.suite, progress)
-        version = candidate_version(one.suite, one.packages[0])
-        if version is None:
-            raise ServerError(
-                f"Debian {one.suite} currently has no package {one.packages[0]}",
-                hint="use another build; `flushlab server list` lists them",
-            )
-        numbers = upstream_version(version)
-        if numbers[:2] != wanted.version[:2]:
-            there_is = server_name(one.flavor, numbers[:2])
-            raise ServerError(
-                f"Debian {one.suite} has moved on to {there_is} ({version})"
-                f" and no longer has {server_name(one.flavor, wanted.version[:2])}",
-                hint=f"use {there_is}, or a tarball of the other version by path or URL",
-            )
+    def fill(prefix: Path) -> tuple[Build, list[Package]]:
+        origin = apt.unpack([SERVER, CLIENT], prefix, progress)
+        usr = prefix / "usr"
+        binaries = [usr / "sbin" / "mariadbd", *sorted((usr / "bin").iterdir())]
+        origin += apt.complete_libraries(binaries, prefix, progress)
+        libraries = apt.library_folders(prefix)
+        return inspect(binaries[0], source=NAME, prefix=prefix, library_path=libraries), origin
 
-        files = resolve(one.suite, one.packages)
+    return publish(f"{NAME}-mariadb-{_file_name(version)}", fill)
 
-        def fill(prefix: Path) -> tuple[Build, list[Package]]:
-            unpack(one.suite, one.packages, files, prefix, progress)
-            return _launched(prefix, one.flavor), files
 
-        digest = hashlib.sha256("\n".join(file.sha256 for file in files).encode()).hexdigest()
-        plain = version.rpartition(":")[2]
-        key = f"{self.name}-{one.suite}-{one.flavor}-{_file_name(plain)}-{digest[:12]}"
-        return publish(key, fill)
+def _get_of_release(one: Series, wanted: Obtainable, progress: Progress) -> Build:
+    refresh_lists(one.suite, progress)
+    version = candidate_version(one.suite, one.packages[0])
+    if version is None:
+        raise ServerError(
+            f"Debian {one.suite} currently has no package {one.packages[0]}",
+            hint="use another build; `flushlab server list` lists them",
+        )
+    numbers = upstream_version(version)
+    if numbers[:2] != wanted.version[:2]:
+        there_is = server_name(one.flavor, numbers[:2])
+        raise ServerError(
+            f"Debian {one.suite} has moved on to {there_is} ({version})"
+            f" and no longer has {server_name(one.flavor, wanted.version[:2])}",
+            hint=f"use {there_is}, or a tarball of the other version by path or URL",
+        )
+
+    files = resolve(one.suite, one.packages)
+
+    def fill(prefix: Path) -> tuple[Build, list[Package]]:
+        unpack(one.suite, one.packages, files, prefix, progress)
+        return _launched(prefix, one.flavor), files
+
+    digest = hashlib.sha256("\n".join(file.sha256 for file in files).encode()).hexdigest()
+    plain = version.rpartition(":")[2]
+    key = f"{NAME}-{one.suite}-{one.flavor}-{_file_name(plain)}-{digest[:12]}"
+    return publish(key, fill)
+
+
+SOURCE = Source(name=NAME, installed=partial(unpacked_by, NAME), obtainable=_obtainable, get=_get)
+"""Servers from Debian's packages."""
 
 
 def upstream_version(version: str) -> tuple[int, ...]:
@@ -402,7 +403,7 @@ def _launched(prefix: Path, flavor: Flavor) -> Build:
     program = "mariadbd" if flavor == "mariadb" else "mysqld"
     found = inspect(
         prefix / "usr" / "sbin" / program,
-        source=DebianSource.name,
+        source=NAME,
         prefix=prefix,
         launcher=launcher(prefix),
     )

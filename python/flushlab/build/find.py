@@ -14,11 +14,10 @@ from pathlib import Path
 
 import msgspec
 
+from flushlab.build import debian, maven
 from flushlab.build.build import Build
-from flushlab.build.debian import DebianSource
-from flushlab.build.maven import MavenSource
 from flushlab.build.prefix import Found, Obtainable, Source
-from flushlab.build.tarball import BasedirSource, PathSource, TarballSource, build_from, build_in, is_address
+from flushlab.build.tarball import BASEDIR, ON_PATH, TARBALL, build_from, build_in, is_address
 from flushlab.errors import BuildNotFound, UsageError
 from flushlab.progress import Progress, silent
 from flushlab.record.machine import Flavor, server_name
@@ -113,13 +112,7 @@ def missing_releases(known: Iterable[tuple[Flavor, tuple[int, ...]]]) -> Sequenc
 
 
 DEFAULT = "mariadb"
-SOURCES: tuple[Source, ...] = (
-    BasedirSource(),
-    PathSource(),
-    DebianSource(),
-    MavenSource(),
-    TarballSource(),
-)
+SOURCES: tuple[Source, ...] = (BASEDIR, ON_PATH, debian.SOURCE, maven.SOURCE, TARBALL)
 """Earlier ones win when two hold the very same binary."""
 
 STANDS_FOR: Mapping[tuple[str, tuple[int, ...]], tuple[int, ...]] = {
@@ -172,13 +165,13 @@ def resolved(wanted: Wanted) -> Wanted:
 
 def survey() -> Found:
     """Every build that is here, newest first within its flavor, and why others cannot be started."""
-    found = [source.installed() for source in SOURCES]
-    by_id: dict[str, Build] = {}
-    for build in (build for one in found for build in one.builds):
+    here = [source.installed() for source in SOURCES]
+    by_id = dict[str, Build]()
+    for build in (build for found in here for build in found.builds):
         by_id.setdefault(build.id, build)
     builds = sorted(by_id.values(), key=lambda build: build.version, reverse=True)
     builds.sort(key=lambda build: build.flavor)
-    return Found(builds=tuple(builds), problems=tuple(problem for one in found for problem in one.problems))
+    return Found(tuple(builds), tuple(problem for found in here for problem in found.problems))
 
 
 def list_builds() -> list[Build]:

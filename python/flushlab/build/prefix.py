@@ -22,7 +22,7 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, ClassVar, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 import msgspec
 import zstandard
@@ -60,12 +60,7 @@ _BROKEN = (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error, zstandard.Zst
 
 
 def unpack_tar(archive: IO[bytes], folder: Path, *, name: str) -> None:
-    """Unpacks an archive into an empty folder.
-
-    Raises:
-        ServerError: it is no such archive, is broken, or has a member that is refused.
-        NoSpace: the disk is full.
-    """
+    """Unpacks an archive into an empty folder."""
     folder = folder.resolve()
     try:
         content = _plain(archive)
@@ -197,9 +192,9 @@ def origin(build: Build) -> tuple[Package, ...]:
     return document.origin if document else ()
 
 
-def prefixes(source: str) -> list[Build]:
+def unpacked_by(source: str) -> Found:
     files = sorted((home_path() / "builds").glob(f"{source}-*/build.json"))
-    return [build for file in files if (build := _build_of(file)) is not None]
+    return Found(tuple(build for file in files if (build := _build_of(file)) is not None))
 
 
 def prefix_of(path: str) -> Path | None:
@@ -282,11 +277,6 @@ def publish_prefix(
 
 
 def require_space(folder: Path, needed_bytes: int) -> None:
-    """Finds out first whether there is room.
-
-    Raises:
-        NoSpace: there is not.
-    """
     status = os.statvfs(folder)
     free = status.f_bavail * status.f_frsize
     if free < needed_bytes:
@@ -316,29 +306,28 @@ class Obtainable(msgspec.Struct, frozen=True, kw_only=True):
         return server_name(self.flavor, self.version)
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    builds: tuple[Build, ...] = ()
-    problems: tuple[FlushlabError, ...] = ()
+class Found(NamedTuple):
+    """Builds that are here, and why others cannot be started."""
+
+    builds: Sequence[Build] = ()
+    problems: Sequence[FlushlabError] = ()
 
 
-class Source:
-    """Where builds come from: a class that says what it does otherwise, and one line in `find.SOURCES`."""
+def _unobtainable(wanted: Obtainable, _progress: Progress) -> Build:
+    raise ServerError(f"{wanted.name} cannot be fetched from {wanted.source}")
 
-    name: ClassVar[str]
-    """Stands in `Build.source`."""
 
-    def installed(self) -> Found:
-        """Builds of this source that are here. Quick, no network, raises nothing for a broken build."""
-        return Found(builds=tuple(prefixes(self.name)))
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """Where builds come from.
 
-    def obtainable(self) -> Iterable[Obtainable]:
-        """Builds that `get` can fetch on this machine. Quick, no network."""
-        return ()
+    Attributes:
+        name: stands in `Build.source`.
+        installed: builds of this source that are here. Quick, no network, raises nothing for a broken build.
+        obtainable: builds that `get` can fetch on this machine. Quick, no network.
+        get: fetches a build into flushlab's home, or finds it there; a ServerError if that fails.
+    """
 
-    def get(self, wanted: Obtainable, progress: Progress) -> Build:
-        """Fetches a build into flushlab's home, or finds it there.
-
-        Raises:
-            ServerError: it could not be fetched or does not run here.
-        """
-        raise ServerError(f"{wanted.name} cannot be fetched from {self.name}")
+    name: str
+    installed: Callable[[], Found]
+    obtainable: Callable[[], Iterable[Obtainable]] = tuple
+    get: Callable[[Obtainable, Progress], Build] = _unobtainable

@@ -14,6 +14,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from io import BufferedRandom, BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -26,7 +27,7 @@ from flushlab.build import apt
 from flushlab.build.apt import Package
 from flushlab.build.build import Build
 from flushlab.build.inspect import inspect, inspect_once, library_missing, missing_libraries, server_in
-from flushlab.build.prefix import Found, Source, publish, published, require_space, unpack_tar
+from flushlab.build.prefix import Found, Source, publish, published, require_space, unpack_tar, unpacked_by
 from flushlab.errors import BuildNotFound, FlushlabError, NoSpace, ServerError, StorageError, UsageError
 from flushlab.machine import home, server_user
 from flushlab.progress import Progress
@@ -35,37 +36,29 @@ VARIABLE = "FLUSHLAB_BASEDIR"
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/usr/libexec")
 
 
-class BasedirSource(Source):
-    name = "basedir"
-
-    def installed(self) -> Found:
-        folder = os.environ.get(VARIABLE)
-        if not folder:
-            return Found()
-        try:
-            return Found(builds=(build_in(Path(folder)),))
-        except FlushlabError as error:
-            return Found(problems=(error,))
+def _in_basedir() -> Found:
+    folder = os.environ.get(VARIABLE)
+    try:
+        return Found((build_in(Path(folder)),)) if folder else Found()
+    except FlushlabError as error:
+        return Found(problems=(error,))
 
 
-class PathSource(Source):
+def _on_path() -> Found:
     """The servers on PATH, and in the sbin directories that a plain user's PATH lacks."""
+    builds, problems = dict[Path, Build](), list[FlushlabError]()
+    for folder in (*os.environ.get("PATH", os.defpath).split(os.pathsep), *SBIN):
+        mysqld = server_in(Path(folder)) if folder else None
+        if mysqld is None or (real := mysqld.resolve()) in builds:
+            continue
+        try:
+            builds[real] = inspect_once(real, source="path", prefix=real.parent.parent)
+        except FlushlabError as error:
+            problems.append(error)
+    return Found(tuple(builds.values()), tuple(problems))
 
-    name = "path"
 
-    def installed(self) -> Found:
-        builds: dict[str, Build] = {}
-        problems: list[FlushlabError] = []
-        for folder in (*os.environ.get("PATH", os.defpath).split(os.pathsep), *SBIN):
-            mysqld = server_in(Path(folder)) if folder else None
-            if mysqld is None or str(mysqld.resolve()) in builds:
-                continue
-            try:
-                real = mysqld.resolve()
-                builds[str(real)] = inspect_once(real, source=self.name, prefix=real.parent.parent)
-            except FlushlabError as error:
-                problems.append(error)
-        return Found(builds=tuple(builds.values()), problems=tuple(problems))
+BASEDIR, ON_PATH = Source(name="basedir", installed=_in_basedir), Source(name="path", installed=_on_path)
 
 
 def places(folder: Path) -> tuple[Path, ...]:
@@ -108,10 +101,8 @@ _CHUNK_BYTES = 1 << 20
 _SILENCE_S = 60.0
 
 
-class TarballSource(Source):
-    """Distributions that were unpacked from tarballs; the user names them."""
-
-    name = "tarball"
+TARBALL = Source(name="tarball", installed=partial(unpacked_by, "tarball"))
+"""Distributions that were unpacked from tarballs; the user names them."""
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +126,6 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_address(name: str) -> bool:
-    """True if a build's name is a path or a URL."""
     return "/" in name or name.partition("#")[0].lower().endswith(_SUFFIXES)
 
 
@@ -175,12 +165,6 @@ def build_from(name: str, progress: Progress, *, get: bool = True) -> Build:
     """The build in the tarball of that path or URL, unpacked if that was not done before.
 
     A URL's content is fetched once, a file's hash is taken again when the file has changed.
-
-    Raises:
-        UsageError: it is no such address.
-        BuildNotFound: there is no such file, or no server in it, or it is not unpacked and `get` is False.
-        ServerError: it cannot be fetched or unpacked, is not what its SHA-256 says, or does not run here.
-        LibraryMissing: the server lacks a shared library.
     """
     address = parse_address(name)
     known = _remembered(address)
@@ -228,13 +212,11 @@ def _inspected(prefix: Path, file: str, origin: list[Package], progress: Progres
         libraries = tuple(dict.fromkeys((*apt.library_folders(prefix), *libraries)))
     elif missing := missing_libraries([mysqld], libraries):
         raise library_missing(str(mysqld), missing[0])
-    return inspect(
-        mysqld, source=TarballSource.name, prefix=prefix, library_path=libraries, user=server_user()
-    )
+    return inspect(mysqld, source=TARBALL.name, prefix=prefix, library_path=libraries, user=server_user())
 
 
 def _key(digest: str) -> str:
-    return f"{TarballSource.name}-{digest[:32]}"
+    return f"{TARBALL.name}-{digest[:32]}"
 
 
 @contextmanager

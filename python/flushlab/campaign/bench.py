@@ -16,9 +16,9 @@ import msgspec
 
 from flushlab.campaign.data import warnings_of
 from flushlab.campaign.loop import check_other_load
-from flushlab.campaign.pool.protocol import Once, OnEach
-from flushlab.campaign.pool.sandboxes import co_located
-from flushlab.campaign.pool.work import Composed, RunTrial, root_for
+from flushlab.campaign.pool.protocol import Once
+from flushlab.campaign.pool.settings import co_located
+from flushlab.campaign.pool.work import Composed, RunTrial, Work, root_for
 from flushlab.campaign.request import BenchRequest
 from flushlab.campaign.target import (
     FLEET,
@@ -200,7 +200,7 @@ def bench_on_fleet(*, progress: Progress = silent, **given: Any) -> FleetBench:
     with OnFleet(spec.server, spec.storage, fleet).open(watcher.say) as pool:
         assert pool.fleet is not None, "it was opened on one"
         request = BenchRequest(spec=_settled(spec), build_id=pool.build.id, folder=str(Path.cwd()))
-        work = OnEach(request, on_machine, watcher, root_for(spec.server, spec.storage))
+        work = Work(request, on_machine, watcher, root_for(spec.server, spec.storage))
         found = compared(pool.fleet.each(work))
     if all(one.trial is None for one in found.runs):
         raise MeasurementError("; ".join(f"machine {one.machine}: {one.problem}" for one in found.runs))
@@ -253,15 +253,8 @@ def _not_spread(spec: BenchSpec) -> Iterator[UsageError]:
 
 
 @contextmanager
-def on_machine(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
-    """What runs the one trial on a machine of a fleet.
-
-    Args:
-        plan: JSON of `BenchRequest`.
-        composed: not used.
-        progress: takes a line at a time.
-    """
-    asked = msgspec.json.decode(plan, type=BenchRequest)
+def on_machine(asked: BenchRequest, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
+    """What runs the one trial on a machine of a fleet."""
     target = NewServers(asked.spec.server, asked.spec.storage)
     yield lambda _: run_once(asked.spec, target, Watcher(progress), Path(asked.folder))
 

@@ -19,7 +19,7 @@ import msgspec
 
 from flushlab.campaign.arms import ArmOutcome, BoundArm, changes_of, judged
 from flushlab.campaign.pool.room import Volumes, mismatch
-from flushlab.campaign.pool.running_server import why_not
+from flushlab.campaign.pool.settings import why_not
 from flushlab.datadir import Volume
 from flushlab.errors import FlushlabError, UnknownSetting, UsageError, ValueOutOfRange
 from flushlab.plan.plan import ArmPlan, Plan, Requirement

@@ -13,11 +13,12 @@ import msgspec
 
 from flushlab.campaign.binding import names_of
 from flushlab.campaign.configurations import Configuration, Given, named_after, read, spelled
+from flushlab.campaign.data import Data
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.objective import objective_of, require_comparable
-from flushlab.campaign.pool.protocol import ServerPool, UserFiles
+from flushlab.campaign.pool.protocol import ServerPool
 from flushlab.campaign.scheduling import INTERIM_BLOCKS, ends_by_itself
-from flushlab.campaign.series import Loaded, SeriesInput, run
+from flushlab.campaign.series import Loaded, SeriesAsked, run_plan
 from flushlab.campaign.target import target_of
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
@@ -85,7 +86,7 @@ def compare(
             raise UsageError(
                 "--resume takes no configurations", hint="the campaign has its own; give --resume alone"
             )
-        return run(None, SeriesInput(spec, target), watcher)
+        return run_plan(SeriesAsked(spec=spec, target=target), watcher)
     under = Path(spec.base.base) if spec.base.base else None
     found = read(configurations, under, alone=bool(others))
     target.require_files(spec.base.memory, spec.data.dataset, *(one.file for one in found.values()))
@@ -112,21 +113,11 @@ def compare(
     )
     data = target.open_data(spec.data, names_of(workloads), watcher.say)
     target = target.fitting(data, [one.file for one in found.values()], watcher.say)
-    asked = SeriesInput(
-        msgspec.structs.replace(spec, configurations=spelled(found, under), server=target.server),
-        target,
-        data=data,
-        interim=precise or blocks >= INTERIM_BLOCKS,
-        objective="latency" if spec.own_load else objective_of(spec.objective, first.name, first.options),
-        blocks=blocks,
-        window_s=window_s,
-        measured_s=measured_s,
-    )
 
     def load(pool: ServerPool) -> Loaded:
         threads = [one.options.get("threads") for one in workloads.values()]
         connections = max([count for count in threads if isinstance(count, int)], default=1)
-        whole, notes = _whole(found, pool, asked, connections, watcher)
+        whole, notes = _whole(found, pool, spec, data, connections, watcher)
         (base, settings), *rest = whole.items()
         plan = Plan(
             name=COMPARE,
@@ -140,7 +131,18 @@ def compare(
         )
         return Loaded(plan, "", Path.cwd(), notes, [one.file for one in found.values()])
 
-    return run(load, asked, watcher)
+    asked = SeriesAsked(
+        spec=msgspec.structs.replace(spec, configurations=spelled(found, under), server=target.server),
+        target=target,
+        load=load,
+        data=data,
+        interim=precise or blocks >= INTERIM_BLOCKS,
+        objective="latency" if spec.own_load else objective_of(spec.objective, first.name, first.options),
+        blocks=blocks,
+        window_s=window_s,
+        measured_s=measured_s,
+    )
+    return run_plan(asked, watcher)
 
 
 def _require_alone(spec: CompareSpec) -> None:
@@ -242,19 +244,21 @@ def _timing(
 
 
 def _whole(
-    found: Mapping[str, Given], pool: ServerPool, asked: SeriesInput, connections: int, watcher: Watcher
+    found: Mapping[str, Given],
+    pool: ServerPool,
+    spec: CompareSpec,
+    data: Data | None,
+    connections: int,
+    watcher: Watcher,
 ) -> tuple[dict[str, dict[str, Value]], tuple[Warning, ...]]:
-    spec = asked.spec
-    assert isinstance(spec, CompareSpec)
     several = bool(spec.server.others)
     typed = _where_it_exists if several else _typed
     common = typed(spec.base.settings, pool)
     settings = {name: {**common, **typed(one.settings, pool)} for name, one in found.items()}
     _require_different(found, settings)
     files = tuple(dict.fromkeys(one.file for one in found.values()))
-    server = pool.identity.name if several else ""
-    of = UserFiles(spec.base, asked.data, connections, server)
-    users = pool.files_alike(files, of, watcher)
+    server = pool.settings.identity.name if several else ""
+    users = pool.settings.of_files(files, spec.base, data, connections, watcher, server)
     notes = [
         msgspec.structs.replace(note, text=f"{file}: {note.text}" if file else note.text)
         for file, user in users.items()
@@ -279,7 +283,7 @@ def _require_different(found: Mapping[str, Given], settings: Mapping[str, Mappin
 
 def _typed(given: Mapping[str, Value], pool: ServerPool) -> dict[str, Value]:
     """Settings as the server takes them; a UsageError for one that it does not have, or not so."""
-    identity = pool.identity
+    identity = pool.settings.identity
     settings = parse_settings(given, identity.flavor, identity.version, load_catalog())
     for name in settings:
         if (

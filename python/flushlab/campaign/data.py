@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from flushlab.campaign.request import ComparingRequest
 from flushlab.dataset import Dataset, choose_database, estimated_bytes, open_dataset
 from flushlab.errors import UsageError
@@ -142,15 +140,3 @@ def data_of(request: ComparingRequest, progress: Progress = silent) -> Data | No
             hint="restore it, or start a new campaign: results of two data sets are not comparable",
         )
     return data
-
-
-def settled_data(asked: DataSpec, data: Data | None, own_database: str | None) -> DataSpec:
-    """The data as a campaign keeps them: with the database that was found.
-
-    Args:
-        asked: what was asked for.
-        data: as it was opened, or None.
-        own_database: the workload's on the user's own server, or None.
-    """
-    database = (data.database or None) if data is not None else own_database
-    return msgspec.structs.replace(asked, database=database)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -16,6 +17,7 @@ from flushlab.campaign.pool.protocol import ServerPool
 from flushlab.campaign.pool.room import data_bytes_of, data_bytes_of_arms
 from flushlab.campaign.request import ArmGroup, SeriesRequest
 from flushlab.campaign.scheduling import NODE_S, START_S, STARTUP_S, SWITCH_S, ends_by_itself, trial_s
+from flushlab.campaign.series_analysis import SeriesAnalysis
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
 from flushlab.experiment.tune import Tune
@@ -32,23 +34,39 @@ CALM, USUAL = 0.001, 0.05
 analysis decides everything."""
 
 
-def of_tune(tuning: TuneAnalysis, pool: ServerPool) -> Forecast:
-    """The forecast of a tuning."""
+def forecast(bound: TuneAnalysis | SeriesAnalysis, pool: ServerPool) -> Forecast:
+    """What a campaign would try, how long it would take, and what it would take and write."""
+    request, machines = bound.request, pool.fleet.names if pool.fleet else ()
+    if isinstance(bound, TuneAnalysis):
+        parts = _of_tune(bound)
+        options, dataset = bound.request.spec.workload.options, bound.request.spec.data.dataset
+        data_bytes, at_once = (
+            data_bytes_of(request.workload, options, dataset),
+            bound.request.side_by_side or 1,
+        )
+    else:
+        groups = bound.request.groups if bound.request.running else ()
+        parts = _of_series(bound.request, groups, max(1, len(machines)))
+        data_bytes = data_bytes_of_arms(bound.request)
+        servers = [group.places or 2 + len(group.arms) for group in groups if group.kept_running]
+        at_once = max(servers, default=1)
+    resources, writes = pool.takes(request.spec, request.arm_settings, data_bytes, at_once)
+    stored = {str(state_path() / "store.sqlite"): "every trial, and the result"}
+    return Forecast(**parts, machines=machines, resources=resources, writes=stored | writes)
+
+
+def _of_tune(tuning: TuneAnalysis) -> dict[str, Any]:
     request = tuning.request
     known = not ends_by_itself(request.workload)
-    kept_running = request.side_by_side > 0
-    one_s = trial_s(
-        request.workload, request.timing, kept_running=kept_running, cluster=request.spec.server.cluster
-    )
-    seconds: tuple[float | None, float | None] = None, None
+    least_s = likely_s = None
     if known or request.spec.trials is not None:
-        (least, least_s), (most, most_s) = (_simulated(tuning, noise) for noise in (CALM, USUAL))
-        seconds = (least_s, most_s) if known else seconds
+        (least, calm_s), (most, usual_s) = (_simulated(tuning, noise) for noise in (CALM, USUAL))
+        if known:
+            least_s, likely_s = calm_s, min(usual_s, request.budget_s or usual_s)
     else:
         least, most = tuning.experiment().least_trials, None
-    data_bytes = data_bytes_of(request.workload, request.spec.workload.options, request.spec.data.dataset)
-    return Forecast(
-        arms=tuple(
+    return {
+        "arms": tuple(
             ArmResult(
                 name=_changes(candidate.settings),
                 text=candidate.why,
@@ -57,28 +75,23 @@ def of_tune(tuning: TuneAnalysis, pool: ServerPool) -> Forecast:
             for candidate in request.candidates
             for meets in (tuning.level_of({**request.base, **candidate.settings}),)
         ),
-        trials_least=least,
-        trials_most=most,
-        trial_s=one_s if known else None,
-        least_s=seconds[0],
-        likely_s=None if seconds[1] is None else min(seconds[1], request.budget_s or seconds[1]),
-        most_s=request.budget_s,
-        machines=pool.machines,
-        resources=pool.resources(request.run, data_bytes, request.side_by_side or 1),
-        writes=_writes(request.run, pool, request.spec.storage.data_root),
-    )
+        "trials_least": least,
+        "trials_most": most,
+        "trial_s": tuning.plan().trial_s if known else None,
+        "least_s": least_s,
+        "likely_s": likely_s,
+        "most_s": request.budget_s,
+    }
 
 
-def of_series(request: SeriesRequest, pool: ServerPool) -> Forecast:
-    """The forecast of a series, and of a comparison."""
+def _of_series(request: SeriesRequest, groups: Sequence[ArmGroup], machines: int) -> dict[str, Any]:
     known = not ends_by_itself(request.workload)
-    groups = request.groups if request.running else ()
     least = sum(group.blocks * (2 + len(group.arms)) for group in groups)
-    most = least + (3 * groups[-1].blocks if request.best and groups else 0)
-    data_bytes, machines = data_bytes_of_arms(request), max(1, len(pool.machines))
-    arms = [arm.settings for arm in (request.base, *request.running)]
-    return Forecast(
-        arms=tuple(
+    trial_s = None
+    if known and len(groups) == 1:
+        trial_s = _group_s(request, groups[0]) / (groups[0].blocks * (2 + len(groups[0].arms)))
+    return {
+        "arms": tuple(
             ArmResult(
                 name=arm.name,
                 text=arm.text or _changes({**arm.changes, **as_told(arm.workload_changes)}),
@@ -87,27 +100,13 @@ def of_series(request: SeriesRequest, pool: ServerPool) -> Forecast:
             )
             for arm in request.arms
         ),
-        trials_least=least,
-        trials_most=most,
-        trial_s=_group_s(request, groups[0]) / (groups[0].blocks * (2 + len(groups[0].arms)))
-        if known and len(groups) == 1
-        else None,
-        least_s=START_S + sum(_group_s(request, group, machines) for group in groups) if known else None,
-        likely_s=START_S + most_s(request, machines) if known else None,
-        most_s=None,
-        machines=pool.machines,
-        resources=pool.resources(
-            arms,
-            data_bytes,
-            max(
-                ((group.places or 2 + len(group.arms)) if group.kept_running else 1 for group in groups),
-                default=1,
-            ),
-        ),
-        writes=_writes(
-            arms, pool, request.spec.storage.data_root, adds_load=request.workload != protocol.OWN_LOAD
-        ),
-    )
+        "trials_least": least,
+        "trials_most": least + (3 * groups[-1].blocks if request.best and groups else 0),
+        "trial_s": trial_s,
+        "least_s": START_S + sum(_group_s(request, group, machines) for group in groups) if known else None,
+        "likely_s": START_S + most_s(request, machines) if known else None,
+        "most_s": None,
+    }
 
 
 def most_s(request: SeriesRequest, machines: int = 1) -> float:
@@ -153,13 +152,6 @@ def _simulated(tuning: TuneAnalysis, noise: float) -> tuple[int, float]:
     )
     count = run_to_end(Tune(plan), trials)
     return count, START_S + trials.spent_s + END_TRIALS * (plan.startup_s or plan.trial_s) + END_S
-
-
-def _writes(
-    arms: Sequence[Mapping[str, Value]], pool: ServerPool, data_root: str | None, *, adds_load: bool = True
-) -> dict[str, str]:
-    stored = {str(state_path() / "store.sqlite"): "every trial, and the result"}
-    return stored | pool.writes(arms, data_root, adds_load=adds_load)
 
 
 def _changes(settings: Mapping[str, Value | None]) -> str:

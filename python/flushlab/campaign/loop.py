@@ -24,18 +24,16 @@ from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.errors import FlushlabError, MeasurementError, StorageError, UsageError
 from flushlab.experiment.protocol import Experiment, Request, Standing
 from flushlab.machine import pressure
-from flushlab.process.running import live_status, publish_status
+from flushlab.process.running import live_status
 from flushlab.record import CrashRow, OtherLoad, Ratio, Trial
-from flushlab.spec.kinds import CompareSpec, SeriesSpec, TuneSpec
 from flushlab.spec.parts import RemoteAccess
-from flushlab.store import State, Store, new_id, open_store, unreadable
+from flushlab.store import State, Store, unreadable
 from flushlab.trial.measurement import DISCARD_FOREIGN_CPU_SHARE, DISCARD_STEAL_SHARE
 from flushlab.undo import signal_of
 from flushlab.units import format_seconds
 
 if TYPE_CHECKING:
-    from flushlab.campaign.pool.protocol import ServerPool
-    from flushlab.campaign.target import Target
+    pass
 
 Ending = Literal["done", "budget spent", "interrupted", "dry run"]
 Row = TypeVar("Row", Trial, CrashRow)
@@ -210,55 +208,12 @@ def stored_request(store: Store, campaign_id: str, kind: str, type_: type[R]) ->
         pass  # it is held while it runs; found out here, before a server is looked for
     try:
         request = msgspec.json.decode(row.plan, type=type_)
-        if unknown := msgspec.json.decode(row.plan).keys() - {one.encode_name for one in fields(type_)}:
+        known = {field.encode_name for field in fields(type_)} | {type_.__struct_config__.tag_field}
+        if unknown := msgspec.json.decode(row.plan).keys() - known:
             raise msgspec.ValidationError(f"{unknown.pop()} is not known here")
         return request
     except msgspec.DecodeError as error:
         raise unreadable(row) from error
-
-
-def run_or_resume(
-    spec: TuneSpec | SeriesSpec | CompareSpec,
-    target: Target,
-    stored_as: type[C],
-    watcher: Watcher,
-    began: float,
-    foresee: Callable[[ServerPool], F],
-    carry_out: Callable[[C | None, ServerPool, Session], F],
-    **status: str,
-) -> F:
-    """Runs a campaign that compares arms, resumes it, or only looks at what it would do.
-
-    Args:
-        spec: what was asked for.
-        target: the servers that were named.
-        stored_as: the kind of its request.
-        watcher: told what happens.
-        began: when the command did, on the monotonic clock.
-        foresee: a dry run.
-        carry_out: runs the campaign; its request is None unless it is resumed.
-        status: of the process; see `publish_status`.
-    """
-    resume = spec.run.resume
-    if spec.run.dry_run:
-        if resume is not None:
-            raise UsageError("--dry-run cannot be combined with --resume", hint="remove one of the two")
-        with target.look(watcher.say) as pool:
-            return foresee(pool)
-    with publish_status(spec.kind, server=spec.server.build, **status), open_store() as store:
-        earlier = stored_request(store, resume, spec.kind, stored_as) if resume else None
-        if earlier is not None:
-            target = target.resuming(earlier.spec, earlier.fleet, earlier.clients)
-        with target.open(watcher.say) as pool:
-            session = Session(
-                store,
-                watcher,
-                resume or new_id(spec.kind),
-                began,
-                resumes=resume is not None,
-                wait_for_quiet=spec.run.wait_for_quiet,
-            )
-            return carry_out(earlier, pool, session)
 
 
 def require_same_build(request: CampaignRequest, key: str) -> None:
@@ -271,28 +226,6 @@ def require_same_build(request: CampaignRequest, key: str) -> None:
         raise UsageError(
             f"the campaign ran on {request.build_id}, but {request.build} is now {key}",
             hint="start a new campaign: results of two binaries are not comparable",
-        )
-
-
-def require_same_values(request: ComparingRequest, names: Iterable[str], pool: ServerPool) -> None:
-    """Finds out whether a running server still has the values that a campaign began with.
-
-    Args:
-        request: the campaign.
-        names: what it changes.
-        pool: the servers.
-
-    Raises:
-        UsageError: one of them is another now.
-    """
-    began = {name: request.has[name] for name in dict.fromkeys(names) if name in request.has}
-    has = pool.has(began) if began else {}
-    if others := [
-        f"{name} is {has[name]}, and was {value}" for name, value in began.items() if has[name] != value
-    ]:
-        raise UsageError(
-            f"the campaign began with other settings: {', '.join(others)}",
-            hint="set them back, or start a new campaign: results of two bases are not comparable",
         )
 
 

@@ -14,7 +14,7 @@ from flushlab.campaign.facts import ArmResult, Demand
 from flushlab.campaign.request import SeriesRequest
 from flushlab.diagnosis.evidence import WITH_READS
 from flushlab.errors import BelowFloor
-from flushlab.record import Launch, ObservedLoad, ServerIdentity, Storage, Trial, Warning, together
+from flushlab.record import ObservedLoad, ServerIdentity, Storage, Trial, Warning, together
 from flushlab.settings.durability import Guarantees, guarantees, keeps, level
 from flushlab.settings.durability.guarantee import FAILURES
 from flushlab.settings.floor import Floor
@@ -37,7 +37,7 @@ def require_permitted(request: SeriesRequest, identity: ServerIdentity, storage:
     """
     if request.base.workload.name != protocol.OWN_LOAD:
         return
-    launch = Launch(arguments=request.arguments)
+    launch = request.launch
     has = guarantees(request.has, identity, storage, launch)
     now = level(has)
     for arm in (request.base, *request.running):

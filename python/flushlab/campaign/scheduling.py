@@ -15,6 +15,7 @@ from flushlab.campaign.request import ArmGroup, SeriesRequest
 from flushlab.record import ServerIdentity
 from flushlab.trial.runner import restart_settings
 from flushlab.trial.sliced import SLICE_S
+from flushlab.units import counted
 from flushlab.workload import protocol
 from flushlab.workload.protocol import Timing, Workload
 
@@ -88,6 +89,20 @@ class Capacity(NamedTuple):
 
     servers: int
     why: str = ""
+
+
+def in_slices(restarts: bool, identity: ServerIdentity, places: int = 0) -> str:
+    """How arms alternate in slices: words that follow "arms".
+
+    Args:
+        restarts: servers are flushlab's own.
+        places: servers or clusters that the arms share; 0: none.
+    """
+    if not restarts:
+        return "alternate in slices on your server"
+    if identity.nodes > 1:
+        return f"alternate in slices on {counted(places, 'cluster') if places else 'clusters'}"
+    return "run side by side and alternate in slices"
 
 
 def slices_of(

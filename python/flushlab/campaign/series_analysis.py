@@ -42,7 +42,6 @@ from flushlab.record import (
     BEST,
     CONTROL,
     Arm,
-    Launch,
     Ratio,
     ServerIdentity,
     Storage,
@@ -53,6 +52,7 @@ from flushlab.record import (
 from flushlab.redact import without_passwords
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import NO_BINLOG, Configuration
+from flushlab.spec.kinds import SeriesSpec
 from flushlab.spec.parts import as_change
 from flushlab.units import counted, format_size
 from flushlab.workload.parse import changed, command_of, workload_options
@@ -124,7 +124,7 @@ class SeriesAnalysis(Analysis[Series]):
             base,
             self.identity,
             self.storage,
-            Launch(arguments=self.request.arguments),
+            self.request.launch,
             self.request.has,
         )
 
@@ -197,7 +197,7 @@ class SeriesAnalysis(Analysis[Series]):
                 window_s=request.groups[0].seconds,
                 rounds=len(lengths) or None,
                 slice_s=(min(lengths), max(lengths)) if lengths else None,
-                scale=request.scale,
+                scale=request.spec.scale if isinstance(request.spec, SeriesSpec) else 1.0,
                 alternate=request.alternate,
                 precision=request.spec.precision,
                 claims=tuple(

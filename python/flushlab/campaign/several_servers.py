@@ -7,19 +7,18 @@ first server's.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.pool.protocol import ServerPool
+from flushlab.campaign.pool.sandboxes import in_full
 from flushlab.campaign.request import SeriesRequest
 from flushlab.errors import UsageError
 from flushlab.record import ServerIdentity, Trial, Value, Warning
 from flushlab.settings.catalog import load_catalog
 
-_VERSION = re.compile(r"(?:mysql|mariadb)(?:@[0-9.]+)?")
 _MOST_TOLD = 8
 _LONG = 30
 """Characters of a value that is not told."""
@@ -81,27 +80,18 @@ def _title(first: SeriesRequest, servers: Sequence[str]) -> str:
     return f"{', '.join((first.base_name, *(arm.name for arm in first.arms)))}: on {', '.join(servers)}"
 
 
-def in_full(server: str, build: str) -> str:
-    """`mysql@8.0.15` where `mysql@8.0` or `mysql` was asked for: tomorrow these may be another version."""
-    return build if _VERSION.fullmatch(server) else server
-
-
 def _name(request: SeriesRequest, server: str, arm: BoundArm) -> str:
     """What people call a configuration of one of several servers."""
     own = request.base_name if arm is request.base else arm.name
     return f"{server} {own}" if request.arms else server
 
 
-def require_same(request: SeriesRequest, pools: Mapping[str, ServerPool]) -> None:
-    """Finds out whether the servers are those of the campaign.
-
-    Raises:
-        UsageError: one is another binary.
-    """
-    for arm in request.arms:
-        if arm.build and pools[arm.build].key != arm.build_id:
+def require_same(arms: Iterable[BoundArm], pools: Mapping[str, ServerPool]) -> None:
+    """Refuses servers of arms, by their builds, that are not those of the campaign."""
+    for arm in arms:
+        if arm.build and (key := pools[arm.build].settings.key) != arm.build_id:
             raise UsageError(
-                f"the campaign ran on {arm.build_id}, but {arm.build} is now {pools[arm.build].key}",
+                f"the campaign ran on {arm.build_id}, but {arm.build} is now {key}",
                 hint="start a new campaign: results of two binaries are not comparable",
             )
 

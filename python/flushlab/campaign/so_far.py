@@ -40,7 +40,7 @@ def _told(row: CampaignRow, trials: Sequence[Trial]) -> CampaignFacts | None:
     bound: TuneAnalysis | SeriesAnalysis
     if row.kind == "tune":
         tuning = msgspec.json.decode(row.plan, type=TuneRequest)
-        bound = TuneAnalysis(tuning, trial.server, trial.storage, trial.launch)
+        bound = TuneAnalysis(tuning, trial.server, trial.storage)
     elif row.kind in ("series", "compare"):
         series = msgspec.json.decode(row.plan, type=SeriesRequest)
         bound = SeriesAnalysis(series, trial.server, trial.storage)

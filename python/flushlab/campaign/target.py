@@ -19,7 +19,6 @@ from flushlab.build.build import Build
 from flushlab.build.choice import Choice, Sign, candidates, choose
 from flushlab.build.galera import galera_for, require_galera_flavor
 from flushlab.campaign.data import Data, open_data
-from flushlab.campaign.fleet.clients import require_drivable
 from flushlab.campaign.pool.protocol import CampaignSpec
 from flushlab.campaign.pool.remote import RemoteTarget
 from flushlab.campaign.pool.room import paper_root
@@ -27,8 +26,7 @@ from flushlab.campaign.pool.sandboxes import ClusterPool, SandboxPool
 from flushlab.campaign.pool.work import root_for
 from flushlab.datadir import Volume, open_volume
 from flushlab.errors import UsageError
-from flushlab.fleet.connect import connected
-from flushlab.fleet.reach import parse_address
+from flushlab.fleet.connect import connected, parse_address
 from flushlab.machine import home_path
 from flushlab.process import reap
 from flushlab.process.network import require_network
@@ -265,9 +263,18 @@ class WithClients(NewServers):
         return self.clients
 
     def require_load(self, workload: Workload) -> None:
-        """Refuses a workload that the clients cannot drive."""
+        """Refuses a workload that the clients cannot drive: flushlab does not open its connections."""
         super().require_load(workload)
-        require_drivable(workload)
+        if not isinstance(workload, EngineOptions):
+            raise UsageError(
+                f"--client drives loads of flushlab's own, and {workload.name.split(':')[0]} runs on the"
+                " server's machine",
+                hint="use an OLTP workload, upsert or txn:FILE, or remove --client",
+            )
+        if workload.hdr_log or workload.per_second:
+            raise UsageError(
+                "--hdr-log and --per-second are not written with --client", hint="remove one of the two"
+            )
 
     @contextmanager
     def open(self, progress: Progress) -> Iterator[SandboxPool]:
@@ -277,7 +284,7 @@ class WithClients(NewServers):
             UsageError: a machine that is not in the fleet, or is this one.
         """
         with connected(parse_address(self.fleet)):
-            from flushlab.campaign.fleet.ray_clients import claimed
+            from flushlab.campaign.fleet.clients import claimed
 
             with claimed(self.clients, progress) as clients, super().open(progress) as pool:
                 yield replace(pool, clients=clients)
@@ -286,7 +293,7 @@ class WithClients(NewServers):
     def look(self, progress: Progress) -> Iterator[SandboxPool]:
         """The servers in a dry run, which claims no machine; errors as of `open`."""
         with connected(parse_address(self.fleet)):
-            from flushlab.campaign.fleet.ray_clients import find
+            from flushlab.campaign.fleet.clients import find
 
             find(self.clients)
             with super().look(progress) as pool:

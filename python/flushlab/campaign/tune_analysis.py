@@ -41,7 +41,6 @@ from flushlab.record import (
     CONTROL,
     Arm,
     Comparison,
-    Launch,
     ServerIdentity,
     Storage,
     Trial,
@@ -89,7 +88,6 @@ class TuneAnalysis(Analysis[Tune]):
     request: TuneRequest
     identity: ServerIdentity
     storage: Storage
-    launch: Launch
 
     def experiment(self) -> Tune:
         """The planner, fresh.
@@ -143,10 +141,10 @@ class TuneAnalysis(Analysis[Tune]):
 
     def guarantees(self, settings: Mapping[str, Value]) -> Guarantees:
         """What the server keeps under these settings."""
-        return guarantees(settings, self.identity, self.storage, self.launch)
+        return guarantees(settings, self.identity, self.storage, self.request.launch)
 
     def _described(self, settings: Mapping[str, Value]) -> dict[str, str]:
-        words = described(settings, self.identity, self.storage, self.launch)
+        words = described(settings, self.identity, self.storage, self.request.launch)
         if self.request.spec.no_replicas:
             del words["replication"]
         return words

@@ -14,7 +14,7 @@ from flushlab.spec import Option
 if TYPE_CHECKING:
     from flushlab.datadir import Snapshot
     from flushlab.datadir.kept import Cache
-    from flushlab.fleet.recipient import Content
+    from flushlab.fleet.received import Content
 
 app = Group("cache", "What is kept to save time: list it, or make room.")
 
@@ -87,7 +87,7 @@ def prune(
 
 def _caches() -> list[tuple[str, Cache[Any]]]:
     from flushlab.datadir import Snapshots
-    from flushlab.fleet.recipient import Received
+    from flushlab.fleet.received import Received
     from flushlab.machine import home
 
     folders = {kind: home() / f"{kind}s" for kind in ("snapshot", "template")}

@@ -86,7 +86,6 @@ def doctor(
 
 
 def _write_plan(diagnosis: Diagnosis, path: Path) -> None:
-    """Writes the plan; reports if there is nothing to try."""
     from flushlab.advice.series_plan import series_plan
 
     text = series_plan(diagnosis)

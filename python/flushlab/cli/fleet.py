@@ -16,8 +16,8 @@ from flushlab.spec import Option
 from flushlab.spec.parts import Port
 
 if TYPE_CHECKING:
+    from flushlab.fleet.connect import Address
     from flushlab.fleet.machines import MachineStatus
-    from flushlab.fleet.reach import Address
 
 app = Group("fleet", "Several machines for one campaign: start, join, look, stop.")
 
@@ -80,8 +80,8 @@ def join(
     Example:
       ssh db1 cat /var/lib/flushlab/fleet/key | flushlab fleet join db1 --key -
     """
+    from flushlab.fleet.connect import parse_address, require_ray
     from flushlab.fleet.key import parse
-    from flushlab.fleet.reach import parse_address, require_ray
     from flushlab.fleet.start import join as join_fleet
 
     require_ray()
@@ -165,8 +165,7 @@ def _key(given: str | None) -> tuple[bytes, str]:
 
 def _where(given: str | None) -> Address:
     from flushlab.errors import UsageError
-    from flushlab.fleet.connect import own_fleet
-    from flushlab.fleet.reach import parse_address, require_ray
+    from flushlab.fleet.connect import own_fleet, parse_address, require_ray
 
     require_ray()
     found = parse_address(given) if given else own_fleet()

@@ -80,7 +80,6 @@ def watch(
 
 
 def _require_sensible(spec: WatchCommandSpec, given: Mapping[str, Any], *, terminal: bool) -> None:
-    """Refuses what has no effect."""
     if spec.record is None:
         return
     if Path(spec.record).name == "-":
@@ -144,7 +143,6 @@ def _samples(watch: Watch) -> Iterator[Sample]:
 
 
 def table(sample: Sample) -> RenderableType:
-    """The second on a screen of 80 columns."""
     head, *rest = [(name, value) for name, value in _rows(sample) if value]
     lines = [Text(head[1], style="bold" if sample.server.up else "bold red")]
     lines += [Text(f"{name:<13}{value}", no_wrap=True, overflow="ellipsis") for name, value in rest]
@@ -152,7 +150,6 @@ def table(sample: Sample) -> RenderableType:
 
 
 def line(sample: Sample) -> str:
-    """The second in a line for a file, with all that the table has."""
     (_, server), *rest = [(name.strip(), value) for name, value in _rows(sample) if value]
     return " · ".join([server, *(f"{name} {value}".strip() for name, value in rest)])
 
@@ -201,7 +198,6 @@ def _rows(sample: Sample) -> Iterator[tuple[str, str]]:
 
 
 def _bound(sample: Sample) -> Iterator[tuple[str, str]]:
-    """What bounds writes."""
     if (found := sample.diagnosis) is None:
         return
     from flushlab.diagnosis.shares import times

@@ -56,7 +56,7 @@ from flushlab.record import Crash, CrashNode, CrashPoint, NodesKind, NodeWay, St
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.galera.bootstrap import NoPosition
 from flushlab.server.galera.cluster import Cluster
-from flushlab.server.sandbox.spec import Node, SandboxSpec
+from flushlab.server.sandbox.spec import SandboxSpec
 
 _STALL_S = 15.0
 """Longest wait for commits to go on without a node that died: Galera gives it up after 5 s."""
@@ -218,7 +218,8 @@ class _PowerLoss:
             settings=dead.settings,
             arguments=dead.arguments,
             instance=Instance(password=dead.endpoint.password),
-            node=Node(membership=dead.membership, link=dead.link),
+            membership=dead.membership,
+            link=dead.link,
         )
         cluster.replace(number, node_on(image, moved.joinpath(*datadir.parts[1:]), spec, self._stack))
 

@@ -39,7 +39,7 @@ from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.sandbox.node import Membership, free_places
 from flushlab.server.sandbox.option_files import new_password
-from flushlab.server.sandbox.spec import Node, SandboxSpec
+from flushlab.server.sandbox.spec import SandboxSpec
 
 _ADVERSARIAL = 4
 """One point in so many is where a promise is most likely to break; the others are random moments."""
@@ -307,7 +307,7 @@ class CrashImages:
                     settings=run.settings,
                     arguments=run.arguments,
                     instance=Instance(password=password),
-                    node=Node(membership=member),
+                    membership=member,
                 )
                 nodes.append(node_on(image, datadir, spec, stack))
             cluster = Cluster(name, nodes)

@@ -42,7 +42,7 @@ from flushlab.machine.cgroup import group_of_self, memory_limit_bytes
 from flushlab.process import Guard, GuardedProcess, Reach, discard, make_lasting
 from flushlab.process.running import near
 from flushlab.record import DiskProfile, Failure
-from flushlab.undo import undo_all
+from flushlab.undo import Closing, undo_all
 from flushlab.units import counted
 
 LOOP_CTL_GET_FREE, LOOP_CONFIGURE = 0x4C82, 0x4C0A
@@ -188,7 +188,7 @@ def require_images(fs: FileSystemName) -> None:
         )
 
 
-class _Disk:
+class _Disk(Closing):
     def __init__(self, folder: Path, fs: FileSystemName) -> None:
         self.folder = folder
         self.fs: FileSystemName = fs
@@ -257,9 +257,6 @@ class _Disk:
             return
         guard, self._guard = self._guard, None
         undo_all([partial(_unmount, self.mount), self._hang_up, guard.close])
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _hang_up(self) -> None:
         for opened in (self._socket, self._map):
@@ -523,9 +520,6 @@ def leave_memory_limit(pid: int) -> None:
     the process serves, it waits for itself, together with all users of the disk. This was seen on Linux 6.18
     with 300 MB and 100 busy processes. Version 2 has no such wait, and the kernel exempts a program that it
     knows as a disk's.
-
-    Raises:
-        HarnessError: it has to stay there.
     """
     group = group_of_self("memory")
     if group is None or group.version == 2 or memory_limit_bytes(group) is None:

@@ -12,6 +12,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -45,27 +46,20 @@ class Record(NamedTuple):
     before: int
 
 
-class _Header(msgspec.Struct, frozen=True):
-    version: int
-    size: int
-
-
 class Recording:
     """A folder with a record of a disk or of an image, as it stands now; a StorageError if it is none."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         try:
-            header = msgspec.json.decode((folder / "record.json").read_bytes(), type=_Header)
+            header = msgspec.json.decode((folder / "record.json").read_bytes(), type=dict[str, int])
+            version, self.size_bytes = header["version"], header["size"]
             counted = int.from_bytes((folder / "position").read_bytes()[:8], "little")
             whole = (folder / "entries").stat().st_size // ENTRY.size
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, msgspec.DecodeError, KeyError) as error:
             raise StorageError(f"{folder} is no record of a disk: {error}") from error
-        if header.version != 1:
-            raise StorageError(
-                f"the record {folder} has version {header.version}; this flushlab reads version 1"
-            )
-        self.size_bytes = header.size
+        if version != 1:
+            raise StorageError(f"the record {folder} has version {version}; this flushlab reads version 1")
         self.last = min(counted, whole)
         """Number of the last record; 0 if there is none."""
 
@@ -99,11 +93,8 @@ _NOWHERE = _UNKNOWN | _ENCODED | _INLINE
 _SYNC = 0x1
 
 
-class _Extent(NamedTuple):
-    place: int
-    length: int
-    file: str
-    offset: int
+_Extent = tuple[int, int, str, int]
+"""Place on the device, length, file, and offset in the file."""
 
 
 class Extents:
@@ -115,16 +106,15 @@ class Extents:
             for file in (Path(folder), *(Path(folder, name) for name in names)):
                 self._found += _extents(file, str(file.relative_to(mount)))
         self._found.sort()
-        self._places = [one.place for one in self._found]
 
     def file_at(self, place: int) -> tuple[str, int] | None:
         """The file, and the place in it, of a byte of the device; None: the file system's own, or free."""
-        at = bisect_right(self._places, place) - 1
+        at = bisect_right(self._found, place, key=itemgetter(0)) - 1
         if at < 0:
             return None
-        one = self._found[at]
-        inside = place - one.place
-        return (one.file, one.offset + inside) if inside < one.length else None
+        begins, length, file, offset = self._found[at]
+        inside = place - begins
+        return (file, offset + inside) if inside < length else None
 
 
 def _extents(file: Path, name: str) -> list[_Extent]:
@@ -151,6 +141,6 @@ def _of(fd: int, name: str) -> list[_Extent]:
             offset, place, length, flags = extent[0], extent[1], extent[2], extent[5]
             start = offset + length
             if not flags & _NOWHERE:
-                found.append(_Extent(place, length, name, offset))
+                found.append((place, length, name, offset))
         if flags & _LAST:
             return found

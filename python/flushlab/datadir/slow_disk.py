@@ -30,6 +30,7 @@ from flushlab.machine import describe
 from flushlab.process import passing_folder
 from flushlab.progress import Progress, silent
 from flushlab.record import DiskEmulation, DiskProfile, Machine, RequestLatency
+from flushlab.undo import Closing
 from flushlab.units import format_latency, parse_latency, parse_size
 
 BELIEVED = (0.75, 1.5)
@@ -51,7 +52,7 @@ _SECONDS = (0.5, 3.0)
 _TRIES = 3
 
 
-class SlowDisk:
+class SlowDisk(Closing):
     """A disk of its own in a data root; a context manager that removes it with all that is on it.
 
     Raises:
@@ -107,9 +108,6 @@ class SlowDisk:
 
     def __enter__(self) -> Self:
         return self.open()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _measured_way(self, folder: Path) -> _Known:
         write, sync = (_measure(folder, how, _SECONDS[0]).p50 for how in ("direct", "fdatasync"))
@@ -245,9 +243,6 @@ def parse_disk(text: str) -> DiskProfile:
 
     A latency is a median, or a median and a 99th percentile. The words may begin with a name; the following
     words replace its values: `gp3,iops=16000`.
-
-    Raises:
-        UsageError: it is no disk, or one that cannot be emulated.
     """
     first, *rest = words = [word.strip() for word in text.split(",")]
     known = named_disks().get(first.lower())

@@ -142,7 +142,6 @@ def reach(**given: Any) -> WatchedServer:
 
 
 def _require_files_alone(given: Mapping[str, Any]) -> None:
-    """Refuses beside files what is for a server."""
     known = fields(DoctorSpec)
     for name, value in given.items():
         if name != "files" and value not in (None, False):
@@ -151,7 +150,6 @@ def _require_files_alone(given: Mapping[str, Any]) -> None:
 
 
 def _reach(spec: DoctorSpec) -> WatchedServer:
-    """The server that is meant."""
     if spec.server is not None:
         if not spec.server.startswith("sandbox:"):
             raise UsageError(

@@ -77,7 +77,6 @@ def committed(counter: str, growth: Callable[[str], float | None], after: Server
 
 
 def commits_by_words(counter: str) -> str:
-    """A counter as people read it."""
     if counter == WITH_ROLLBACKS:
         return "half of the growth of Innodb_max_trx_id, which counts transactions that are rolled back, too"
     name = counter if counter.startswith("wsrep") else counter.capitalize()
@@ -145,7 +144,6 @@ class Monitor(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def syncs_log(self) -> bool:
-        """Somebody waits for a sync of the redo log at this moment."""
         return bool(self.flushing or self.main_flushes or self.pending.get(LOG_SYNCS))
 
     @property
@@ -225,12 +223,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pressure(self) -> Pressure | None:
-        """On the server's machine; None if that is not seen."""
         return self.host.pressure if self.host is not None else None
 
     @property
     def cpus(self) -> int:
-        """Of the server's machine; 0 if unknown."""
         return self.host.cpus if self.host is not None else 0
 
     @property
@@ -262,7 +258,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def per_s(self, *names: str) -> float | None:
-        """The same per second."""
         grown = self.delta(*names)
         return None if grown is None or self.seconds <= 0 else grown / self.seconds
 
@@ -281,7 +276,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def commits(self) -> float | None:
-        """Transactions that were committed, per second; None if the server does not tell."""
         if self.seconds <= 0 or all(self.delta(name) is None for name in COUNTERS):
             return None
         counter = self.commits_by
@@ -309,15 +303,12 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return sum(grown) / self.seconds if grown and self.seconds > 0 else None
 
     def variable(self, name: str) -> str:
-        """A system variable as the server prints it; empty if it has none of this name."""
         return self.after.variables.get(name, "")
 
     def is_on(self, name: str) -> bool:
-        """Whether a variable is known, and switched on."""
         return self.variable(name).upper() in ("ON", "1", "YES")
 
     def is_off(self, name: str) -> bool:
-        """Whether a variable is known, and not switched on."""
         return bool(self.variable(name)) and not self.is_on(name)
 
     def sized(self, name: str) -> str:

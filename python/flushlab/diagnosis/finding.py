@@ -10,8 +10,15 @@ import msgspec
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.shares import Share
 from flushlab.record import Launch, Storage, Value
-from flushlab.settings.catalog import SettingHere, load_catalog
-from flushlab.settings.durability import Failure, Guarantees, Verdict, guarantees, level, verdict
+from flushlab.settings.catalog import load_catalog
+from flushlab.settings.durability import (
+    Failure,
+    Guarantees,
+    Verdict,
+    guarantees,
+    level,
+    verdict,
+)
 from flushlab.units import counted
 
 Strength = Literal["binds", "unmeasured", "contributes", "hint"]
@@ -36,6 +43,10 @@ class Seen(msgspec.Struct, frozen=True):
 
     text: str
     sql: str = ""
+
+
+def counter(text: str, pattern: str) -> Seen:
+    return Seen(text, f"SHOW GLOBAL STATUS LIKE '{pattern}'")
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +97,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def strength(self) -> Strength:
-        """How much of the writers' time it is."""
         mid = self.share.mid if self.share is not None else 0.0
         if mid >= BINDS:
             return "binds" if self.is_weighed else "unmeasured"
@@ -101,7 +111,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 def weighed(found: Sequence[Finding]) -> list[Finding]:
     """The same; a share that may be anything weighs only if it explains what is known to bind."""
-    known = [one for one in found if one.strength == "binds" and one.share and not one.share.is_anything]
+    binding = [one for one in found if one.strength == "binds" and one.share]
+    known = [one for one in binding if one.share and not one.share.is_anything]
 
     def explains(one: Finding) -> bool:
         return any(
@@ -109,12 +120,8 @@ def weighed(found: Sequence[Finding]) -> list[Finding]:
             for effect in known
         )
 
-    return [
-        msgspec.structs.replace(one, is_weighed=False)
-        if one.strength == "binds" and one.share and one.share.is_anything and not explains(one)
-        else one
-        for one in found
-    ]
+    unweighed = [one for one in binding if one not in known and not explains(one)]
+    return [msgspec.structs.replace(one, is_weighed=False) if one in unweighed else one for one in found]
 
 
 _FAILURES: tuple[tuple[Failure, str], ...] = (
@@ -125,7 +132,6 @@ _FAILURES: tuple[tuple[Failure, str], ...] = (
 
 
 def verdict_now(evidence: Evidence) -> Verdict:
-    """The floor that the server meets, as far as its variables tell, and its host if that is in sight."""
     return verdict(evidence.settings, evidence.identity, *_running(evidence))
 
 
@@ -136,54 +142,40 @@ def guarantees_now(evidence: Evidence) -> Guarantees:
 
 def _running(evidence: Evidence) -> tuple[Storage, Launch]:
     host = evidence.host
-    launch = host.launch if host else Launch()
     has_redo = evidence.after.status.get("innodb_redo_log_enabled", "ON").upper() not in ("OFF", "0")
-    return host.storage if host else Storage(visible=False), msgspec.structs.replace(
-        launch, redo_enabled=has_redo
-    )
+    launch = msgspec.structs.replace(host.launch if host else Launch(), redo_enabled=has_redo)
+    return host.storage if host else Storage(visible=False), launch
 
 
-def changes(evidence: Evidence, *given: Mapping[str, Value]) -> tuple[Change, ...]:
-    """Those of the changes that this server can take and has not made yet."""
-    return tuple(found for one in given if (found := _change(evidence, one)) is not None)
-
-
-def _change(evidence: Evidence, settings: Mapping[str, Value]) -> Change | None:
+def changes(evidence: Evidence, *wanted: Mapping[str, Value]) -> tuple[Change, ...]:
     catalog, server = load_catalog(), evidence.identity
     if not evidence.settings or not server.version:
-        return None  # what it would change is not known
-    known = dict[str, Value]()
-    for name, wished in settings.items():
-        here, now = catalog.here(name, server.flavor, server.version), evidence.settings.get(name)
-        is_told = here is not None and bool(evidence.variable(here.variable))
-        value = _taken(here, wished) if here is not None and is_told else None
-        is_cut = value != wished and isinstance(now, int | float) and isinstance(value, int) and value <= now
-        if value is not None and value != now and not is_cut:
-            known[name] = value
-    if not known:
-        return None
-    before = guarantees_now(evidence)
-    after = guarantees({**evidence.settings, **known}, server, *_running(evidence))
-    return Change(settings=known, floor=str(level(after)), costs=_worse(before, after))
-
-
-def _taken(here: SettingHere, value: Value) -> Value:
-    """The value, as large as the server takes it."""
-    if here.maximum is None or isinstance(value, str):
-        return value
-    most = int(here.maximum) // here.multiple * here.multiple
-    return most if value > most else value
+        return ()  # what they would change is not known
+    made, before = [], guarantees_now(evidence)
+    for settings in wanted:
+        known = dict[str, Value]()
+        for name, wished in settings.items():
+            here, now = catalog.here(name, server.flavor, server.version), evidence.settings.get(name)
+            if here is None or not evidence.variable(here.variable):
+                continue
+            value = wished
+            if here.maximum is not None and not isinstance(value, str):  # as large as the server takes it
+                value = min(value, int(here.maximum) // here.multiple * here.multiple)
+            is_cut = (
+                value != wished and isinstance(now, int | float) and isinstance(value, int) and value <= now
+            )
+            if value != now and not is_cut:
+                known[name] = value
+        if known:
+            after = guarantees({**evidence.settings, **known}, server, *_running(evidence))
+            made.append(Change(settings=known, floor=str(level(after)), costs=_worse(before, after)))
+    return tuple(made)
 
 
 def _worse(before: Guarantees, after: Guarantees) -> tuple[str, ...]:
-    """Guarantees that the second lacks, in words."""
-    found = [
-        f"{words}: {after.under(failure).text}"
-        for failure, words in _FAILURES
-        if after.under(failure).badness > before.under(failure).badness
-    ]
-    if after.binlog.badness > before.binlog.badness:
-        found.append(f"binary log: {after.binlog.text}")
+    pairs = [(words, before.under(failure), after.under(failure)) for failure, words in _FAILURES]
+    pairs.append(("binary log", before.binlog, after.binlog))
+    worse = [f"{words}: {now.text}" for words, was, now in pairs if now.badness > was.badness]
     if after.replication.badness > before.replication.badness:
-        found.append(f"replicas: {after.replication.text}")
-    return tuple(found)
+        worse.append(f"replicas: {after.replication.text}")
+    return tuple(worse)

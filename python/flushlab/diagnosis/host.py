@@ -140,7 +140,6 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def data_disk(self) -> DiskUse | None:
-        """The use of the disk under the data directory."""
         name = self.places[0].disk if self.places else None
         return next((one for one in self.disks if one.disk == name), None)
 
@@ -179,7 +178,6 @@ class HostWatch:
         self._machine_began = machine.sample()
 
     def finish(self) -> Host:
-        """The window's end."""
         ended, disks, io = machine.sample(), disk_counters(), process_io()
         seconds = max(disks.at_s - self._disks_began.at_s, 1e-9)
         places = self._places()
@@ -223,7 +221,6 @@ class HostWatch:
         )
 
     def _located(self) -> Iterator[_Folder]:
-        """The folders that can be seen, the data directory first."""
         data = self._variables.get("datadir", "")
         root = self.root
         if not data or root is None:
@@ -245,7 +242,6 @@ class HostWatch:
                 self._unseen.append(f"{variable} {path}: {error.strerror}")
 
     def _places(self) -> tuple[Place, ...]:
-        """The file systems, each once."""
         by_variable = {one.variable: one for one in self._folders}
         found = dict[tuple[object, ...], Place]()
         for holds, variable in _PLACES.items():
@@ -466,7 +462,6 @@ def read_start(
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The options of a command line, behind the name of its program."""
     for word in _behind_program(words):
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")

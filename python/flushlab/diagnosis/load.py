@@ -118,7 +118,6 @@ class LoadObserver:
             raise ServerDied(f"{names} does not answer any more: {error}", hint=error.hint) from error
 
     def _until_cut(self, before: Sequence[ServerStatus], looks: Sequence[_Looks]) -> ObservedLoad | None:
-        """The load until Ctrl-C, which may have cut an answer short; None if it cannot be told."""
         self.close()
         with contextlib.suppress(Gone, FlushlabError):
             self._connect()
@@ -126,7 +125,6 @@ class LoadObserver:
         return None
 
     def _since(self, before: Sequence[ServerStatus], looks: Sequence[_Looks]) -> ObservedLoad:
-        """The load since these counters of each node."""
         after = [_counters(session) for session in self._sessions]
         load = side_by_side(list(map(between, before, after, looks)))
         self._last = after
@@ -152,7 +150,6 @@ class LoadObserver:
         return seen.identity, settings_of(seen, self._nodes[0].key)
 
     def close(self) -> None:
-        """Ends the sessions; whoever observes again connects anew."""
         while self._sessions:
             self._sessions.pop().close()
 
@@ -195,7 +192,6 @@ class _Looks:
         self.committing = 0.0
 
     def add(self, status: ServerStatus, weight: float) -> int:
-        """One moment; the connections that wrote in it."""
         if status.states is None:
             return 0
         waits = [wait_of(one, status.identity) for one in status.states]

@@ -98,7 +98,6 @@ class _Watching:
 
     @property
     def first(self) -> ServerStatus:
-        """The answers that the window begins with."""
         return self._window.first
 
     def run(self) -> None:
@@ -123,7 +122,6 @@ class _Watching:
             self._interrupted = signal_of(error)
 
     def evidence(self) -> Evidence:
-        """What was seen."""
         if self._window.last.at_s - self.first.at_s < LEAST_S:
             why = self._interrupted or "too few answers"
             kind = ServerDied if "answering" in why else MeasurementError
@@ -141,7 +139,6 @@ class _Watching:
         )
 
     def _start(self) -> Start | None:
-        """Option files and command line of a server on this machine."""
         pid, root = self._session.pid, self._host.root if self._host else None
         if pid is None or root is None:
             return None

@@ -19,8 +19,7 @@ import itertools
 import math
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -72,12 +71,10 @@ class Share(msgspec.Struct, frozen=True):
 
     @property
     def is_anything(self) -> bool:
-        """Whether it lies between about nothing and about all."""
         return self.high - self.low >= _ANYTHING
 
     @property
     def unbounded(self) -> str:
-        """Why there is no bound, where there is none."""
         why = (
             "It may be all of the time" if self.proportional else "Mending may bring more than in proportion"
         )
@@ -127,12 +124,10 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     stretches: Mapping[str, tuple[float, ...]]
 
     def split(self, waits: tuple[str, ...]) -> tuple[float, float]:
-        """Time in these waits, and in others."""
         inside = sum(self.connections.get(one, 0.0) for one in waits)
         return inside, sum(self.connections.values()) - inside
 
     def stretch(self, number: int) -> dict[str, float]:
-        """One stretch, as `connections`."""
         return {wait: mean for wait, means in self.stretches.items() if (mean := means[number])}
 
 
@@ -168,7 +163,6 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_sample(self) -> bool:
-        """Whether there are enough moments for a share."""
         return self.samples >= LEAST_SAMPLES
 
     def told(self, does: str, *waits: str) -> str:
@@ -224,90 +218,55 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
         if ROW_LOCK in (*waits, *delays) and not self.row_locks_known:
             delays = (*delays, *_WITH_ROW_LOCKS)
         all_of_it = tuple({*waits, *delays} - {PROCESSOR})
-        affected = _Affected(self, all_of_it)
         low, high = self._interval(whole, self.stretches, waits)
-        if not affected.spared and not delays:
+        spared = self._spared(all_of_it)
+        if not spared and not delays:
             return Share(low, whole, high)
-        part = _ratio(affected.connections, all_of_it)
-        most = 1.0 if part is None else self._interval(part, affected.stretches, all_of_it)[1]
-        if PROCESSOR in delays:
-            most += affected.queued(all_of_it)
-        return Share(low, whole, high, min(1.0, most), affected.count)
+        affected = _without(self.connections, [one.connections for one in spared])
+        stretches = [
+            _without(stretch, [one.stretch(number) for one in spared])
+            for number, stretch in enumerate(self.stretches)
+        ]
+        part = _ratio(affected, all_of_it)
+        most = 1.0 if part is None else self._interval(part, stretches, all_of_it)[1]
+        if PROCESSOR in delays and (total := sum(affected.values())):
+            # Other waits in which the server's threads may have waited for a processor.
+            others = sum(mean for wait, mean in affected.items() if wait not in all_of_it)
+            most += min(others, self.queued) / total
+        return Share(low, whole, high, min(1.0, most), self.writers - len(spared) if spared else None)
+
+    def _spared(self, waits: tuple[str, ...]) -> list[Writer]:
+        """The writers that these waits do not affect.
+
+        Each of the others may gain at least half as much as all of them together. The gain that a share s
+        allows is s/(1-s): the time in the waits by that outside of them.
+        """
+        inside = sum(self.connections.get(wait, 0.0) for wait in waits)
+        outside = self.total - inside
+        known = [(*one.split(waits), one) for one in self.each if one.samples >= _KNOWN]
+        spared = []
+        for own_in, own_out, writer in sorted(
+            known, key=lambda one: one[0] / one[1] if one[1] > 0 else math.inf
+        ):
+            if own_in * outside >= _ALIKE * inside * own_out:
+                break
+            spared.append(writer)
+            inside, outside = inside - own_in, outside - own_out
+        return spared
 
     def _interval(
         self, whole: float, stretches: Sequence[Mapping[str, float]], waits: tuple[str, ...]
     ) -> tuple[float, float]:
-        """Both ends of the 95 % interval of a share."""
-        parts = [
-            found for leave in stretches if (found := _ratio(_less(stretches, leave), waits)) is not None
-        ]
+        parts = []
+        for left_out in stretches:
+            rest = _sum((stretch, 1.0) for stretch in stretches if stretch is not left_out)
+            if (part := _ratio(rest, waits)) is not None:
+                parts.append(part)
         if len(parts) < 2:
             return 0.0, 1.0
         mean = sum(parts) / len(parts)
         spread = math.sqrt((len(parts) - 1) / len(parts) * sum((one - mean) ** 2 for one in parts))
         return _score_interval(whole, spread, self.samples)
-
-
-class _Affected:
-    """The writers that waits affect: each of them may gain at least half as much as they do together.
-
-    The gain that a share s allows is s/(1-s), the time in the waits by the time outside of them.
-
-    Attributes:
-        spared: the others.
-        count: number of writers that are affected; None if all are.
-        connections, stretches: as those of `WriteTime`, of the affected writers.
-    """
-
-    def __init__(self, time: WriteTime, waits: tuple[str, ...]) -> None:
-        self._queued = time.queued
-        self.spared = _spared(time, waits)
-        self.count = time.writers - len(self.spared) if self.spared else None
-        self.connections: Mapping[str, float] = _without(
-            time.connections, [one.connections for one in self.spared]
-        )
-        self.stretches: tuple[Mapping[str, float], ...] = tuple(
-            _without(stretch, [one.stretch(number) for one in self.spared])
-            for number, stretch in enumerate(time.stretches)
-        )
-
-    def queued(self, waits: tuple[str, ...]) -> float:
-        """Share of other waits in which the server's threads may have waited for a processor."""
-        total = sum(self.connections.values())
-        others = sum(mean for wait, mean in self.connections.items() if wait not in waits)
-        return min(others, self._queued) / total if total else 0.0
-
-
-def _spared(time: WriteTime, waits: tuple[str, ...]) -> list[Writer]:
-    """The writers that these waits do not affect."""
-    inside = sum(time.connections.get(one, 0.0) for one in waits)
-    outside = time.total - inside
-    found = []
-    for own_in, own_out, writer in sorted(
-        ((*one.split(waits), one) for one in time.each if one.samples >= _KNOWN),
-        key=lambda one: one[0] / one[1] if one[1] > 0 else math.inf,
-    ):
-        if own_in * outside >= _ALIKE * inside * own_out:
-            break
-        found.append(writer)
-        inside, outside = inside - own_in, outside - own_out
-    return found
-
-
-class _Counted(NamedTuple):
-    """A counter in little memory: thousands of connections make hundreds of thousands of cells."""
-
-    cells: array[int]
-    counts: array[int]
-
-    @classmethod
-    def of(cls, counter: Counter[int]) -> Self:
-        """The same counts."""
-        return cls(array("q", counter), array("i", counter.values()))
-
-    def items(self) -> Iterator[tuple[int, int]]:
-        """As those of a counter."""
-        return zip(self.cells, self.counts, strict=True)
 
 
 class Tally:
@@ -332,15 +291,21 @@ class Tally:
         self._asleep: dict[int, int] = {}
         """Connections that slept for longer than a writer does in the middle of its work, and the step."""
         self._moments: Counter[int] = Counter()
-        self._cells: dict[int, _Counted | Counter[int]] = {}
-        """By step: how often a connection was in a wait, the two as one number."""
-        self._writers: dict[int, Collection[int]] = {}
+        self._cells: dict[int, tuple[array[int], array[int]]] = {}
+        """By step: how often a connection was in a wait, the two as one number. In little memory: thousands
+        of connections make hundreds of thousands of cells."""
+        self._writers: dict[int, array[int]] = {}
+        self._open: tuple[int, Counter[int], set[int]] = (-1, Counter(), set())
+        """The step that is counted now."""
 
     def add(self, at_s: float, states: Iterable[ThreadState]) -> None:
-        """One moment, so many seconds after the window's begin."""
         step = int(at_s / self._step_s)
         self._moments[step] += 1
-        cells, writers = self._opened(step)
+        if step != self._open[0]:
+            self._pack()
+            writers = set(self._writers.get(step, ()))
+            self._open = step, Counter(dict(self._counts(step))), writers
+        _, cells, writers = self._open
         known = list[tuple[ThreadState, Wait]]()
         for seen in states:
             if (wait := wait_of(seen, self._identity)) is not None:
@@ -354,24 +319,21 @@ class Tally:
             held = "semi-sync" if is_held and wait == "commit" else wait
             cells[seen.id * len(WAITS) + _NUMBERS[held]] += 1
 
-    def _opened(self, step: int) -> tuple[Counter[int], set[int]]:
-        """A step's cells and writers, to add to; the other steps are packed."""
-        cells, writers = self._cells.get(step), self._writers.get(step, ())
-        if isinstance(cells, Counter) and isinstance(writers, set):
-            return cells, writers
-        for one, counted in self._cells.items():
-            if isinstance(counted, Counter):
-                self._cells[one] = _Counted.of(counted)
-                self._writers[one] = array("q", self._writers[one])
-        opened = Counter(dict(cells.items()) if cells is not None else {}), set(writers)
-        self._cells[step], self._writers[step] = opened
-        return opened
+    def _pack(self) -> None:
+        step, cells, writers = self._open
+        if cells or step in self._moments:
+            self._cells[step] = array("q", cells), array("i", cells.values())
+            self._writers[step] = array("q", writers)
+
+    def _counts(self, step: int) -> Iterator[tuple[int, int]]:
+        return zip(*self._cells.get(step, ((), ())), strict=True)
 
     def forget(self, until_s: float) -> None:
-        """Counts the steps that ended by then no more."""
         for step in [one for one in self._moments if (one + 1) * self._step_s <= until_s]:
             for counted in (self._moments, self._cells, self._writers):
-                del counted[step]
+                counted.pop(step, None)
+            if step == self._open[0]:
+                self._open = (-1, Counter(), set())
         if self._moments:
             first = min(self._moments)
             self._asleep = {one: step for one, step in self._asleep.items() if step >= first}
@@ -384,8 +346,18 @@ class Tally:
                 counters; taken out of `statement`, and what is more out of `reading`: SELECT … FOR UPDATE.
                 None if nothing tells.
         """
+        self._pack()
         writers = set[int]().union(*self._writers.values())
-        means = {step: self._of_step(step, writers) for step in sorted(self._moments)}
+        means, others = dict[int, Mapping[str, float]](), dict[int, float]()
+        for step in sorted(self._moments):
+            found, others[step] = Counter[str](), 0.0
+            for cell, count in self._counts(step):
+                thread, number = divmod(cell, len(WAITS))
+                if thread in writers:
+                    found[WAITS[number]] += count
+                else:
+                    others[step] += count / self._moments[step]
+            means[step] = {wait: count / self._moments[step] for wait, count in found.items()}
         spans = _spans(list(means))
         whole = _weighed(means, spans)
         parts, left = dict[str, float](), row_lock_connections or 0.0
@@ -397,7 +369,7 @@ class Tally:
         return WriteTime(
             samples=self._moments.total(),
             writers=len(writers),
-            others=self._others(writers, spans),
+            others=sum(span * others[step] for step, span in spans.items()) / max(sum(spans.values()), 1e-9),
             connections=_with_row_locks(whole, parts),
             stretches=tuple(
                 _with_row_locks(_weighed(means, {one: spans[one] for one in steps}), parts)
@@ -420,57 +392,33 @@ class Tally:
         spans: Mapping[int, float],
         parts: Mapping[str, float],
     ) -> Iterator[Writer]:
-        """The writers one by one."""
-        seen: dict[int, dict[int, list[float]]] = {}
+        seen: dict[int, dict[str, list[float]]] = {}
         samples = Counter[int]()
         for number, steps in enumerate(stretches):
             for step in steps:
                 weight = spans[step] / self._moments[step]
-                for cell, count in self._cells[step].items():
-                    one, wait = divmod(cell, len(WAITS))
-                    if one in writers:
-                        own = seen.setdefault(one, {})
-                        own.setdefault(wait, [0.0] * len(stretches))[number] += count * weight
-                        samples[one] += count
+                for cell, count in self._counts(step):
+                    thread, wait = divmod(cell, len(WAITS))
+                    if thread in writers:
+                        own = seen.setdefault(thread, {})
+                        own.setdefault(WAITS[wait], [0.0] * len(stretches))[number] += count * weight
+                        samples[thread] += count
         lengths = [sum(spans[step] for step in steps) for steps in stretches]
-        for one, own in seen.items():
-            means: dict[str, tuple[float, ...]] = {
-                WAITS[wait]: tuple(count / of for count, of in zip(found, lengths, strict=True))
-                for wait, found in own.items()
-            }
-            whole: dict[str, float] = {WAITS[wait]: sum(found) / sum(lengths) for wait, found in own.items()}
+        for thread, own in seen.items():
             of_stretches = [
-                _with_row_locks({wait: found[number] for wait, found in means.items()}, parts)
-                for number in range(len(stretches))
+                _with_row_locks({wait: counts[number] / length for wait, counts in own.items()}, parts)
+                for number, length in enumerate(lengths)
             ]
+            whole = {wait: sum(counts) / sum(lengths) for wait, counts in own.items()}
             yield Writer(
-                thread=one,
-                samples=samples[one],
+                thread=thread,
+                samples=samples[thread],
                 connections=_with_row_locks(whole, parts),
                 stretches={
-                    wait: tuple(each.get(wait, 0.0) for each in of_stretches)
+                    wait: tuple(stretch.get(wait, 0.0) for stretch in of_stretches)
                     for wait in dict.fromkeys(itertools.chain(*of_stretches))
                 },
             )
-
-    def _others(self, writers: set[int], spans: Mapping[int, float]) -> float:
-        """Mean number of connections that are no writers."""
-        seen = 0.0
-        for step, span in spans.items():
-            count = sum(
-                count for cell, count in self._cells[step].items() if cell // len(WAITS) not in writers
-            )
-            seen += span * count / self._moments[step]
-        return seen / sum(spans.values()) if spans else 0.0
-
-    def _of_step(self, step: int, writers: set[int]) -> dict[str, float]:
-        """By wait, the mean number of writers in it."""
-        found = Counter[str]()
-        for cell, count in self._cells[step].items():
-            one, wait = divmod(cell, len(WAITS))
-            if one in writers:
-                found[WAITS[wait]] += count
-        return {wait: count / self._moments[step] for wait, count in found.items()}
 
 
 _WITH_ROW_LOCKS: tuple[Wait, ...] = ("statement", "reading")
@@ -484,7 +432,6 @@ def step_of(seconds: float) -> float:
 
 
 def _stretches(steps: list[int]) -> list[list[int]]:
-    """Steps in stretches of about equal length."""
     if not steps:
         return []
     span, found = steps[-1] + 1 - steps[0], dict[int, list[int]]()
@@ -502,32 +449,33 @@ def _spans(steps: list[int]) -> dict[int, float]:
     return dict(zip(steps, map(sum, zip([0.5, *between], [*between, 0.5], strict=True)), strict=True))
 
 
+def _sum(weighted: Iterable[tuple[Mapping[str, float], float]]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for connections, weight in weighted:
+        for wait, mean in connections.items():
+            total[wait] = total.get(wait, 0.0) + mean * weight
+    return total
+
+
 def _weighed(means: Mapping[int, Mapping[str, float]], spans: Mapping[int, float]) -> dict[str, float]:
-    """Mean of some steps, each as long as it stands for."""
-    length, found = sum(spans.values()), dict[str, float]()
-    for step, span in spans.items():
-        for wait, mean in means[step].items():
-            found[wait] = found.get(wait, 0.0) + mean * span
-    return {wait: sum_of / length for wait, sum_of in found.items()}
+    length, total = sum(spans.values()), _sum((means[step], span) for step, span in spans.items())
+    return {wait: time / length for wait, time in total.items()}
 
 
 def _with_row_locks(connections: Mapping[str, float], parts: Mapping[str, float]) -> dict[str, float]:
     """The same, with parts of some waits as row locks."""
-    found, locked = dict(connections), 0.0
-    for wait, part in parts.items():
-        if wait in found:
-            locked += found[wait] * part
-            found[wait] *= 1 - part
-    return {**found, ROW_LOCK: locked} if locked else found
+    locked = sum(connections.get(wait, 0.0) * part for wait, part in parts.items())
+    rest = {wait: mean * (1 - parts.get(wait, 0.0)) for wait, mean in connections.items()}
+    return {**rest, ROW_LOCK: locked} if locked else rest
 
 
 def _without(connections: Mapping[str, float], parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The same without these, of which it has all."""
-    found = dict(connections)
-    for one in parts:
-        for wait, mean in one.items():
-            found[wait] = max(0.0, found[wait] - mean)
-    return found
+    rest = dict(connections)
+    for part in parts:
+        for wait, mean in part.items():
+            rest[wait] = max(0.0, rest[wait] - mean)
+    return rest
 
 
 def _score_interval(share: float, spread: float, samples: int) -> tuple[float, float]:
@@ -548,12 +496,3 @@ def _score_interval(share: float, spread: float, samples: int) -> tuple[float, f
 def _ratio(connections: Mapping[str, float], waits: tuple[str, ...]) -> float | None:
     total = sum(connections.values())
     return sum(connections.get(one, 0.0) for one in waits) / total if total else None
-
-
-def _less(stretches: Sequence[Mapping[str, float]], left_out: Mapping[str, float]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for one in stretches:
-        if one is not left_out:
-            for wait, mean in one.items():
-                found[wait] = found.get(wait, 0.0) + mean
-    return found

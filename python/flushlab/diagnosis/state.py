@@ -19,100 +19,13 @@ from flushlab.settings.configuration import typed
 from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.questions import Origin, OriginKind
 
-_SERIES: Mapping[Flavor, tuple[tuple[int, ...], ...]] = {
-    "mysql": ((5, 7), (8, 0), (8, 4), (9, 7)),
-    "mariadb": ((10, 6), (10, 11), (11, 4), (11, 8), (12, 3)),
-}
-"""With long support, ascending."""
-_LAST_PATCH = 99
-_DERIVED = ("innodb_buffer_pool_size", "innodb_redo_log_capacity", "innodb_log_file_size")
-"""By innodb_dedicated_server (https://dev.mysql.com/doc/refman/8.0/en/innodb-dedicated-server.html)."""
-_BY_VERSION = ("gtid_mode",)
-"""Whose computed default depends on the version alone."""
-_WRITER_THREADS_FROM_CPUS = 32
-_WRITER_THREADS_FROM_CPUS_WITHOUT_BINLOG = 5
-
-
-def by_itself(evidence: Evidence) -> Iterator[str]:
-    """One sentence each."""
-    yield from _dedicated(evidence)
-    yield from _log_writer_threads(evidence)
-    yield from _changed_defaults(evidence)
-
-
-def _is_own(evidence: Evidence, here: SettingHere) -> bool:
-    """Whether nobody chose the value."""
-    told = evidence.after.origins
-    if told is not None:
-        return here.variable not in told or told[here.variable].kind == "computed"
-    return here.same(evidence.settings[here.name], here.default)
-
-
-def _dedicated(evidence: Evidence) -> Iterator[str]:
-    if not evidence.is_on("innodb_dedicated_server"):
-        return
-    catalog, server = load_catalog(), evidence.identity
-    derived = [
-        f"{here.name}={here.render(evidence.settings[name])}"
-        for name in _DERIVED
-        if name in evidence.settings
-        and (here := catalog.here(name, server.flavor, server.version)) is not None
-        and _is_own(evidence, here)
-    ]
-    if derived:
-        yield f"innodb_dedicated_server derives {', '.join(derived)} from the machine's memory"
-    else:
-        yield "innodb_dedicated_server is on and derives nothing: the sizes are set"
-
-
-def _log_writer_threads(evidence: Evidence) -> Iterator[str]:
-    """8.4 on: by the number of logical processors, and since 9.5 by the binary log."""
-    server, name = evidence.identity, "innodb_log_writer_threads"
-    here = load_catalog().here(name, server.flavor, server.version)
-    if here is None or not here.computed or name not in evidence.settings or not _is_own(evidence, here):
-        return
-    if not evidence.variable("log_bin"):
-        return
-    has_binlog = evidence.is_on("log_bin")
-    least = (
-        _WRITER_THREADS_FROM_CPUS_WITHOUT_BINLOG
-        if server.version >= (9, 5) and not has_binlog
-        else _WRITER_THREADS_FROM_CPUS
-    )
-    binlog = "with a binary log" if has_binlog else "without a binary log"
-    cpus = f", here {evidence.cpus}" if evidence.cpus else ""
-    yield f"{name}={evidence.settings[name]}: {binlog}, ON from {least} logical CPUs on{cpus}"
-
-
-def _changed_defaults(evidence: Evidence) -> Iterator[str]:
-    server, catalog = evidence.identity, load_catalog()
-    before = _series_before(server.flavor, server.version)
-    if before is None:
-        return
-    series = ".".join(map(str, before))
-    for name, value in sorted(evidence.settings.items()):
-        here = catalog.here(name, server.flavor, server.version)
-        old = catalog.here(name, server.flavor, (*before, _LAST_PATCH))
-        if here is None or old is None or here.part or old.computed:
-            continue
-        if here.computed and name not in _BY_VERSION:
-            continue
-        if _is_own(evidence, here) and here.same(value, here.default) and not here.same(value, old.default):
-            yield f"{name}={_shown(here, value)} by default; {series} had {_shown(old, old.default)}"
-
-
-def _shown(here: SettingHere, value: Value) -> str:
-    return here.render(value) or "none"
-
-
-def _series_before(flavor: Flavor, version: tuple[int, ...]) -> tuple[int, ...] | None:
-    earlier = [one for one in _SERIES[flavor] if one < version[:2]]
-    return earlier[-1] if earlier else None
-
-
 _NOT_OF_WRITES = ("service", "ddl", "cluster")
 """Groups of the catalog."""
-_DEFAULT = Origin(kind="default")
+_DEFAULT, _COMMAND_LINE, _OPTION_FILE = (
+    Origin(kind="default"),
+    Origin(kind="command line"),
+    Origin(kind="option file"),
+)
 
 
 class SettingState(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,7 +86,6 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def state_of(evidence: Evidence) -> State:
-    """The state of the server at the window's end."""
     start = evidence.start
     return State(
         settings=tuple(_settings(evidence)),
@@ -189,116 +101,89 @@ def state_of(evidence: Evidence) -> State:
 
 
 def _settings(evidence: Evidence) -> Iterator[SettingState]:
-    catalog, server = load_catalog(), evidence.identity
+    catalog, server, start = load_catalog(), evidence.identity, evidence.start
     for name, value in sorted(evidence.settings.items()):
         here = catalog.here(name, server.flavor, server.version)
         if here is None or here.part or here.entry.group in _NOT_OF_WRITES:
             continue
         origin = _origin(evidence, here, value)
-        place = _place(evidence, here, origin)
-        after, source = _at_restart(evidence, here, value, origin)
+        lines = start.checked.lines if start else {}
+        line = lines.get(name) or lines.get(here.variable)
+        place = f"{line[0]}:{line[1]}" if line else ""
+        after, source = _at_restart(evidence, here, place, is_set=origin is not None and origin.kind == "SET")
+        is_kept = after is None or _same(evidence, here, after, value)
+        from_file = origin is not None and origin.kind == "option file"
+        # The last file wins now; the server names the one that it read when it started.
+        is_here = line is not None and origin is not None and origin.path in ("", line[0])
         yield SettingState(
             name=name,
             value=value,
             origin=origin.kind if origin else None,
-            place=place,
+            place=(place if is_here else origin.path) if origin is not None and from_file else "",
             account=origin.account if origin else "",
             at=origin.at if origin else "",
-            at_restart=after,
-            restart_origin=source,
+            at_restart=None if is_kept else after,
+            restart_origin=source if after is None or not is_kept else "",
         )
 
 
 def _origin(evidence: Evidence, here: SettingHere, value: Value) -> Origin | None:
     """As the server says; of one that does not, by what it starts with. Files do not tell."""
+    start, origins = evidence.start, evidence.after.origins
     if evidence.files:
         return None
-    told = evidence.after.origins
-    if told is not None:
-        return told.get(here.variable, _DEFAULT)
+    if origins is not None:
+        return origins.get(here.variable, _DEFAULT)
     if _same(evidence, here, here.default, value):
         return _DEFAULT
-    start = evidence.start
     if start is None:
         return None
-    for given, kind in (
-        (_argument(evidence, here), "command line"),
-        (_in_file(evidence, here), "option file"),
-    ):
-        if given is not None and _same(evidence, here, given, value):
-            return Origin(kind="command line" if kind == "command line" else "option file")
+    for given, kind in ((start.arguments, _COMMAND_LINE), (start.checked.settings, _OPTION_FILE)):
+        if here.name in given and _same(evidence, here, given[here.name], value):
+            return kind
     if here.computed:
         return Origin(kind="computed")
     return None if start.unread else Origin(kind="SET")
 
 
-def _place(evidence: Evidence, here: SettingHere, origin: Origin | None) -> str:
-    if origin is None or origin.kind != "option file":
-        return ""
-    line = _line(evidence, here)
-    # The last file wins now; the server names the one that it read when it started.
-    return line if line and origin.path in ("", line.rpartition(":")[0]) else origin.path
-
-
-def _line(evidence: Evidence, here: SettingHere) -> str:
-    lines: Mapping[str, tuple[str, int]] = evidence.start.checked.lines if evidence.start else {}
-    found = lines.get(here.name) or lines.get(here.variable)
-    return f"{found[0]}:{found[1]}" if found else ""
-
-
 def _at_restart(
-    evidence: Evidence, here: SettingHere, value: Value, origin: Origin | None
+    evidence: Evidence, here: SettingHere, line: str, *, is_set: bool
 ) -> tuple[Value | None, str]:
-    """The value after a restart, and its source, if it differs: persisted values win over the command line,
-    which wins over option files."""
+    """The value after a restart, None if that cannot be seen, and its source: persisted values win over the
+    command line, which wins over option files."""
+    start, unseen = evidence.start, "unseen" if is_set else ""
     if questions.PERSISTED in evidence.after.failed:
-        return None, "unseen" if origin is not None and origin.kind == "SET" else ""
+        return None, unseen
     persisted = evidence.after.persisted.get(here.variable)
     if persisted is not None and evidence.variable("persisted_globals_load").upper() != "OFF":
-        return _if_other(evidence, here, typed(persisted, here), value, "persisted")
-    start, is_set = evidence.start, origin is not None and origin.kind == "SET"
+        return typed(persisted, here), "persisted"
     if start is None:
-        return None, "unseen" if is_set else ""
-    if (given := _argument(evidence, here)) is not None:
-        return _if_other(evidence, here, given, value, "command line")
-    if (given := _in_file(evidence, here)) is not None:
-        return _if_other(evidence, here, given, value, _line(evidence, here))
+        return None, unseen
+    if here.name in start.arguments:
+        return start.arguments[here.name], "command line"
+    if here.name in start.checked.settings:
+        return start.checked.settings[here.name], line
     if here.computed or start.unread:
-        return None, "unseen" if is_set else ""
-    return _if_other(evidence, here, here.default, value, "default") if is_set else (None, "")
-
-
-def _if_other(
-    evidence: Evidence, here: SettingHere, after: Value, value: Value, source: str
-) -> tuple[Value | None, str]:
-    return (None, "") if _same(evidence, here, after, value) else (after, source)
-
-
-def _argument(evidence: Evidence, here: SettingHere) -> Value | None:
-    return evidence.start.arguments.get(here.name) if evidence.start else None
-
-
-def _in_file(evidence: Evidence, here: SettingHere) -> Value | None:
-    return evidence.start.checked.settings.get(here.name) if evidence.start else None
+        return None, unseen
+    return (here.default, "default") if is_set else (None, "")
 
 
 def _same(evidence: Evidence, here: SettingHere, one: Value, other: Value) -> bool:
-    """As the server holds them: it rounds some."""
+    """As the server holds them: it rounds some, the buffer pool up to whole chunks of each instance
+    (https://dev.mysql.com/doc/refman/8.4/en/innodb-buffer-pool-resize.html)."""
+
+    def held(value: Value) -> Value:
+        rounded = here.rounded(value)
+        if here.name != "innodb_buffer_pool_size" or not isinstance(rounded, int):
+            return rounded
+        chunk = evidence.after.variable("innodb_buffer_pool_chunk_size") or 0
+        whole = int(chunk * (evidence.after.variable("innodb_buffer_pool_instances") or 1))
+        return -(-rounded // whole) * whole if whole else rounded
+
     try:
-        return here.same(_held(evidence, here, one), _held(evidence, here, other))
+        return here.same(held(one), held(other))
     except ValueOutOfRange:
         return False
-
-
-def _held(evidence: Evidence, here: SettingHere, value: Value) -> Value:
-    """The value as the server holds it. It rounds the buffer pool up to whole chunks of each instance
-    (https://dev.mysql.com/doc/refman/8.4/en/innodb-buffer-pool-resize.html)."""
-    held = here.rounded(value)
-    if here.name != "innodb_buffer_pool_size" or not isinstance(held, int):
-        return held
-    chunk = evidence.after.variable("innodb_buffer_pool_chunk_size") or 0
-    whole = int(chunk * (evidence.after.variable("innodb_buffer_pool_instances") or 1))
-    return -(-held // whole) * whole if whole else held
 
 
 def _unseen(evidence: Evidence) -> Iterator[str]:
@@ -314,3 +199,61 @@ def _unseen(evidence: Evidence) -> Iterator[str]:
         yield "option files: flushlab does not see the server's process on this machine"
     else:
         yield from (f"{path}: this user may not read it" for path in evidence.start.unread)
+
+
+_SERIES: Mapping[Flavor, tuple[tuple[int, ...], ...]] = {
+    "mysql": ((5, 7), (8, 0), (8, 4), (9, 7)),
+    "mariadb": ((10, 6), (10, 11), (11, 4), (11, 8), (12, 3)),
+}
+"""With long support, ascending."""
+_DERIVED = ("innodb_buffer_pool_size", "innodb_redo_log_capacity", "innodb_log_file_size")
+"""By innodb_dedicated_server (https://dev.mysql.com/doc/refman/8.0/en/innodb-dedicated-server.html)."""
+_BY_VERSION = ("gtid_mode",)
+"""Whose computed default depends on the version alone."""
+
+
+def by_itself(evidence: Evidence) -> Iterator[str]:
+    """Decisions of a server's version that nobody asked for, one sentence each.
+
+    These are defaults that differ from those of the series before, and values derived from the machine or
+    from other settings.
+    """
+    catalog, server, settings = load_catalog(), evidence.identity, evidence.settings
+    known = {
+        name: here
+        for name in sorted(settings)
+        if (here := catalog.here(name, server.flavor, server.version)) is not None
+    }
+    origins = evidence.after.origins
+    own = [  # nobody chose the value
+        name
+        for name, here in known.items()
+        if (
+            here.same(settings[name], here.default)
+            if origins is None
+            else here.variable not in origins or origins[here.variable].kind == "computed"
+        )
+    ]
+    if evidence.is_on("innodb_dedicated_server"):
+        derived = [f"{name}={known[name].render(settings[name])}" for name in _DERIVED if name in own]
+        if derived:
+            yield f"innodb_dedicated_server derives {', '.join(derived)} from the machine's memory"
+        else:
+            yield "innodb_dedicated_server is on and derives nothing: the sizes are set"
+    # 8.4 on: by the number of logical processors, and since 9.5 by the binary log.
+    name = "innodb_log_writer_threads"
+    if name in own and known[name].computed and evidence.variable("log_bin"):
+        has_binlog = evidence.is_on("log_bin")
+        least = 5 if server.version >= (9, 5) and not has_binlog else 32
+        binlog = "with a binary log" if has_binlog else "without a binary log"
+        cpus = f", here {evidence.cpus}" if evidence.cpus else ""
+        yield f"{name}={settings[name]}: {binlog}, ON from {least} logical CPUs on{cpus}"
+    earlier = [series for series in _SERIES[server.flavor] if series < server.version[:2]]
+    for name in own if earlier else ():
+        here, old = known[name], catalog.here(name, server.flavor, (*earlier[-1], 99))
+        if old is None or here.part or old.computed or (here.computed and name not in _BY_VERSION):
+            continue
+        value = settings[name]
+        if here.same(value, here.default) and not here.same(value, old.default):
+            now, then = here.render(value) or "none", old.render(old.default) or "none"
+            yield f"{name}={now} by default; {'.'.join(map(str, earlier[-1]))} had {then}"

@@ -31,7 +31,6 @@ _WORDS = {"statement": "executing", "client": "client's turn", ROW_LOCK: "row lo
 
 
 def wait_words(wait: str) -> str:
-    """A wait as people read it."""
     return _WORDS.get(wait, wait)
 
 
@@ -97,7 +96,6 @@ def wait_of(seen: ThreadState, identity: ServerIdentity) -> Wait | None:
 
 
 def is_write(seen: ThreadState) -> bool:
-    """Whether a connection that does this is a writer."""
     return _writes(seen) or _commits(seen)
 
 
@@ -130,9 +128,7 @@ class Longest:
                 self._noted[key] = at_s, state
 
     def forget(self, until_s: float) -> None:
-        """Leaves out what was not seen since."""
         self._noted = {key: noted for key, noted in self._noted.items() if noted[0] >= until_s}
 
     def found(self, *, asleep: bool) -> Mapping[int, ThreadState]:
-        """By connection: those asleep, or the others."""
         return {number: state for (sleeps, number), (_, state) in self._noted.items() if sleeps == asleep}

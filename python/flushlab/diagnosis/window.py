@@ -56,12 +56,10 @@ class Window:
 
     @property
     def first(self) -> ServerStatus:
-        """The answers that the window begins with."""
         return self._ends[0]
 
     @property
     def last(self) -> ServerStatus:
-        """The newest answers."""
         assert self._last is not None
         return self._last
 
@@ -72,7 +70,6 @@ class Window:
             self.restarted = True
 
         def is_new(question: str) -> bool:
-            """Whether it was asked again; its answer may be the same."""
             return last is None or seen.asked_s.get(question) != last.asked_s.get(question)
 
         if seen.states is not None and is_new(STATES):

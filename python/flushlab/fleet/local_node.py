@@ -36,7 +36,7 @@ from flushlab.undo import undo_all
 MARK = "FLUSHLAB_FLEET_NODE"
 """In the environment of all that a node runs: the token of its record."""
 _STOP_S = 30.0
-_SECRETS = ("key", "token", "authority.pem", "machine.pem", "machine.key")
+_SECRETS = ("key", "authority.pem", "machine.pem", "machine.key")
 
 
 class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,13 +45,10 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         role: `head` is the first machine.
         fleet: address and port of the head.
-        address: of this machine.
         listens: others can reach it; then TLS is on.
-        token: in the mark of `folder`, and in the environment of its processes. No secret.
-        world: boot and pid namespace of `keeper`.
-        machine: that it is on, across boots; empty if it has no machine-id.
-        keeper: the process that ends all others.
-        folder: Ray's files.
+        token: in the mark of `folder` with Ray's files, and in the environment of its processes. No secret.
+        world: boot and pid namespace of `keeper`, which ends all other processes.
+        machine: across boots; empty if it has no machine-id.
     """
 
     role: Literal["head", "member"]
@@ -66,18 +63,16 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_alive(self) -> bool:
-        """Whether its keeper runs."""
         return self.world == world() and self.keeper.alive()
 
     @property
     def is_of_this_machine(self) -> bool:
-        """Whether this machine wrote it, now or before its last boot; state may lie on several's disk."""
+        """Whether this machine wrote it, now or before its last boot; machines may share a state folder."""
         is_older = self.world.split()[0] != world().split()[0]
         return self.world == world() or (is_older and self.machine != "" and self.machine == machine())
 
 
 def fleet_folder() -> Path:
-    """`fleet` in flushlab's state, created if needed, closed to others."""
     folder = state() / "fleet"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_mode & 0o077:
@@ -86,7 +81,7 @@ def fleet_folder() -> Path:
 
 
 def read() -> NodeRecord | None:
-    """The node of this machine, alive or not; None if there is none."""
+    """The node of this machine, alive or not."""
     try:
         return msgspec.json.decode((fleet_folder() / "node.json").read_bytes(), type=NodeRecord)
     except (FileNotFoundError, msgspec.DecodeError):
@@ -94,17 +89,12 @@ def read() -> NodeRecord | None:
 
 
 def write(record: NodeRecord) -> None:
-    """Writes the record."""
     atomic.write(fleet_folder() / "node.json", msgspec.json.encode(record), mode=0o600)
 
 
 @contextmanager
 def locked() -> Iterator[None]:
-    """Holds the lock of this machine's node.
-
-    Raises:
-        FleetError: another command starts or stops it.
-    """
+    """Raises FleetError if another command starts or stops this machine's node."""
     with (fleet_folder() / "lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -114,13 +104,6 @@ def locked() -> Iterator[None]:
                 hint="wait until it has ended",
             ) from None
         yield
-
-
-def environment(record: NodeRecord | None) -> dict[str, str]:
-    """Variables with which Ray speaks to the fleet of this node; none for somebody else's cluster."""
-    if record is None:
-        return {"RAY_USAGE_STATS_ENABLED": "0"}
-    return variables(fleet_folder(), listens=record.listens)
 
 
 def variables(folder: Path, *, listens: bool) -> dict[str, str]:
@@ -136,7 +119,7 @@ def variables(folder: Path, *, listens: bool) -> dict[str, str]:
     """
     found = {
         "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN_PATH": str(folder / "token"),
+        "RAY_AUTH_TOKEN_PATH": str(folder / "key"),
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_memory_monitor_refresh_ms": "0",
         "RAY_kill_child_processes_on_worker_exit": "0",
@@ -187,7 +170,6 @@ def stop() -> NodeRecord | None:
 
 
 def forget() -> None:
-    """Removes record, key and certificate."""
     folder = fleet_folder()
     for name in (*_SECRETS, "node.json"):
         with suppress(FileNotFoundError):
@@ -208,9 +190,9 @@ def marked(token: str, *, but: int = 0) -> list[ProcessIdentity]:
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) in (but, os.getpid()):
             continue
-        one = identify(int(entry.name))
+        process = identify(int(entry.name))
         with suppress(OSError):
             words = (entry / "environ").read_bytes().split(b"\0")
-            if one is not None and wanted in words and one.alive():
-                found.append(one)
+            if process is not None and wanted in words and process.alive():
+                found.append(process)
     return found

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from flushlab.fleet.reach import FleetNode
+from flushlab.fleet.connect import FleetNode
 from flushlab.record import OtherLoad
 from flushlab.version import __version__
 
@@ -41,7 +41,7 @@ class MachineStatus(msgspec.Struct, frozen=True, kw_only=True):
         ceiling_per_s: commits/s of one session whose redo log and binary log are synced, without a server.
         servers: builds that are installed.
         others: load of other programs.
-        clock_ahead_s: of the clock of the machine that asks; 0 if it is too small to be seen.
+        clock_ahead_s: of the clock of the machine that asks; 0 if that is less than the question took.
     """
 
     name: str
@@ -79,7 +79,7 @@ def clock() -> float:
 def _measured(name: str, address: str) -> MachineStatus:
     from flushlab.build import survey as builds
     from flushlab.errors import FlushlabError
-    from flushlab.fleet.reach import require_ray
+    from flushlab.fleet.connect import require_ray
     from flushlab.machine import describe, home
     from flushlab.machine.pressure import watch
     from flushlab.probe.disk import medium_of
@@ -143,52 +143,34 @@ def survey(nodes: Sequence[FleetNode]) -> tuple[MachineStatus, ...]:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     def on(node: FleetNode, what: Any) -> Any:
-        where = NodeAffinitySchedulingStrategy(node_id=node.node_id, soft=False)
+        where = NodeAffinitySchedulingStrategy(node_id=node.id, soft=False)
         return ray.remote(num_cpus=0, max_retries=0)(what).options(scheduling_strategy=where)
+
+    def status(node: FleetNode, call: Any) -> MachineStatus:
+        try:
+            found = msgspec.json.decode(ray.get(call, timeout=1.0), type=MachineStatus)
+        except ray.exceptions.GetTimeoutError:
+            problem = f"no answer within {ANSWER_S:.0f} s"
+        except ray.exceptions.RayTaskError as error:
+            is_absent = "No module named 'flushlab" in str(error)
+            problem = "flushlab is not installed there" if is_absent else str(error).strip().splitlines()[-1]
+        except ray.exceptions.RayError as error:
+            problem = f"it is gone: {type(error).__name__}"
+        else:
+            return msgspec.structs.replace(found, clock_ahead_s=clock_ahead(node))
+        return MachineStatus(name=node.name, address=node.address, problem=problem, flushlab=node.flushlab)
+
+    def clock_ahead(node: FleetNode) -> float | None:
+        before = time.time()
+        try:
+            there = float(ray.get(on(node, clock).remote(), timeout=ANSWER_S))
+        except ray.exceptions.RayError:
+            return None
+        after = time.time()
+        ahead = there - (before + after) / 2
+        return ahead if abs(ahead) > after - before else 0.0
 
     calls = [on(node, facts).remote(node.name, node.address) for node in nodes]
     with suppress(ray.exceptions.RayError):
         ray.wait(calls, num_returns=len(calls), timeout=ANSWER_S)
-    return tuple(
-        _with_clock(_answer(node, call), on(node, clock)) for node, call in zip(nodes, calls, strict=True)
-    )
-
-
-def _answer(node: FleetNode, call: Any) -> MachineStatus:
-    import ray
-
-    try:
-        return msgspec.json.decode(ray.get(call, timeout=1.0), type=MachineStatus)
-    except ray.exceptions.GetTimeoutError:
-        return _unknown(node, f"no answer within {ANSWER_S:.0f} s")
-    except ray.exceptions.RayTaskError as error:
-        return _unknown(node, _reason(error))
-    except ray.exceptions.RayError as error:
-        return _unknown(node, f"it is gone: {type(error).__name__}")
-
-
-def _with_clock(machine: MachineStatus, asked: Any) -> MachineStatus:
-    """The machine with the difference of its clock, if that is more than the call took."""
-    import ray
-
-    if not machine.python:  # it does not answer
-        return machine
-    before = time.time()
-    try:
-        there = float(ray.get(asked.remote(), timeout=ANSWER_S))
-    except ray.exceptions.RayError:
-        return machine
-    after = time.time()
-    ahead = there - (before + after) / 2
-    return msgspec.structs.replace(machine, clock_ahead_s=ahead if abs(ahead) > after - before else 0.0)
-
-
-def _reason(error: BaseException) -> str:
-    words = str(error)
-    if "No module named 'flushlab" in words:
-        return "flushlab is not installed there"
-    return words.strip().splitlines()[-1]
-
-
-def _unknown(node: FleetNode, problem: str) -> MachineStatus:
-    return MachineStatus(name=node.name, address=node.address, problem=problem, flushlab=node.flushlab)
+    return tuple(status(node, call) for node, call in zip(nodes, calls, strict=True))

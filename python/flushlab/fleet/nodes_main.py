@@ -11,25 +11,18 @@ from importlib import import_module
 from typing import Any
 
 
-def main() -> int:
-    """Prints what `listed` finds."""
-    sys.stdout.write(json.dumps(listed(sys.argv[1])))
-    return 0
-
-
 def listed(address: str) -> dict[str, Any]:
     """`{"nodes": [...]}`, or `{"refused": true}` for a wrong token."""
     from ray import exceptions
 
     raylet: Any = import_module("ray._raylet")
-
     try:
         found = raylet.GcsClient(address=address).get_all_node_info(timeout=10)
     except exceptions.AuthenticationError:
         return {"refused": True}
     nodes = [
         {
-            "node_id": node.node_id.hex(),
+            "id": node.node_id.hex(),
             "name": node.node_name,
             "address": node.node_manager_address,
             "is_head": bool(node.is_head_node),
@@ -44,4 +37,4 @@ def listed(address: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.write(json.dumps(listed(sys.argv[1])))

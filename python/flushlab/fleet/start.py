@@ -1,6 +1,6 @@
-"""Start: Ray on this machine, as the first of a fleet or as one that joins.
+"""Start and stop: Ray on this machine, as the first of a fleet or as one that joins.
 
-Fleet layer. `ray start` does it, under a keeper. Without an address to listen on, everything is on loopback.
+Fleet layer. `ray start` runs under a keeper. Without an address to listen on, everything is on loopback.
 With one, Ray listens on all addresses of the machine, whatever address it is given (Ray 2.60): TLS with
 certificates on both sides, and the token, keep others out.
 """
@@ -14,28 +14,26 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from flushlab import atomic
 from flushlab.errors import FleetError, FlushlabError, PortTaken, UsageError
-from flushlab.fleet import PORT, local_node, reach
+from flushlab.fleet import PORT, connect, local_node
 from flushlab.fleet import key as keys
-from flushlab.fleet.connect import connected
-from flushlab.fleet.key import FleetKey
+from flushlab.fleet.connect import Address
 from flushlab.fleet.local_node import MARK, NodeRecord
-from flushlab.fleet.reach import Address
 from flushlab.machine import ownership
 from flushlab.process.identity import machine, myself, world
-from flushlab.progress import Progress
 
 LOOPBACK = "127.0.0.1"
 STORE_BYTES = 256 << 20
 """Ray's object store on each machine, in /dev/shm: some chunks of a file on their way, and records."""
 _READY_S = 90.0
+_ASK_S = 10.0
 _STARTED = "Ray runtime started."
 
 
@@ -48,28 +46,25 @@ def start(listen: str | None = None, port: int = PORT, name: str | None = None) 
         PortTaken: another program has the port.
         FleetError: this machine is in a fleet, or Ray does not start.
     """
-    reach.require_ray()
+    connect.require_ray()
     address = LOOPBACK if listen is None else _own_address(listen)
     with local_node.locked():
         _require_none()
         _require_free("" if listen else address, port)
-        key = keys.new_key()
-        folder = local_node.fleet_folder()
-        atomic.write(folder / "key", keys.encode(key), mode=0o600)
-        keys.write_identity(folder, key, address)
+        keys.write_identity(local_node.fleet_folder(), keys.new_token(), address)
         fleet = Address(address, port)
         return _start("head", fleet, address, ["--head", f"--port={port}", "--no-monitor"], name)
 
 
-def join(fleet: Address, key: FleetKey, listen: str | None = None, name: str | None = None) -> NodeRecord:
+def join(fleet: Address, key: str, listen: str | None = None, name: str | None = None) -> NodeRecord:
     """Joins a fleet that another machine has started.
 
     Raises:
         ExtraMissing: no Ray.
         UsageError: `listen` is no address of this machine, or the fleet is on loopback.
-        FleetError: as `reach.nodes`; other versions; this machine is in a fleet; Ray does not start.
+        FleetError: as `connect.nodes`; other versions; this machine is in a fleet; Ray does not start.
     """
-    reach.require_ray()
+    connect.require_ray()
     if ipaddress.ip_address(fleet.host).is_loopback:
         raise UsageError(
             f"{fleet} is this machine's own loopback",
@@ -81,8 +76,8 @@ def join(fleet: Address, key: FleetKey, listen: str | None = None, name: str | N
         folder = local_node.fleet_folder()
         try:
             keys.write_identity(folder, key, address)
-            found = reach.nodes(fleet, local_node.variables(folder, listens=True))
-            reach.require_same(found, fleet)
+            found = connect.nodes(fleet, local_node.variables(folder, listens=True))
+            connect.require_same(found, fleet)
             if any(one.address == address for one in found):
                 raise FleetError(
                     f"the fleet at {fleet} has a machine of the address {address} already",
@@ -121,12 +116,12 @@ def _start(
     command = [
         *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *words),
         *("--node-ip-address", address, "--node-name", name or socket.gethostname()),
-        *("--labels", ",".join(f"{key}={value}" for key, value in reach.labels().items())),
+        *("--labels", ",".join(f"{key}={value}" for key, value in connect.labels().items())),
         *("--temp-dir", str(folder / "r"), "--object-store-memory", str(STORE_BYTES)),
         *("--num-cpus=0", "--min-worker-port=0", "--max-worker-port=0", "--include-log-monitor=false"),
         *(["--include-dashboard=false"] if role == "head" else []),
     ]
-    log = state / "ray.log"
+    log, home = state / "ray.log", os.environ.get("FLUSHLAB_HOME")  # which the keeper, elsewhere, needs whole
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
         keeper = subprocess.Popen(
             [
@@ -138,7 +133,7 @@ def _start(
             ],
             env={
                 **os.environ,
-                **_absolute_home(),
+                **({"FLUSHLAB_HOME": str(Path(home).expanduser().absolute())} if home else {}),
                 **local_node.variables(state, listens=draft.listens),
                 MARK: token,
             },
@@ -159,12 +154,6 @@ def _start(
     record = local_node.read()
     assert record is not None, "the keeper writes it before it starts Ray"
     return record
-
-
-def _absolute_home() -> dict[str, str]:
-    """The user's home of flushlab, for a process that works elsewhere."""
-    home = os.environ.get("FLUSHLAB_HOME")
-    return {"FLUSHLAB_HOME": str(Path(home).expanduser().absolute())} if home else {}
 
 
 def _await_ready(keeper: subprocess.Popen[bytes], log: Path) -> None:
@@ -206,8 +195,8 @@ def _require_free(host: str, port: int) -> None:
 
 
 def _own_address(text: str) -> str:
-    """An address of this machine that others can reach."""
-    address = reach.parse_address(text if ":" not in text else "").host if text else ""
+    """An address of this machine that others can connect."""
+    address = connect.parse_address(text if ":" not in text else "").host if text else ""
     is_shared = bool(address) and not ipaddress.ip_address(address).is_unspecified
     with socket.socket() as tried:
         try:
@@ -234,11 +223,11 @@ def _towards(fleet: Address) -> str:
         return str(tried.getsockname()[0])
 
 
-_ASK_S = 10.0
+def stop(progress: Callable[[str], None]) -> NodeRecord | None:
+    """Ends the fleet here, and on the first machine everywhere; None if no fleet ran here.
 
-
-def stop(progress: Progress) -> NodeRecord | None:
-    """Ends it; None if no fleet ran here.
+    The others are asked by a task on each; one that cannot be asked ends by itself, because its Ray gives up
+    60 s after the first machine is gone.
 
     Raises:
         FleetError: another command starts or stops it.
@@ -255,16 +244,16 @@ def stop(progress: Progress) -> NodeRecord | None:
 
 
 def _ask_members(record: NodeRecord) -> None:
-    address = reach.parse_address(record.fleet)
-    with connected(address) as connection:
-        members = [one for one in connection.nodes if not one.is_head]
+    address = connect.parse_address(record.fleet)
+    with connect.connected(address) as connection:
+        members = [node for node in connection.nodes if not node.is_head]
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         task = ray.remote(num_cpus=0, max_retries=0)(local_node.ask_to_stop)
         calls = [
-            task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(one.node_id, soft=False)).remote()
-            for one in members
+            task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False)).remote()
+            for node in members
         ]
         with suppress(ray.exceptions.RayError):
             ray.wait(calls, num_returns=len(calls), timeout=_ASK_S)

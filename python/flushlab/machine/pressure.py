@@ -19,10 +19,11 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal, get_args
 
 import msgspec
 
@@ -33,20 +34,27 @@ from flushlab.record import OtherLoad
 MOST_THREADS = 8
 """So many processors show what is stolen; wanting more of them would say no more."""
 
+Resource = Literal["cpu", "io", "memory"]
+
 
 class MachineSample(msgspec.Struct, frozen=True, kw_only=True):
     """Counters at one moment; only differences mean something.
 
     Attributes:
-        cpu_stalled_us, io_stalled_us, memory_stalled_us: time in which some task waited, or None without PSI.
+        at_s: monotonic clock.
+        busy_s, steal_s, total_s: over all processors, from /proc/stat.
+        own_s: of this process.
+        disk_s: in which the disk was busy, or None.
+        stalled_us: time in which some task waited for a processor (cpu), I/O or memory; None without PSI.
     """
 
     at_s: float
-    steal_jiffies: int
-    total_jiffies: int
-    cpu_stalled_us: int | None
-    io_stalled_us: int | None
-    memory_stalled_us: int | None = None
+    busy_s: float = 0.0
+    steal_s: float
+    total_s: float
+    own_s: float = 0.0
+    disk_s: float | None = None
+    stalled_us: Mapping[Resource, int | None] = {}
 
 
 class Pressure(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,28 +89,39 @@ def parse_stalled_us(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def sample() -> MachineSample:
-    _, steal, total = parse_cpu_line(Path("/proc/stat").read_text())
+def sample(disk: str | None = None) -> MachineSample:
+    """The counters now."""
+    tick = os.sysconf("SC_CLK_TCK")
+    busy_s, steal_s, total_s = (count / tick for count in parse_cpu_line(Path("/proc/stat").read_text()))
+    disk_s = None
+    with suppress(OSError, IndexError):
+        disk_s = parse_disk_s(Path("/sys/class/block", disk, "stat").read_text()) if disk else None
     return MachineSample(
         at_s=time.monotonic(),
-        steal_jiffies=steal,
-        total_jiffies=total,
-        cpu_stalled_us=_stalled_us("cpu"),
-        io_stalled_us=_stalled_us("io"),
-        memory_stalled_us=_stalled_us("memory"),
+        busy_s=busy_s,
+        steal_s=steal_s,
+        total_s=total_s,
+        own_s=time.process_time(),
+        disk_s=disk_s,
+        stalled_us={resource: _stalled_us(resource) for resource in get_args(Resource)},
     )
 
 
 def between(first: MachineSample, last: MachineSample) -> Pressure:
     """The shares of the time from `first` to `last`, which was taken later."""
     assert last.at_s >= first.at_s, "samples are given in the order in which they were taken"
-    jiffies = last.total_jiffies - first.total_jiffies
-    wall_us = (last.at_s - first.at_s) * 1e6
+
+    def stalled(resource: Resource) -> float | None:
+        before, after = first.stalled_us.get(resource), last.stalled_us.get(resource)
+        if before is None or after is None:
+            return None
+        return _share(after - before, (last.at_s - first.at_s) * 1e6)
+
     return Pressure(
-        steal_share=_share(last.steal_jiffies - first.steal_jiffies, jiffies),
-        cpu_pressure_share=_stalled_share(first.cpu_stalled_us, last.cpu_stalled_us, wall_us),
-        io_pressure_share=_stalled_share(first.io_stalled_us, last.io_stalled_us, wall_us),
-        memory_pressure_share=_stalled_share(first.memory_stalled_us, last.memory_stalled_us, wall_us),
+        steal_share=_share(last.steal_s - first.steal_s, last.total_s - first.total_s),
+        cpu_pressure_share=stalled("cpu"),
+        io_pressure_share=stalled("io"),
+        memory_pressure_share=stalled("memory"),
     )
 
 
@@ -114,27 +133,8 @@ def _stalled_us(resource: str) -> int | None:
         return None
 
 
-def _stalled_share(first: int | None, last: int | None, wall_us: float) -> float | None:
-    return None if first is None or last is None else _share(last - first, wall_us)
-
-
 def _share(part: float, whole: float) -> float:
     return min(1.0, max(0.0, part / whole)) if whole > 0 else 0.0
-
-
-class Counters(msgspec.Struct, frozen=True, kw_only=True):
-    """Counters at one moment, over all processors and of this process; only differences mean something.
-
-    Attributes:
-        disk_s: in which the disk was busy, or None.
-    """
-
-    at_s: float
-    busy_s: float
-    steal_s: float
-    total_s: float
-    own_s: float
-    disk_s: float | None
 
 
 def watch(seconds: float, data_root: Path) -> OtherLoad:
@@ -142,13 +142,13 @@ def watch(seconds: float, data_root: Path) -> OtherLoad:
     device = file_system_of(data_root).device
     disk = device.disk if device else None
     with _wanting_processors():
-        first = _counters(disk)
+        first = sample(disk)
         time.sleep(seconds)
-        last = _counters(disk)
+        last = sample(disk)
     return taken(first, last)
 
 
-def taken(first: Counters, last: Counters) -> OtherLoad:
+def taken(first: MachineSample, last: MachineSample) -> OtherLoad:
     seconds = last.at_s - first.at_s
     busy_s, steal_s = last.busy_s - first.busy_s, last.steal_s - first.steal_s
     others_s = busy_s - (last.own_s - first.own_s)
@@ -164,26 +164,6 @@ def taken(first: Counters, last: Counters) -> OtherLoad:
 def parse_disk_s(text: str) -> float:
     """Seconds with a request under way, from a disk's `stat` (the kernel's Documentation/block/stat.rst)."""
     return int(text.split()[9]) / 1000
-
-
-def _counters(disk: str | None) -> Counters:
-    tick = os.sysconf("SC_CLK_TCK")
-    busy_s, steal_s, total_s = (one / tick for one in parse_cpu_line(Path("/proc/stat").read_text()))
-    return Counters(
-        at_s=time.monotonic(),
-        busy_s=busy_s,
-        steal_s=steal_s,
-        total_s=total_s,
-        own_s=time.process_time(),
-        disk_s=_disk_s(disk) if disk else None,
-    )
-
-
-def _disk_s(disk: str) -> float | None:
-    try:
-        return parse_disk_s(Path("/sys/class/block", disk, "stat").read_text())
-    except (OSError, IndexError):
-        return None
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePath
-from typing import NamedTuple
 
 import msgspec
 
@@ -38,7 +37,7 @@ def peer_pid(connection: socket.socket) -> int | None:
         pid: int = _CREDENTIALS.unpack(told)[0]
         return pid or None
     end = peer_end(_tables(), local=connection.getsockname(), remote=connection.getpeername())
-    return None if end is None else _holder(end.inode) or _only_server_of(end.uid)
+    return None if end is None else _holder(end[0]) or _only_server_of(end[1])
 
 
 def is_server(pid: int) -> bool:
@@ -55,21 +54,16 @@ def command_line(pid: int) -> tuple[str, ...]:
     return tuple(text.rstrip("\0").split("\0"))
 
 
-class End(NamedTuple):
-    """One end of a connection: the socket, and the user of the process that made it."""
-
-    inode: int
-    uid: int
-
-
-def peer_end(texts: Iterable[str], *, local: tuple[object, ...], remote: tuple[object, ...]) -> End | None:
-    """The other end of a TCP connection; None if it is not on this machine."""
+def peer_end(
+    texts: Iterable[str], *, local: tuple[object, ...], remote: tuple[object, ...]
+) -> tuple[int, int] | None:
+    """The inode of the socket at the other end of a TCP connection, and its user; None: it is not here."""
     wanted = _known(remote), _known(local)
     for text in texts:
         for line in text.splitlines()[1:]:
             fields = line.split()
             if len(fields) > 9 and (_parsed(fields[1]), _parsed(fields[2])) == wanted:
-                return End(int(fields[9]), int(fields[7])) if fields[9] != "0" else None
+                return (int(fields[9]), int(fields[7])) if fields[9] != "0" else None
     return None
 
 
@@ -168,11 +162,7 @@ def process_io() -> ProcessIo:
 
 
 def parse_io(text: str) -> int:
-    """Bytes that a process caused to be written, less those that were given up again.
-
-    Raises:
-        ValueError: the text has no such line.
-    """
+    """Bytes that a process caused to be written, less those that were given up again."""
     fields = dict(re.findall(r"^(\w+): (\d+)$", text, re.MULTILINE))
     if "write_bytes" not in fields:
         raise ValueError("no write_bytes")

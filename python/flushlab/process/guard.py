@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -28,6 +28,7 @@ from flushlab.machine import ownership, server_user
 from flushlab.process import run_record
 from flushlab.process.identity import ProcessIdentity, has_ended, identify
 from flushlab.process.run_record import RunRecord, reap_record
+from flushlab.undo import Closing
 
 Network = Literal["none", "host", "own"]
 
@@ -50,7 +51,7 @@ _ANSWER_S = 120.0
 _CLEAN_S = 120.0
 
 
-class Guard:
+class Guard(Closing):
     """Owns processes and folders: both are gone when it is closed.
 
     Args:
@@ -194,18 +195,8 @@ class Guard:
         with suppress(OSError):
             ownership.remove(str(folder), token=self._record.token)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def exit_status(self, pid: int, seconds: float) -> int:
-        """Wait status of a process that has ended, as the guard reaped it.
-
-        Raises:
-            HarnessError: the guard does not tell within `seconds`.
-        """
+        """Wait status of a process that has ended, as the guard reaped it."""
         process = self._processes[pid]
         deadline = time.monotonic() + seconds
         while process.status is None:

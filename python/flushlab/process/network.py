@@ -12,12 +12,11 @@ import select
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from flushlab.errors import HarnessError, UsageError
 from flushlab.process.network_main import NETWORK
+from flushlab.undo import Closing
 from flushlab.units import format_latency
 
 LATENCIES_S = (0.0002, 1.0)
@@ -61,7 +60,7 @@ def require_network(latency_s: float) -> None:
         )
 
 
-class EmulatedNetwork:
+class EmulatedNetwork(Closing):
     """An emulated network; closed when its owner closes it, or is gone."""
 
     def __init__(self, latency_s: float) -> None:
@@ -80,8 +79,10 @@ class EmulatedNetwork:
         except OSError as error:
             raise HarnessError(f"the network between nodes cannot be made: {error}") from error
 
-    def end(self, number: int) -> End:
-        return End(self, number)
+    @staticmethod
+    def address(number: int) -> str:
+        """Of the process of this number, from 1, once it is attached."""
+        return f"{NETWORK}{number}"
 
     def attach(self, number: int, pid: int) -> None:
         """Attaches a process with a network of its own, or one in the place of another; measures the way from
@@ -111,12 +112,6 @@ class EmulatedNetwork:
         except subprocess.TimeoutExpired:
             self._relay.kill()
             self._relay.wait()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _tell(self, command: str, failed: str) -> None:
         assert self._relay.stdin is not None and self._relay.stdout is not None
@@ -154,21 +149,6 @@ class EmulatedNetwork:
         if done.returncode != 0:
             raise HarnessError(f"node {number} does not reach node {other}: {done.stderr.strip()}")
         return float(done.stdout)
-
-
-@dataclass(frozen=True)
-class End:
-    """One end of a network; a process is attached before it executes its program."""
-
-    network: EmulatedNetwork
-    number: int
-
-    @property
-    def address(self) -> str:
-        return f"{NETWORK}{self.number}"
-
-    def attach(self, pid: int) -> None:
-        self.network.attach(self.number, pid)
 
 
 def _await_own_network(pid: int) -> None:

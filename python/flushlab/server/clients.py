@@ -76,7 +76,7 @@ class Clients(Protocol):
         ...
 
     def connect(self, spec: LoadSpec) -> Load:
-        """The load on a server, connected from there; it has no password yet.
+        """The load on a server, connected from there.
 
         Raises:
             UsageError: it cannot be divided over them.

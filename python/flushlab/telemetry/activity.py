@@ -161,7 +161,6 @@ def file_activity(
 
 
 def counted_by(watched: Watched, deltas: Mapping[str, int]) -> Literal["kernel", "server"] | None:
-    """Who counted the syncs of the redo log."""
     if watched.fsyncs:
         return "kernel"
     return "server" if _syncs_told(deltas) else None
@@ -237,7 +236,6 @@ def _binary_logs(server: Server) -> dict[str, int] | None:
 
 
 def _growth(before: Mapping[str, int] | None, after: Mapping[str, int] | None) -> tuple[int | None, int]:
-    """Bytes written to the binary log and files begun; None where files that were written to are gone."""
     if before is None or after is None:
         return None, 0
     begun = len(after.keys() - before.keys())
@@ -283,7 +281,6 @@ class KernelSyncs:
         return {kind: count for kind, count in total.items() if kind not in self._uncounted}
 
     def close(self) -> None:
-        """Counts no more."""
         self._stack.close()
         self._counter = None
 

@@ -67,12 +67,10 @@ class OpenFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def in_memory(self) -> bool:
-        """Its file system is gone after an OS crash."""
         return self.filesystem in IN_MEMORY
 
 
 def names(server: Server) -> Names:
-    """The names that this server's files have."""
     return names_in(
         dict(
             server.query(
@@ -83,7 +81,6 @@ def names(server: Server) -> Names:
 
 
 def names_in(variables: Mapping[str, str]) -> Names:
-    """The same from system variables."""
     files = (part.partition(":")[0] for part in variables.get("innodb_data_file_path", "").split(";"))
     return Names(
         binlog=PurePath(variables.get("log_bin_basename") or "").name,
@@ -126,7 +123,6 @@ def _regular(
 
 
 def classify(path: str, called: Names) -> str:
-    """Class of a file, by its name alone."""
     name = PurePath(path).name
     if path.endswith(" (deleted)"):
         return "other"

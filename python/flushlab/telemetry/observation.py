@@ -77,7 +77,6 @@ def busy_s() -> float:
 
 
 def processes_s(pids: Iterable[int]) -> dict[int, float]:
-    """CPU seconds so far of each process that can be seen."""
     return {pid: seconds for pid in pids if (seconds := _process_s(pid)) is not None}
 
 
@@ -127,7 +126,6 @@ def _status(node: Server) -> dict[str, float]:
 
 
 def numbers(rows: Sequence[tuple[object, ...]]) -> dict[str, float]:
-    """The rows whose value is a number, by their names in lower case."""
     found: dict[str, float] = {}
     for name, value in rows:
         try:
@@ -202,12 +200,10 @@ class Observation:
 
     @property
     def performance(self) -> Performance | None:
-        """What the server told of its own work; None until the window has closed."""
         return performance.between(*self.told, self.watched.fsyncs_by_file) if self.told else None
 
     @property
     def checkpointed(self) -> bool:
-        """A checkpoint was made of redo that was written in the window."""
         before, after = self.before, self.after
         if before is None or after is None or before.redo_written_bytes is None:
             return False
@@ -217,7 +213,6 @@ class Observation:
 
     @property
     def redo_bytes(self) -> int | None:
-        """Redo written in the window, or None where the server does not tell."""
         ends = (self.before, self.after)
         marks = [end.redo_written_bytes for end in ends if end and end.redo_written_bytes is not None]
         return marks[1] - marks[0] if len(marks) == 2 else None

@@ -104,7 +104,6 @@ def partly_off(server: Server, instruments: str) -> str:
 
 
 def switch_on_instruments(server: Server, instruments: str) -> None:
-    """Makes the instruments of that pattern count and time, in every connection."""
     server.query(
         "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES', TIMED = 'YES'"
         f" WHERE NAME LIKE '{instruments}'"
@@ -116,7 +115,6 @@ def switch_on_instruments(server: Server, instruments: str) -> None:
 
 
 def leave_out_this_connection(server: Server) -> None:
-    """Lets flushlab's own statements not count."""
     server.query(
         "UPDATE performance_schema.threads SET INSTRUMENTED = 'NO' WHERE PROCESSLIST_ID = CONNECTION_ID()"
     )
@@ -296,7 +294,6 @@ def _plus(sums: Sequence[int] | None, counts: Sequence[int], sign: int = 1) -> l
 
 
 def _together(rows: Iterable[_Row]) -> list[FileIo]:
-    """One row per class."""
     by_kind: dict[str, list[_Row]] = defaultdict(list)
     for row in rows:
         by_kind[row.kind].append(row)
@@ -401,12 +398,10 @@ def read_statements(server: Server) -> Reading:
 
 
 def read_stages(server: Server) -> Reading:
-    """Stages: where statements spend their time inside the server."""
     return read(server, _STAGE_SUMMARY, key_columns=1, instruments=_STAGES)
 
 
 def statements_between(before: Reading, after: Reading) -> tuple[StatementKind, ...]:
-    """The kinds that occurred in between, most time first."""
     found = [
         _kind(event, *counts)
         for (event,), counts in deltas(before.counters, after.counters).items()
@@ -427,7 +422,6 @@ def _kind(event: str, count: int, picoseconds: int | None = None, *more: int) ->
 
 
 def stages_between(before: Reading, after: Reading) -> tuple[StageTime, ...]:
-    """The stages that were gone through in between, most time first."""
     changes = deltas(before.counters, after.counters)
     found = [
         StageTime(stage=event.removeprefix("stage/"), count=count, seconds=picoseconds * PICOSECONDS)

@@ -42,7 +42,6 @@ COUNTERS = (
 
 
 def counters(server: Server) -> dict[str, int]:
-    """The counters as they stand now."""
     wanted = {name.lower(): name for name in COUNTERS}
     return {
         wanted[name.lower()]: int(value)
@@ -74,7 +73,6 @@ def innodb(server: Server) -> ServerSample:
 
 
 def parse_monitor(text: str, *, pool_reads: int | None = None) -> ServerSample:
-    """The fields of a monitor's output."""
     found = {name: int(match[1]) for name, field in _FIELDS.items() if (match := field.search(text))}
     age = found["lsn"] - found["checkpoint"] if {"lsn", "checkpoint"} <= found.keys() else None
     return ServerSample(

@@ -121,12 +121,10 @@ class SyncCounter:
         return SyncKey(device, os.getpid(), facts.st_ino) in seen
 
     def close(self) -> None:
-        """Detaches the programs."""
         self._resources.close()
 
 
 def field_offsets(text: str) -> dict[str, tuple[int, int]]:
-    """Offset and size in bytes of each field of a tracepoint's `format` file."""
     fields = re.findall(r"field:[^;]*?(\w+)(?:\[\d*\])?;\s*offset:(\d+);\s*size:(\d+);", text)
     return {name: (int(offset), int(size)) for name, offset, size in fields}
 
@@ -175,7 +173,6 @@ def program(map_fd: int, device_offset: int, inode_offset: int) -> bytes:
 
 
 def _attach(events: int, event: str, map_fd: int, stack: ExitStack) -> None:
-    """Puts the program on a tracepoint; the stack takes it off again."""
     fields = field_offsets(_read_at(events, f"{event}/format"))
     if fields.get("dev", (0, 0))[1] != 4 or fields.get("ino", (0, 0))[1] != 8:
         raise ValueError(f"{event} has other fields than this program reads")
@@ -219,7 +216,6 @@ def _map_next_key(map_fd: int, key: bytes) -> bytes | None:
 
 
 def _events_folder() -> int:
-    """Descriptor of the folder of all tracepoints."""
     for folder in _FOLDERS:
         if (Path(folder) / "ext4").is_dir():
             return os.open(folder, os.O_DIRECTORY | os.O_CLOEXEC)

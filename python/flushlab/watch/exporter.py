@@ -41,7 +41,6 @@ class Exporter:
     def exposition(
         self, known: PollResult, running: Running | None, own_cpu_s: float, accept: str, failures: int = 0
     ) -> tuple[str, bytes]:
-        """Content-Type and text, in the format that a scraper asks for."""
         encode, kind = choose_encoder(accept)
         with self._one_at_a_time:
             told_known, told_running, *told, text = self._last
@@ -80,7 +79,6 @@ class Exporter:
 
 
 def _families(known: PollResult, running: Running | None) -> Iterator[Metric]:
-    """All but the variables."""
     seen = known.seen if known.up else None
     if known.up or known.since is not None or known.failed:  # without a server to watch, none is down
         yield from metrics.collectors(seen, up=known.up)
@@ -102,7 +100,6 @@ class _Registry(CollectorRegistry):
         self._families = families
 
     def collect(self) -> Iterator[Metric]:
-        """The families."""
         return iter(self._families)
 
 

@@ -129,7 +129,6 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where the page is."""
         host, port = self.server_address[:2]
         if host in _EVERYWHERE:
             host = os.uname().nodename
@@ -137,11 +136,9 @@ class Server(ThreadingHTTPServer):
         return f"http://{name}:{port}/"
 
     def start(self) -> None:
-        """Begins to answer."""
         self._thread.start()
 
     def close(self) -> None:
-        """Answers no more."""
         self.shutdown()
         self._thread.join(5)
         self.server_close()
@@ -161,7 +158,6 @@ class Server(ThreadingHTTPServer):
         self.serve_forever(poll_interval=0.1)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """A viewer."""
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         super().process_request_thread(request, client_address)
         self.site.meter.lap()
@@ -203,7 +199,6 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(_plain(HTTPStatus.METHOD_NOT_ALLOWED, "only GET"), {"Allow": "GET, HEAD"})
 
     def _refused(self, query: str) -> Reply | None:
-        """Why this viewer may not look."""
         token = self.server.site.token
         if not token:
             if _is_this_machine(self.headers.get("Host", "")):
@@ -297,7 +292,6 @@ def _plain(status: HTTPStatus, text: str) -> Reply:
 
 
 def _page() -> dict[str, tuple[str, bytes]]:
-    """The page's files by their names; nothing else is ever served."""
     found, folder = {}, Path(__file__).parent / "page"
     for path in filter(Path.is_file, folder.rglob("*")):
         kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"

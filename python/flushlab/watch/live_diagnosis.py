@@ -114,7 +114,6 @@ class LiveDiagnosis:
             self._judge(window, at_s)
 
     def forget(self) -> None:
-        """Another server, or none."""
         self._window = self.latest = None
         self._host = LiveHost()
 

@@ -16,7 +16,8 @@ from prometheus_client.core import (
     UntypedMetricFamily,
 )
 
-from flushlab.record.running import LoadTotals, Running
+from flushlab.record import LoadSeen
+from flushlab.record.running import Running
 from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.status import ServerStatus
 from flushlab.version import __version__
@@ -33,7 +34,6 @@ def labelled(
     labels: Sequence[str],
     values: Iterable[tuple[Sequence[str], float]],
 ) -> Metric:
-    """A family with a sample for each tuple of the labels' values."""
     family = kind(name, text, labels=labels)
     for of, value in values:
         family.add_metric(of, value)
@@ -41,12 +41,10 @@ def labelled(
 
 
 def info(name: str, text: str, labels: Mapping[str, str]) -> Metric:
-    """A family whose one sample is its labels."""
     return labelled(GaugeMetricFamily, name, text, list(labels), [(list(labels.values()), 1)])
 
 
 def own_metrics(own_cpu_s: float, failures: int) -> Iterator[Metric]:
-    """What is there in any case."""
     yield info("flushlab_build_info", "The version of flushlab.", {"version": __version__})
     yield CounterMetricFamily(
         "flushlab_watch_cpu_seconds", "CPU time that watching has taken.", value=own_cpu_s
@@ -59,7 +57,6 @@ def own_metrics(own_cpu_s: float, failures: int) -> Iterator[Metric]:
 
 
 def server(seen: ServerStatus) -> Iterator[Metric]:
-    """What every flavor and version tells under another name."""
     redo = seen.redo
     for name, text, value in (
         ("flushlab_redo_checkpoint_age_bytes", "Redo that a recovery would read.", redo.checkpoint_age),
@@ -104,7 +101,6 @@ def server(seen: ServerStatus) -> Iterator[Metric]:
 
 
 def diagnosed(judged: Judged) -> Iterator[Metric]:
-    """What bounds writes, over the last half minute."""
     found = judged.diagnosis
     yield labelled(
         CounterMetricFamily,
@@ -147,7 +143,6 @@ def diagnosed(judged: Judged) -> Iterator[Metric]:
 
 
 def running(what: Running) -> Iterator[Metric]:
-    """What runs."""
     asked = ("kind", "campaign", "server", "workload", "floor")
     yield info("flushlab_campaign_info", "What runs.", {name: getattr(what, name) for name in asked})
     if what.arm:
@@ -184,11 +179,10 @@ def running(what: Running) -> Iterator[Metric]:
         yield labelled(CounterMetricFamily, "flushlab_rows", "Rows that were loaded.", ["table"], rows)
 
 
-def load(totals: LoadTotals, unit: str) -> Iterator[Metric]:
-    """Load of flushlab's own."""
+def load(totals: LoadSeen, unit: str) -> Iterator[Metric]:
     events = [([unit.partition("/")[0]], totals.events)]
     yield labelled(CounterMetricFamily, "flushlab_events", "Events that were completed.", ["kind"], events)
-    errors = (([str(code)], count) for code, count in sorted(totals.errors.items()))
+    errors = (([str(code)], count) for code, count in totals.errors)
     yield labelled(CounterMetricFamily, "flushlab_errors", "Errors of the server.", ["code"], errors)
     yield HistogramMetricFamily(
         "flushlab_event_seconds",
@@ -196,16 +190,16 @@ def load(totals: LoadTotals, unit: str) -> Iterator[Metric]:
         buckets=buckets(totals.latencies_us),
         sum_value=totals.latency_sum_s,
     )
+    lag_s = None if totals.lag_p99_us is None else totals.lag_p99_us / 1e6
     for name, text, value in (
         ("flushlab_backlog_events", "Events that are due and not begun.", totals.backlog),
-        ("flushlab_lag_seconds", "How late events were begun, at p99.", totals.lag_s),
+        ("flushlab_lag_seconds", "How late events were begun, at p99.", lag_s),
     ):
         if value is not None:
             yield GaugeMetricFamily(name, text, value=value)
 
 
 def buckets(counts_us: Iterable[tuple[int, int]]) -> list[tuple[str, float]]:
-    """Counts by upper end in microseconds as cumulative ones up to `BUCKETS_S` and beyond."""
     known = list(counts_us)
     found = [(f"{end:g}", float(sum(count for us, count in known if us <= end * 1e6))) for end in BUCKETS_S]
     return [*found, ("+Inf", float(sum(count for _, count in known)))]
@@ -256,7 +250,6 @@ def value_of(text: str) -> float | None:
 
 
 def status(seen: ServerStatus) -> Iterator[Metric]:
-    """SHOW GLOBAL STATUS."""
     counted: dict[str, CounterMetricFamily] = {}
     pages = GaugeMetricFamily(
         "mysql_global_status_buffer_pool_pages", "Innodb buffer pool pages by state.", labels=["state"]
@@ -306,7 +299,6 @@ def _generic(told: str, text: str) -> tuple[Metric, ...]:
 
 
 def variables(seen: ServerStatus) -> Iterator[Metric]:
-    """SHOW GLOBAL VARIABLES."""
     for told, text in seen.variables.items():
         if (value := value_of(text)) is not None:
             yield GaugeMetricFamily(
@@ -328,7 +320,6 @@ def variables(seen: ServerStatus) -> Iterator[Metric]:
 
 
 def threads(seen: ServerStatus) -> Iterator[Metric]:
-    """The process list."""
     states = Counter[tuple[str, ...]]()
     seconds, users, hosts = states.copy(), states.copy(), states.copy()
     for one in seen.threads or ():
@@ -349,7 +340,6 @@ def threads(seen: ServerStatus) -> Iterator[Metric]:
 
 
 def innodb_metrics(seen: ServerStatus) -> Iterator[Metric]:
-    """INNODB_METRICS, those that are enabled."""
     prefix = "mysql_info_schema_innodb_metrics_"
     pages: dict[str, CounterMetricFamily] = {}
     pool = GaugeMetricFamily(
@@ -395,7 +385,6 @@ def innodb_metrics(seen: ServerStatus) -> Iterator[Metric]:
 
 
 def collectors(seen: ServerStatus | None, *, up: bool) -> Iterator[Metric]:
-    """How asking went."""
     yield GaugeMetricFamily("mysql_up", "Whether the MySQL server is up.", value=float(up))
     if seen is None or not up:
         return

@@ -234,7 +234,6 @@ class Sampler(Repeating):
         return self._due - now
 
     def take(self) -> None:
-        """Takes one sample, or says in it why that failed."""
         try:
             sample, data = self._taken()
         except Exception as error:  # noqa: BLE001 - it is shown
@@ -320,7 +319,6 @@ def _server(known: PollResult) -> ServerNow:
 
 
 def _of_server(before: ServerStatus | None, seen: ServerStatus) -> Sample:
-    """What the server told."""
     rates = Rates(before, seen)
     return Sample(
         t=0.0,
@@ -341,7 +339,6 @@ def _of_server(before: ServerStatus | None, seen: ServerStatus) -> Sample:
 
 
 def _diagnosed(judged: Judged) -> DiagnosisNow:
-    """What bounds its writes."""
     found = judged.diagnosis
     return DiagnosisNow(
         answer=found.answer,
@@ -374,7 +371,6 @@ class _Machine:
         self._last: tuple[machine.MachineSample, float, dict[int, float]] | None = None
 
     def sample(self, flushlab: int | None, servers: tuple[int, ...]) -> MachineNow:
-        """The shares since the last sample; those of others only where the server's own can be seen."""
         pids = {os.getpid(), *servers, *([flushlab] if flushlab else [])}
         before, now = self._last, (machine.sample(), observation.busy_s(), observation.processes_s(pids))
         self._last = now

@@ -20,7 +20,6 @@ class Meter:
 
     @property
     def seconds(self) -> float:
-        """So far."""
         return self._seconds
 
     def lap(self) -> None:
@@ -46,11 +45,9 @@ class Repeating(ABC):
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begins."""
         self._thread.start()
 
     def close(self) -> None:
-        """Takes no more steps."""
         self._end.set()
         self._thread.join(self._patience_s)
 
@@ -92,21 +89,18 @@ class Ring:
         self._closed = False
 
     def push(self, data: bytes) -> None:
-        """Keeps a sample and wakes who waits for it."""
         with self._news:
             self._kept.append(Numbered(self._next, data))
             self._next += 1
             self._news.notify_all()
 
     def close(self) -> None:
-        """No more will come."""
         with self._news:
             self._closed = True
             self._news.notify_all()
 
     @property
     def closed(self) -> bool:
-        """Whether no more will come."""
         return self._closed
 
     @property

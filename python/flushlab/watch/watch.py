@@ -65,7 +65,6 @@ class WatchTarget:
         self._watched = ""
 
     def running(self) -> Running | None:
-        """What runs."""
         with self._lock:
             now = time.monotonic()
             if now - self._at_s >= (FRESH_S if self._running else LOOK_FOR_S):
@@ -74,7 +73,6 @@ class WatchTarget:
             return self._running
 
     def reach(self) -> WatchedServer | None:
-        """The server that is to be asked now, as it stands at this moment."""
         with self._lock:
             if self._running is not None:
                 self._at_s = -LOOK_FOR_S
@@ -85,13 +83,11 @@ class WatchTarget:
         return chosen
 
     def pids(self) -> tuple[int, ...]:
-        """Processes of all servers of what runs."""
         running = self.running()
         return running.pids if running else ()
 
 
 def in_this_process() -> WatchTarget:
-    """What this process runs."""
     return WatchTarget(process_running.current_status)
 
 
@@ -163,27 +159,22 @@ class Watch:
 
     @property
     def url(self) -> str:
-        """Where the page is, with the token that other addresses take."""
         assert self._server is not None, "nothing is served"
         return f"{self._server.url}?token={self.token}" if self.token else self._server.url
 
     @property
     def latest(self) -> Sample | None:
-        """The newest sample; None before the first."""
         return self._sampler.latest
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is something to watch by now."""
         return self._reach() is not None or self._running() is not None
 
     @property
     def known(self) -> PollResult:
-        """What is known of the server."""
         return self._poller.known
 
     def start(self) -> Self:
-        """Begins."""
         self._poller.start()
         self._sampler.start()
         if self._server is not None:
@@ -191,7 +182,6 @@ class Watch:
         return self
 
     def close(self) -> None:
-        """Ends: viewers are let go, the connection to the server is closed."""
         self.ring.close()
         if self._server is not None:
             self._server.close()
@@ -249,7 +239,6 @@ def watching(*, page: bool = True, progress: Progress = silent, **given: Any) ->
 
 
 def of(found: WatchTarget, *, host: str = LOOPBACK, port: int | None = None, page: bool = True) -> Watch:
-    """Watches what is found, its last hour from the store included."""
     watch = Watch(found.reach, found.running, found.pids, host=host, port=port, page=page)
     running = found.running()
     if running is not None and running.campaign:
@@ -292,7 +281,6 @@ def _listen(site: Site, host: str, port: int | None) -> Server:
 
 
 def past(running: Running) -> list[Sample]:
-    """A sample for each of its trials that ended within an hour; none where the store cannot be read."""
     since = time.time() - HOUR
     with suppress(FlushlabError), existing_store() as store:
         return [

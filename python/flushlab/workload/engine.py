@@ -31,7 +31,6 @@ from flushlab.record import (
     SslMode,
     Warning,
 )
-from flushlab.record.running import LoadTotals
 from flushlab.server.clients import USER, Load, clients_of
 from flushlab.server.protocol import Server, quorum_problem
 from flushlab.units import counted
@@ -79,17 +78,7 @@ class LoadStatus:
 
     def _totals(self) -> LoadSeen:
         seen = msgspec.json.decode(self._load.seen(), type=LoadSeen)
-        self._board.load(
-            self._number,
-            LoadTotals(
-                events=seen.events,
-                errors=dict(seen.errors),
-                latencies_us=seen.latencies_us,
-                latency_sum_s=seen.latency_sum_s,
-                backlog=seen.backlog,
-                lag_s=None if seen.lag_p99_us is None else seen.lag_p99_us / 1e6,
-            ),
-        )
+        self._board.load(self._number, seen)
         return seen
 
 
@@ -324,7 +313,7 @@ def connected(driving: Driving, server: Server) -> Load:
             endpoint=msgspec.structs.replace(
                 spec.endpoint,
                 user=USER,
-                password="",
+                password=clients.access.password,
                 socket=None,
                 host=clients.access.address,
                 option_file=None,

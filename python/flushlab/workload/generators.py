@@ -1,20 +1,21 @@
 """Generators: several load generators that load one server together, used as one load.
 
 Sits in `workload`. The connections are divided, all generators act at the same moment, and what they measured
-is merged exactly. `Reached` is the way to one generator: a thread here, or an actor on another machine.
+is merged exactly. `Reached` is the way to a generator: a thread here, or an actor on another machine.
 """
 
 from __future__ import annotations
 
+import copy
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from flushlab import _core
-from flushlab.errors import UsageError
+from flushlab.errors import FlushlabError, UsageError
 from flushlab.record import (
     Latency,
     LoadClient,
@@ -23,17 +24,52 @@ from flushlab.record import (
     LoadSeen,
     LoadSpec,
     ShareSpec,
+    seen_together,
 )
-from flushlab.workload.generator import Action, answer, latency
 
+PINGS = 300
+"""Round trips of the network that a generator measures when it connects."""
 _HANDSHAKES = 20
 _LEAD_S, _LEAD_TRIPS = 0.002, 4
 """From a call to the agreed moment: so much, and the longest way to a generator so often."""
 _numbers = count()
+Action = Literal["start", "progress", "seen", "open_window", "close_window_part", "pause", "resume", "stop"]
+E = TypeVar("E", FlushlabError, _core.CoreError)
+
+
+class Generator:
+    """Drives loads by their numbers, alone or with others on other machines."""
+
+    def __init__(self) -> None:
+        self._loads: dict[int, _core.LoadRun] = {}
+
+    def clock(self) -> float:
+        """Seconds of this machine's monotonic clock."""
+        return time.monotonic()
+
+    def connect(self, number: int, spec: LoadSpec) -> Latency:
+        """Connects a load and measures the network's round trips on one connection."""
+        load = _core.LoadRun(msgspec.json.encode(spec))
+        trips = msgspec.json.decode(load.round_trips(PINGS), type=Latency)
+        self._loads[number] = load
+        return trips
+
+    def act(self, number: int, action: Action, at_s: float | None = None) -> tuple[float, bytes]:
+        """Does something to a load, at a moment of this machine's monotonic clock if one is given.
+
+        Returns:
+            When it began, on that clock, and the engine's JSON.
+        """
+        load = self._loads.pop(number, None) if action == "stop" else self._loads[number]
+        if load is None:  # it was never connected
+            return time.monotonic(), b""
+        if at_s is not None:
+            time.sleep(max(0.0, at_s - time.monotonic()))
+        return time.monotonic(), getattr(load, action)() or b""
 
 
 class Reached(Protocol):
-    """A generator, as who uses it sees it."""
+    """What works on another machine, as its user here sees it."""
 
     @property
     def machine(self) -> str:
@@ -41,17 +77,21 @@ class Reached(Protocol):
         ...
 
     def call(self, method: str, *arguments: object) -> Callable[[], Any]:
-        """Calls a method of `Generator` without a wait; what waits for the result."""
+        """Calls a method without a wait; what waits for the result, whose errors name the machine."""
         ...
 
 
-class Clock(NamedTuple):
-    """A generator's clock.
+def named(machine: str, error: E) -> E:
+    """An error with the name of its machine."""
+    found = copy.copy(error)
+    found.message = f"machine {machine}: {error.message}"
+    found.args = (f"machine {machine}: {error}",)
+    return found
 
-    Attributes:
-        ahead_s: of this process's monotonic clock.
-        trip_s: of the call that told so; the offset is exact to half of it.
-    """
+
+class Clock(NamedTuple):
+    """How far a generator's clock is ahead of this process's monotonic clock, and the time of the call that
+    told so: the offset is exact to half of it."""
 
     ahead_s: float
     trip_s: float
@@ -66,11 +106,11 @@ def clock_of(generator: Reached) -> Clock:
         after = time.monotonic()
         return Clock(there - (before + after) / 2, after - before)
 
-    return min((asked() for _ in range(_HANDSHAKES)), key=lambda one: one.trip_s)
+    return min((asked() for _ in range(_HANDSHAKES)), key=lambda clock: clock.trip_s)
 
 
 def divided(spec: LoadSpec, generators: int) -> list[LoadSpec]:
-    """The parts of a load, with as many connections each as possible.
+    """The parts of a load, with equally many connections as far as possible.
 
     Raises:
         UsageError: there are fewer connections than generators.
@@ -95,101 +135,91 @@ def divided(spec: LoadSpec, generators: int) -> list[LoadSpec]:
 class SeveralLoads:
     """One load that several generators drive: connected when made, then used as a `_core.LoadRun`.
 
-    Args:
-        spec: of the whole load.
-        generators: each drives a part of it.
-        clocks: theirs, by machine; a clock is read once, as the connections last longer.
+    Clocks are compared when it is made, and not again: they drift less than connections last.
 
     Raises:
         UsageError: there are fewer connections than generators.
         CoreError: a part cannot be connected.
     """
 
-    def __init__(self, spec: LoadSpec, generators: Sequence[Reached], clocks: Mapping[str, Clock]) -> None:
+    def __init__(self, spec: LoadSpec, generators: Sequence[Reached]) -> None:
         self._number = next(_numbers)
         self._generators = generators
-        self._clocks = [clocks[one.machine] for one in generators]
+        self._clocks = [clock_of(generator) for generator in generators]
         self._parts = divided(spec, len(generators))
-        self._opened_s: list[float] = []
+        self._opened_s: Sequence[float] = ()
         try:
-            self._trips = self._connected()
+            # One after the other: what a generator measures on the network is not what another one sends.
+            self._trips: list[Latency] = [
+                generator.call("connect", self._number, part)()
+                for generator, part in zip(generators, self._parts, strict=True)
+            ]
         except BaseException:
             self.stop()
             raise
 
-    def _connected(self) -> list[Latency]:
-        """One after the other: what a generator measures on the network is not what another one sends."""
-        return [
-            latency(answer(one.call("connect", self._number, msgspec.json.encode(part))(), one.machine))
-            for one, part in zip(self._generators, self._parts, strict=True)
-        ]
-
     def start(self) -> None:
-        """Starts all."""
-        self._all("start", self._moment())
+        self._all("start", at_once=True)
 
     def progress(self) -> bytes:
         """JSON of a `LoadProgress`: since the latest start."""
-        found = [msgspec.json.decode(one, type=LoadProgress) for one in self._all("progress")]
+        found = [msgspec.json.decode(part, type=LoadProgress) for _, part in self._all("progress")]
         return msgspec.json.encode(progress_of(found))
 
     def seen(self) -> bytes:
         """JSON of a `LoadSeen`."""
-        found = [msgspec.json.decode(one, type=LoadSeen) for one in self._all("seen")]
+        found = [msgspec.json.decode(part, type=LoadSeen) for _, part in self._all("seen")]
         return msgspec.json.encode(seen_of(found))
 
     def open_window(self) -> None:
-        """Opens a window of each at the same moment."""
-        self._all("open_window", self._moment(), told=self._opened_s)
+        self._opened_s = [began_s for began_s, _ in self._all("open_window", at_once=True)]
 
     def close_window(self) -> bytes:
-        """Closes them at the same moment, while all loads run on: JSON of a `LoadResult`."""
-        parts = self._all("close_window_part", self._moment())
+        """Closes the windows at the same moment, while all loads run on: JSON of a `LoadResult`."""
+        parts = [part for _, part in self._all("close_window_part", at_once=True)]
         result = msgspec.json.decode(_core.merge_windows(parts), type=LoadResult)
         busy = [msgspec.json.decode(part, type=_Part).busy for part in parts]
         clients = tuple(
-            LoadClient(machine=one.machine, connections=part.threads, round_trip_us=trips, busy=share)
-            for one, part, trips, share in zip(self._generators, self._parts, self._trips, busy, strict=True)
+            LoadClient(machine=generator.machine, connections=part.threads, round_trip_us=trips, busy=share)
+            for generator, part, trips, share in zip(
+                self._generators, self._parts, self._trips, busy, strict=True
+            )
         )
         skew_s = max(self._opened_s) - min(self._opened_s)
-        told = msgspec.structs.replace(result, clients=clients, clients_skew_us=round(skew_s * 1e6))
-        return msgspec.json.encode(told)
+        return msgspec.json.encode(
+            msgspec.structs.replace(result, clients=clients, clients_skew_us=round(skew_s * 1e6))
+        )
 
     def pause(self) -> None:
-        """Pauses all."""
         self._all("pause")
 
     def resume(self) -> None:
-        """All go on."""
-        self._all("resume", self._moment())
+        self._all("resume", at_once=True)
 
     def stop(self) -> None:
-        """Ends all."""
         self._all("stop")
 
-    def _moment(self) -> float | None:
-        """A moment that every generator learns of in time; None for one generator, which waits for nobody."""
-        if len(self._generators) == 1:
-            return None
-        return time.monotonic() + _LEAD_S + _LEAD_TRIPS * max(one.trip_s for one in self._clocks)
-
-    def _all(self, action: Action, at_s: float | None = None, told: list[float] | None = None) -> list[bytes]:
-        """What all say to an action.
+    def _all(self, action: Action, *, at_once: bool = False) -> list[tuple[float, bytes]]:
+        """When each began an action, on this process's clock, and its JSON.
 
         Args:
             action: of `Generator.act`.
-            at_s: the moment for it, on this process's clock.
-            told: gets the moments at which it began, on this process's clock.
+            at_once: all begin at a moment that every generator learns of in time.
         """
+        moment_s = None
+        if at_once and len(self._generators) > 1:
+            moment_s = time.monotonic() + _LEAD_S + _LEAD_TRIPS * max(clock.trip_s for clock in self._clocks)
         waiting = [
-            one.call("act", self._number, action, None if at_s is None else at_s + clock.ahead_s)
-            for one, clock in zip(self._generators, self._clocks, strict=True)
+            generator.call(
+                "act", self._number, action, None if moment_s is None else moment_s + clock.ahead_s
+            )
+            for generator, clock in zip(self._generators, self._clocks, strict=True)
         ]
-        said = [wait() for wait in waiting]
-        acted = [answer(one, by.machine) for one, by in zip(said, self._generators, strict=True)]
-        if told is not None:
-            told[:] = [one.at_s - clock.ahead_s for one, clock in zip(acted, self._clocks, strict=True)]
-        return [bytes(one.json) for one in acted]
+        answers = [wait() for wait in waiting]
+        return [
+            (began_s - clock.ahead_s, part)
+            for (began_s, part), clock in zip(answers, self._clocks, strict=True)
+        ]
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -222,18 +252,8 @@ def seen_of(parts: Sequence[LoadSeen]) -> LoadSeen:
     """All that several have seen; a lag is that of the latest generator."""
     lags = [one.lag_p99_us for one in parts if one.lag_p99_us is not None]
     backlogs = [one.backlog for one in parts if one.backlog is not None]
-    return LoadSeen(
-        events=sum(one.events for one in parts),
-        errors=_summed(one.errors for one in parts),
-        latencies_us=_summed(one.latencies_us for one in parts),
-        latency_sum_s=sum(one.latency_sum_s for one in parts),
+    return msgspec.structs.replace(
+        seen_together(parts),
         backlog=sum(backlogs) if backlogs else None,
         lag_p99_us=max(lags, default=None),
     )
-
-
-def _summed(parts: Iterable[Iterable[tuple[int, int]]]) -> tuple[tuple[int, int], ...]:
-    found = dict[int, int]()
-    for key, number in (pair for part in parts for pair in part):
-        found[key] = found.get(key, 0) + number
-    return tuple(sorted(found.items()))

@@ -23,7 +23,8 @@ class Own:
 
     def dsn(self, database: str = "", *, nodes: int = 1) -> str:
         """Names so many of its nodes."""
-        places = ",".join(f"{one.host}:{one.port}" for one in self.cluster.endpoints[:nodes])
+        endpoints = [node.endpoint for node in self.cluster.nodes[:nodes]]
+        places = ",".join(f"{one.host}:{one.port}" for one in endpoints)
         account = self.cluster.endpoint
         return f"mysql://{account.user}:{account.password}@{places}/{database}"
 

@@ -36,7 +36,7 @@ def test_a_setting_goes_to_every_node_and_a_difference_names_node_and_setting(cl
 
 
 def test_nodes_listen_at_addresses_of_their_own(cluster: Cluster) -> None:
-    hosts = [endpoint.host for endpoint in cluster.endpoints]
+    hosts = [node.endpoint.host for node in cluster.nodes]
     assert len(set(hosts)) == 2
     for node, host in zip(cluster.nodes, hosts, strict=True):
         assert node.query("SELECT @@bind_address, @@wsrep_node_address") == [(host, host)]

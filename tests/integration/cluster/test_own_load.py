@@ -41,7 +41,7 @@ def test_commits_of_all_nodes_are_observed_and_all_is_put_back(
             [sys.executable, application.__file__, f"{one.host}:{one.port}", *login, "1", "20"],
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
         )
-        for one in cluster.endpoints
+        for one in (node.endpoint for node in cluster.nodes)
     ]  # fmt: skip
     try:
         wait_until(lambda: all(map(_has_committed, cluster.nodes)), "a commit on every node")

@@ -83,7 +83,7 @@ def test_a_comparison_is_loaded_from_the_other_machine_and_its_network_is_measur
     hosts = {where.rpartition(":")[0] for where in listening}
     assert one.address in hosts
     assert hosts <= {one.address, "127.0.0.1"}  # data are prepared on a server that has no clients
-    token = (one.home / "fleet" / "token").read_bytes().strip()
+    token = (one.home / "fleet" / "key").read_bytes().strip()
     assert not [words for words in arguments if token in words or b"aZ9-" in words]
     assert not servers(two)
     facts = json.loads(said)

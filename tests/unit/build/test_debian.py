@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.build import apt
-from flushlab.build.debian import DebianSource, upstream_version
+from flushlab.build import apt, debian
+from flushlab.build.debian import upstream_version
 from flushlab.errors import ServerError
 from flushlab.progress import silent
 
@@ -47,13 +47,13 @@ def test_upstream_version_of_a_debian_version(version: str, numbers: tuple[int, 
 
 def test_version_that_apt_would_download_is_obtainable(scripts: Path) -> None:
     command(scripts, "apt-cache", "echo 'Package: mariadb-server-core'; echo 'Version: 1:10.11.19-0+deb12u1'")
-    (one,) = DebianSource().obtainable()
+    (one,) = debian.SOURCE.obtainable()
     assert (one.name, one.what) == ("mariadb@10.11.19", "package mariadb-server-core")
 
 
 def test_nothing_is_obtainable_without_apt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert list(DebianSource().obtainable()) == []
+    assert list(debian.SOURCE.obtainable()) == []
 
 
 def test_package_whose_content_is_not_what_the_lists_say_is_refused(scripts: Path, tmp_path: Path) -> None:

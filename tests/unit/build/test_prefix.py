@@ -10,7 +10,7 @@ import pytest
 
 from flushlab.build import Build
 from flushlab.build.apt import Package
-from flushlab.build.prefix import origin, prefixes, publish
+from flushlab.build.prefix import origin, publish, unpacked_by
 from flushlab.errors import NoSpace, ServerError, StorageError
 from flushlab.machine import home
 from tests.trees import tree
@@ -42,7 +42,7 @@ def test_published_build_has_its_final_paths(private_home: Path) -> None:
     assert made.prefix == str(private_home / "builds" / "maven-x")
     assert Path(made.mysqld).read_text() == "a server"
     assert made.library_path == (f"{made.prefix}/lib",)
-    assert prefixes("maven") == [made]
+    assert list(unpacked_by("maven").builds) == [made]
 
 
 def test_a_home_behind_a_link_has_its_builds(
@@ -57,7 +57,7 @@ def test_a_home_behind_a_link_has_its_builds(
     monkeypatch.setenv("FLUSHLAB_HOME", str(link))
     made = publish("maven-x", resolved)
     assert Path(made.mysqld).read_text() == "a server"
-    assert prefixes("maven") == [made]
+    assert list(unpacked_by("maven").builds) == [made]
 
 
 def test_what_a_build_was_made_of_is_recorded() -> None:
@@ -69,7 +69,7 @@ def test_what_a_build_was_made_of_is_recorded() -> None:
 def test_room_that_is_needed_is_asked_for_first(private_home: Path) -> None:
     with pytest.raises(NoSpace, match="a server needs"):
         publish("maven-x", fill, needed_bytes=1 << 60)
-    assert prefixes("maven") == []
+    assert list(unpacked_by("maven").builds) == []
 
 
 def test_published_build_is_not_made_again() -> None:
@@ -88,7 +88,7 @@ def test_failed_fill_leaves_nothing(private_home: Path) -> None:
 
     with pytest.raises(ServerError):
         publish("maven-x", fail)
-    assert prefixes("maven") == []
+    assert list(unpacked_by("maven").builds) == []
     assert [file.name for file in (private_home / "builds").iterdir()] == [".maven-x.lock"]
 
 
@@ -133,9 +133,9 @@ def test_what_is_in_a_builds_place_is_refused_and_left(private_home: Path, there
 def test_prefix_without_its_server_is_no_build_and_is_made_again() -> None:
     made = publish("maven-x", fill)
     Path(made.mysqld).unlink()
-    assert prefixes("maven") == []
+    assert list(unpacked_by("maven").builds) == []
     assert publish("maven-x", fill) == made
-    assert prefixes("maven") == [made]
+    assert list(unpacked_by("maven").builds) == [made]
 
 
 def test_two_at_once_make_it_once() -> None:
@@ -160,4 +160,4 @@ def test_two_at_once_make_it_once() -> None:
 
 def test_builds_of_other_sources_are_not_mixed_in() -> None:
     publish("maven-x", fill)
-    assert prefixes("debian") == []
+    assert list(unpacked_by("debian").builds) == []

@@ -10,7 +10,6 @@ import pytest
 
 from flushlab.build import apt, debian
 from flushlab.build.apt import Package
-from flushlab.build.debian import DebianSource
 from flushlab.build.find import find_build
 from flushlab.errors import ServerError
 from flushlab.progress import silent
@@ -143,7 +142,7 @@ def test_dependency_that_cannot_be_met_is_named(lists: Path) -> None:
 def test_series_is_known_in_part_before_the_lists_are_fetched_and_whole_behind_that() -> None:
     def offered() -> list[tuple[str, str, str]]:
         return [
-            (one.name, one.release, one.what) for one in DebianSource().obtainable() if one.flavor == "mysql"
+            (one.name, one.release, one.what) for one in debian.SOURCE.obtainable() if one.flavor == "mysql"
         ]
 
     what = "package mysql-server-core of Debian sid"
@@ -169,7 +168,7 @@ def test_same_packages_make_the_same_prefix_and_others_another(
 ) -> None:
     keys: list[str] = []
     monkeypatch.setattr(debian, "publish", lambda key, _fill: keys.append(key))
-    source = DebianSource()
+    source = debian.SOURCE
     (wanted,) = (one for one in source.obtainable() if one.flavor == "mysql")
     for _ in range(2):
         source.get(wanted, silent)

@@ -8,16 +8,20 @@ from typing import Any
 import pytest
 
 import flushlab
-from flushlab.campaign import series
+from flushlab.campaign.campaign import ArmServers
 from flushlab.campaign.objective import objective_of_plan
 from flushlab.campaign.pool.room import Volumes
 from flushlab.campaign.request import SeriesRequest
-from flushlab.campaign.series import ArmRunners, _require_same_tables
+from flushlab.campaign.series import _require_same_tables
+from flushlab.campaign.series_analysis import SeriesAnalysis
+from flushlab.campaign.watcher import Watcher
 from flushlab.datadir import Volume
 from flushlab.errors import UsageError
 from flushlab.plan.parse import parse_plan
+from flushlab.record import Storage
 from flushlab.spec.parts import StorageSpec, WorkloadSpec
 from flushlab.workload.parse import build_workload
+from tests.unit.builds import MARIADB
 
 SETUP = "CREATE TABLE t (id INT PRIMARY KEY, n INT);"
 TXN = """setup_file = "{setup}"
@@ -74,7 +78,7 @@ def test_two_statements_on_the_same_tables_are_compared_without_a_caveat(decided
     assert request.base.workload.options == arm.workload.options == {"threads": 4}
     assert arm.workload_changes == {"name": arm.workload.name}
     assert request.base.workload_digest != arm.workload_digest
-    keys = {tuple(series.workload_of(request, one).data_key.items()) for one in (request.base, arm)}
+    keys = {tuple(request.workload_of(one).data_key.items()) for one in (request.base, arm)}
     assert len(keys) == 1, "they start from one snapshot"
     assert [Path(source.name).name for source in request.sources] == [
         "replace.toml",
@@ -180,11 +184,13 @@ def test_mistakes_of_a_plans_workloads_are_named_with_their_place(base: str, arm
 def test_a_resumed_campaign_refuses_a_workload_of_an_arm_that_has_changed(decided: list[Any]) -> None:
     request = compared(decided, "old: --workload txn:replace.toml", "new: --workload txn:update.toml")
     write("update", REPLACE)
-    series: Any = type("Bound", (), {"request": request})
-    opened = ArmRunners.__new__(ArmRunners)
-    opened._series = series
-    with pytest.raises(UsageError, match=r"the workload txn:.*update.toml has changed since"):
-        opened.open()
+    bound = SeriesAnalysis(request, MARIADB.identity, Storage(filesystem="ext4"))
+    none: Any = None
+    with (
+        ArmServers(bound, none, none, none, Watcher()) as servers,
+        pytest.raises(UsageError, match=r"the workload txn:.*update.toml has changed since"),
+    ):
+        servers.open()
 
 
 def test_on_one_server_workloads_need_the_same_tables_unless_they_lie_apart() -> None:

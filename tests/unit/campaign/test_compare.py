@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 import flushlab
-from flushlab.campaign.pool import sandboxes
 from flushlab.campaign.request import SeriesRequest
 from flushlab.errors import UnknownSetting, UsageError
 from flushlab.report.stored import command
@@ -29,7 +28,7 @@ def pools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, int]:
     monkeypatch.chdir(tmp_path)
     for name in sizes:
         Path(name).write_text("[mysqld]\n")
-    monkeypatch.setattr(sandboxes, "file_settings", settings)
+    monkeypatch.setattr("flushlab.campaign.pool.settings.file_settings", settings)
     return sizes
 
 

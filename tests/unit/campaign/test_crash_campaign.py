@@ -71,7 +71,7 @@ def crashed(
     arms = [CrashArm(name=name, settings={}) for name in ASKED.planned]
     plan: Any = SimpleNamespace(
         watcher=Watcher(said.append),
-        target=SimpleNamespace(build=MARIADB, key=MARIADB.id, fleet=None),
+        target=SimpleNamespace(build=MARIADB, settings=SimpleNamespace(key=MARIADB.id), fleet=None),
         experiment=lambda _: CrashExperiment(arms, 2, None),
     )
     return _crash_all(ASKED, plan, store, resumed, 0.0), said

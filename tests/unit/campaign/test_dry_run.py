@@ -31,7 +31,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))
     monkeypatch.setattr(target, "find_build", lambda *_, **__: MARIADB)
     monkeypatch.setattr(target, "paper_root", lambda _: root)
-    help_of = "flushlab.campaign.pool.sandboxes.verbose_help"
+    help_of = "flushlab.campaign.pool.settings.verbose_help"
     monkeypatch.setattr(help_of, lambda *_: Answer("", "", refuses=False))
     return home
 

@@ -93,7 +93,7 @@ def test_every_command_refuses_the_same_before_anything_starts(
         raise AssertionError("something was started")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("flushlab.campaign.loop.publish_status", started)
+    monkeypatch.setattr("flushlab.campaign.campaign.publish_status", started)
     with pytest.raises(UsageError, match=message):
         command(objective, workload, rate)
 

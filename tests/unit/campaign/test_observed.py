@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from flushlab.campaign.arms import BoundArm
+from flushlab.campaign.campaign import require_same_values
 from flushlab.campaign.compare import compare
 from flushlab.campaign.facts import ArmResult
-from flushlab.campaign.loop import require_same_values
 from flushlab.campaign.observed import demand_of, of_observed, require_permitted
 from flushlab.campaign.series import series
 from flushlab.errors import BelowFloor, UsageError
@@ -251,12 +251,12 @@ def test_a_server_that_meets_no_floor_may_have_what_loses_no_more(arm: Mapping[s
 def test_a_campaign_goes_on_only_with_the_values_that_it_began_with() -> None:
     arm = BoundArm(name="arm", changes={"sync_binlog": 1000})
     asked = series_request(has={"sync_binlog": 0, "innodb_io_capacity": 200}, arms=(arm,))
-    pool: Any = SimpleNamespace(has=lambda also: {"sync_binlog": 0, "innodb_io_capacity": 400})
-    require_same_values(asked, arm.changes, pool)
-    require_same_values(series_request(arms=(arm,)), arm.changes, pool)  # a server of its own for each arm
-    pool.has = lambda also: {"sync_binlog": 5}
+    settings: Any = SimpleNamespace(has=lambda also: {"sync_binlog": 0, "innodb_io_capacity": 400})
+    require_same_values(asked, settings)
+    require_same_values(series_request(arms=(arm,)), settings)  # a server of its own for each arm
+    settings.has = lambda also: {"sync_binlog": 5}
     with pytest.raises(UsageError, match=r"began with other settings: sync_binlog is 5, and was 0$"):
-        require_same_values(asked, arm.changes, pool)
+        require_same_values(asked, settings)
 
 
 def test_reads_among_commits_are_warned_of() -> None:

@@ -115,7 +115,7 @@ def tuned(selecting: int, confirming: int, both: int = 0) -> CampaignFacts:
     """A tuning whose first machines select; the others confirm, and so many of the first ones do both."""
     spec = TuneSpec(threads=(4,), trials=80, floor=Floor.SECOND)
     request = msgspec.structs.replace(tune_request(), fleet="10.0.0.5:9377", spec=spec)
-    tuning = TuneAnalysis(request, MARIADB, STORAGE, Launch())
+    tuning = TuneAnalysis(request, MARIADB, STORAGE)
     experiment, told = tuning.experiment(), list[Trial]()
     simulated = SimulatedTrials(effect, BASE, noise=Noise(trial=0.01), seed=1)
     while (asked := experiment.ask()) is not None:

@@ -12,10 +12,8 @@ from flushlab.build.inspect import Answer
 from flushlab.campaign import target, tune
 from flushlab.campaign.facts import CampaignFacts, PlanFacts
 from flushlab.campaign.pool import room
-from flushlab.campaign.pool.protocol import ServerPool
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.scheduling import BESIDE_MOST, blocks_of
-from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.datadir import DataRoot
 from flushlab.record import Storage
 from tests.unit.builds import MARIADB
@@ -29,7 +27,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(target, "find_build", lambda *_, **__: MARIADB)
     monkeypatch.setattr(target, "paper_root", lambda _: root)
     monkeypatch.setattr(DataRoot, "free_bytes", lambda _: 100 << 30)
-    help_of = "flushlab.campaign.pool.sandboxes.verbose_help"
+    help_of = "flushlab.campaign.pool.settings.verbose_help"
     monkeypatch.setattr(help_of, lambda *_: Answer("", "", refuses=False))
 
 
@@ -347,14 +345,15 @@ def test_a_tuning_whose_candidates_are_dynamic_needs_one_cluster(monkeypatch: py
 
 def test_short_slices_of_tune_have_a_short_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = list[tuple[float, ...]]()
-    tuning = tune._tuning
+    decide = tune.decide
 
-    def noting(request: TuneRequest, pool: ServerPool) -> TuneAnalysis:
+    def noting(*asked: Any) -> TuneRequest:
+        request = decide(*asked)
         timing = request.timing
         seen.append((timing.warm_up_s, timing.max_warm_up_s, timing.seconds))
-        return tuning(request, pool)
+        return request
 
-    monkeypatch.setattr(tune, "_tuning", noting)
+    monkeypatch.setattr(tune, "decide", noting)
     for window in (0.5, None):
         flushlab.tune(server="mariadb", trials=200, window=window, dry_run=True)
     assert seen == [(0.5, 1.0, 0.5), (1.5, 4.0, 1.0)]

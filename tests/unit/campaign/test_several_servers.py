@@ -124,12 +124,11 @@ def test_defaults_that_differ_are_told_in_the_same_order_however_a_server_lists_
 def test_what_is_scaled_for_each_of_several_servers_names_the_server(
     decided: list[Any], builds: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flushlab.campaign.pool import sandboxes
 
     def settings(path: Path | None, *_: object) -> Mapping[str, int]:
         return {"innodb_buffer_pool_size": 4 << 30} if path else {}
 
-    monkeypatch.setattr(sandboxes, "file_settings", settings)
+    monkeypatch.setattr("flushlab.campaign.pool.settings.file_settings", settings)
     monkeypatch.chdir(tmp_path)
     Path("my.cnf").write_text("[mysqld]\n")
     said: list[str] = []

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from flushlab.campaign.facts import CampaignRun
-from flushlab.campaign.pool.running_server import UNSEEN
+from flushlab.campaign.pool.settings import UNSEEN
 from flushlab.campaign.recommended import recommended
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.so_far import facts_so_far
@@ -96,7 +96,7 @@ def test_a_command_with_options_can_be_timed_as_the_next_step_says(tmp_path: Pat
     tuned = msgspec.structs.replace(tuned, spec=msgspec.structs.replace(tuned.spec, workload=command))
     for kind, request, experiment in (
         ("series", compared, bound.experiment()),
-        ("tune", tuned, TuneAnalysis(tuned, MARIADB, STORAGE, Launch()).experiment()),
+        ("tune", tuned, TuneAnalysis(tuned, MARIADB, STORAGE).experiment()),
     ):
         facts = facts_so_far(row(request, kind), simulate(experiment, 1_000))
         assert facts is not None
@@ -111,7 +111,7 @@ OWN = RemoteAccess(dsn="mysql://USER:PASSWORD@db.example:3306", allow_writes=Tru
 
 def test_a_killed_tuning_shows_its_last_analysis() -> None:
     request = tune_request()
-    experiment = TuneAnalysis(request, MARIADB, STORAGE, Launch()).experiment()
+    experiment = TuneAnalysis(request, MARIADB, STORAGE).experiment()
     trials = simulate(experiment, 1_000)
     facts = facts_so_far(row(request, "tune"), trials)
     assert facts is not None and facts.tuning is not None
@@ -124,7 +124,7 @@ def test_a_killed_tuning_of_somebodys_own_server_is_judged_as_it_ran() -> None:
     request = tune_request()
     spec = msgspec.structs.replace(request.spec, remote=OWN)
     request = msgspec.structs.replace(request, spec=spec, machine=describe_client())
-    experiment = TuneAnalysis(request, MARIADB, UNSEEN, Launch()).experiment()
+    experiment = TuneAnalysis(request, MARIADB, UNSEEN).experiment()
     facts = facts_so_far(row(request, "tune"), simulate(experiment, 1_000, UNSEEN))
     assert facts is not None and facts.tuning is not None
     assert facts.tuning.frontier == experiment.result().frontier
@@ -156,7 +156,7 @@ def test_a_killed_series_judges_best_with_the_settings_that_somebodys_own_server
 def test_trials_that_prove_nothing_are_no_facts(tmp_path: Path, stop: int) -> None:
     bound, request = series(tmp_path, FLUSH), tune_request()
     assert facts_so_far(row(bound.request, "series"), simulate(bound.experiment(), stop)) is None
-    tune = TuneAnalysis(request, MARIADB, STORAGE, Launch()).experiment()
+    tune = TuneAnalysis(request, MARIADB, STORAGE).experiment()
     assert facts_so_far(row(request, "tune"), simulate(tune, stop)) is None
 
 

@@ -144,5 +144,5 @@ def test_a_named_server_stays_and_what_speaks_against_it_is_told_and_kept(
     assert (found.server, said) == (named.server, [])
     caveat = "shop.sql comes from MySQL 8.0.36, but the server is mariadb@10.11.19"
     with found.look(said.append) as pool:
-        assert [one.text for one in pool.warnings()] == [caveat]
+        assert [one.text for one in pool.settings.warnings()] == [caveat]
     assert said == [f"warning: {caveat}"]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from flushlab.campaign.pool.sandboxes import SandboxPool
+from flushlab.campaign.campaign import ArmServers
 from flushlab.campaign.request import TuneRequest
-from flushlab.campaign.tune import _runner
+from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.campaign.watcher import Watcher
-from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import UsageError
 from flushlab.record import Storage
 from flushlab.settings.floor import Floor
@@ -38,8 +38,11 @@ def test_a_resumed_tune_refuses_a_script_that_changed(tmp_path: Path) -> None:
         lowest=Floor.SECOND,
         timing=Timing(),
     )
-    pool = SandboxPool(MARIADB, Volume(DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))))
-    assert _runner(request, pool, Watcher()).workloads[0].name == workload
+    bound = TuneAnalysis(request, MARIADB.identity, Storage(filesystem="ext4"))
+    none: Any = None
     script.write_text("CREATE TABLE b (i INT);\n")
-    with pytest.raises(UsageError, match="has changed since the campaign began"):
-        _runner(request, pool, Watcher())
+    with (
+        ArmServers(bound, none, none, none, Watcher()) as servers,
+        pytest.raises(UsageError, match="has changed since the campaign began"),
+    ):
+        servers.open()

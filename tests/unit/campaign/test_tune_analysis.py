@@ -13,7 +13,7 @@ from flushlab.campaign.tune_analysis import RECOVERY_ATTEMPTS, TuneAnalysis
 from flushlab.errors import FlushlabError, MeasurementError, NoMemory, StartFailed
 from flushlab.experiment.simulated import Noise, SimulatedTrials
 from flushlab.experiment.tune import Tune
-from flushlab.record import Arm, Launch, Machine, Trial, Value
+from flushlab.record import Arm, Machine, Trial, Value
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
 from tests.unit.campaign.test_series_analysis import BASE, MARIADB, STORAGE, effect
@@ -40,7 +40,7 @@ RUN = CampaignRun(campaign_id="x-1", ending="done", machine=MACHINE)
 
 
 def tuned() -> tuple[TuneAnalysis, Tune, list[Trial]]:
-    tuning = TuneAnalysis(tune_request(), MARIADB, STORAGE, Launch())
+    tuning = TuneAnalysis(tune_request(), MARIADB, STORAGE)
     experiment = tuning.experiment()
     return tuning, experiment, simulate(experiment, 1_000)
 
@@ -105,7 +105,7 @@ def test_a_base_whose_recovery_is_not_known_limits_nobody(error: FlushlabError) 
 
 
 def test_a_base_that_failed_late_is_said_beside_what_was_proven() -> None:
-    tuning = TuneAnalysis(tune_request(), MARIADB, STORAGE, Launch())
+    tuning = TuneAnalysis(tune_request(), MARIADB, STORAGE)
     experiment = up_to_the_first_analysis(tuning)
     assert experiment.ask() is not None
     while (request := experiment.ask()) is not None:
@@ -124,7 +124,7 @@ STRICT = TuneSpec(threads=(4,), floor=Floor.STRICT, trials=80)
 def test_settings_below_the_floor_are_compared_with_the_base_that_raises_them() -> None:
     own: dict[str, Value] = {**BASE, "innodb_flush_log_at_trx_commit": 2}
     request = msgspec.structs.replace(tune_request(), spec=STRICT, original=own, yours=own)
-    tuning = TuneAnalysis(request, MARIADB, STORAGE, Launch())
+    tuning = TuneAnalysis(request, MARIADB, STORAGE)
     experiment = tuning.experiment()
     trials = simulate(experiment, 1_000)
     facts = tuning.conclude(experiment, trials, RUN)
@@ -142,7 +142,7 @@ def test_settings_below_the_floor_are_compared_with_the_base_that_raises_them() 
 def test_settings_that_do_not_run_are_still_told_to_be_below_the_floor() -> None:
     own: dict[str, Value] = {**BASE, "innodb_flush_log_at_trx_commit": 2}
     request = msgspec.structs.replace(tune_request(), spec=STRICT, original=own)
-    tuning = TuneAnalysis(request, MARIADB, STORAGE, Launch())
+    tuning = TuneAnalysis(request, MARIADB, STORAGE)
     experiment = tuning.experiment()
     trials = simulate(experiment, 1_000)
     facts = tuning.conclude(experiment, trials, RUN)

@@ -9,7 +9,7 @@ import pytest
 
 from flushlab.cli.app import make_app
 from flushlab.datadir import SnapshotKey, Snapshots
-from flushlab.fleet.recipient import make_part
+from flushlab.fleet.received import make_part
 from flushlab.machine import home_part
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.fleet import reach
+from flushlab.fleet import connect
 from tests.unit.cli.inside import flushlab
 
 TWO = ("sync_binlog=0", "sync_binlog=1")
@@ -30,7 +30,7 @@ TWO = ("sync_binlog=0", "sync_binlog=1")
 def test_without_ray_the_extra_is_named_and_nothing_is_begun(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, private_home: Path
 ) -> None:
-    monkeypatch.setattr(reach, "find_spec", lambda name: None)
+    monkeypatch.setattr(connect, "find_spec", lambda name: None)
     done = flushlab(*words, home=private_home)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert done.stderr.splitlines() == [

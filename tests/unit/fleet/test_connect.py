@@ -1,18 +1,27 @@
-"""A driver's connection to a fleet."""
+"""A driver's connection to a fleet, and what is at an address before Ray speaks to it."""
 
 from __future__ import annotations
 
 import os
 import signal
 import socket
+import ssl
+import subprocess
 import sys
+import threading
+from contextlib import suppress
+from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
-from flushlab.errors import FleetError
-from flushlab.fleet import connect, reach
-from flushlab.fleet.reach import Address, FleetNode
+from flushlab.errors import ExtraMissing, FleetError, UsageError
+from flushlab.fleet import connect
+from flushlab.fleet import key as keys
+from flushlab.fleet.connect import Address, FleetNode
+from tests.waiting import PATIENCE_S
 
 HERE = Address("127.0.0.1", 9377)
 
@@ -22,16 +31,22 @@ def own_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fakes of Ray have no private part, and nobody listens: the tests' process need not end for that."""
     monkeypatch.setattr(connect, "_keep_quiet", lambda: None)
     monkeypatch.setattr(connect, "_left_open", [])
+    monkeypatch.setattr(connect, "environment_for", lambda _: {})
+
+
+def fake_ray(monkeypatch: pytest.MonkeyPatch, *nodes: FleetNode, **functions: object) -> None:
+    """Ray, in a cluster of these nodes."""
+    fake = SimpleNamespace(**{"init": lambda **_: None, "shutdown": lambda: None, **functions})
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setattr(connect, "require_ray", lambda: "2.60.0")
+    monkeypatch.setattr(connect, "nodes", lambda *_: nodes)
 
 
 def test_flushlab_hears_sigterm_while_it_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:
     def init(**_: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
-    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init, shutdown=lambda: None))
-    monkeypatch.setattr(reach, "require_ray", lambda: "2.60.0")
-    monkeypatch.setattr(reach, "nodes", lambda *_: ())
-    monkeypatch.setattr(connect, "environment_for", lambda _: {})
+    fake_ray(monkeypatch, init=init)
     before = signal.getsignal(signal.SIGTERM)
     try:
         with connect.connected(Address("127.0.0.1", 9377)):
@@ -49,12 +64,9 @@ def test_a_cluster_on_loopback_is_not_looked_for_elsewhere(
     def init(**_: object) -> None:
         given.append(os.environ.get(variable))
 
-    node = FleetNode(node_id="ab", name="db1", address=address, is_head=True)
-    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init, shutdown=lambda: None))
+    node = FleetNode(id="ab", name="db1", address=address, is_head=True)
     monkeypatch.setattr(os, "environ", {name: text for name, text in os.environ.items() if name != variable})
-    monkeypatch.setattr(reach, "require_ray", lambda: "2.60.0")
-    monkeypatch.setattr(reach, "nodes", lambda *_: (node,))
-    monkeypatch.setattr(connect, "environment_for", lambda _: {})
+    fake_ray(monkeypatch, node, init=init)
     with connect.connected(Address("127.0.0.1", 9377)):
         assert given == [value]
 
@@ -65,10 +77,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     def init(**_: object) -> None:
         raise RuntimeError(text)
 
-    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init, shutdown=lambda: None))
-    monkeypatch.setattr(reach, "require_ray", lambda: "2.60.0")
-    monkeypatch.setattr(reach, "nodes", lambda *_: ())
-    monkeypatch.setattr(connect, "environment_for", lambda _: {})
+    fake_ray(monkeypatch, init=init)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +111,7 @@ def test_a_first_machine_that_is_lost_meanwhile_is_named_and_tried_once(
         raise ConnectionError("Failed to connect to Ray cluster")
 
     monkeypatch.delenv(tries, raising=False)
-    monkeypatch.setattr(reach, "nodes", nodes)
+    monkeypatch.setattr(connect, "nodes", nodes)
     monkeypatch.setattr(sys.modules["ray"], "init", init)
     with pytest.raises(FleetError, match="nobody answers"), connect.connected(HERE):
         pytest.fail("connected")
@@ -117,7 +126,7 @@ def test_a_wrong_address_on_a_machine_of_a_fleet_is_answered_with_its_own(
         raise FleetError("nobody answers", hint="start it")
 
     refusing(monkeypatch, "reached")
-    monkeypatch.setattr(reach, "nodes", nobody)
+    monkeypatch.setattr(connect, "nodes", nobody)
     monkeypatch.setattr(connect, "own_fleet", lambda: own)
     with pytest.raises(FleetError, match="nobody answers") as refused, connect.connected(HERE):
         pytest.fail("connected")
@@ -130,11 +139,7 @@ def test_at_the_end_nothing_waits_for_a_first_machine_that_is_gone(
     monkeypatch: pytest.MonkeyPatch, *, is_there: bool
 ) -> None:
     ended = list[bool]()
-    fake = SimpleNamespace(init=lambda **_: None, shutdown=lambda: ended.append(True))
-    monkeypatch.setitem(sys.modules, "ray", fake)
-    monkeypatch.setattr(reach, "require_ray", lambda: "2.60.0")
-    monkeypatch.setattr(reach, "nodes", lambda *_: ())
-    monkeypatch.setattr(connect, "environment_for", lambda _: {})
+    fake_ray(monkeypatch, shutdown=lambda: ended.append(True))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = Address("127.0.0.1", listener.getsockname()[1])
         if not is_there:
@@ -145,3 +150,134 @@ def test_at_the_end_nothing_waits_for_a_first_machine_that_is_gone(
     if not is_there:
         with pytest.raises(FleetError, match="whose first machine was lost"), connect.connected(HERE):
             pytest.fail("Ray would wait until it has closed the first connection")
+
+
+@pytest.fixture
+def head(monkeypatch: pytest.MonkeyPatch) -> FleetNode:
+    """A first machine of the same versions as this one."""
+    monkeypatch.setattr(connect, "require_ray", lambda: "2.60.0")
+    own = connect.labels()
+    return FleetNode(
+        id="ab",
+        name="db1",
+        address="10.0.0.5",
+        is_head=True,
+        flushlab=own["flushlab"],
+        ray=own["flushlab-ray"],
+        python=own["flushlab-python"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "address"), [("127.0.0.1", HERE), ("127.0.0.1:6379", Address("127.0.0.1", 6379))]
+)
+def test_an_address_is_read(text: str, address: Address) -> None:
+    assert connect.parse_address(text) == address
+
+
+@pytest.mark.parametrize(
+    "text", ["", ":9377", "127.0.0.1:0", "127.0.0.1:70000", "127.0.0.1:x", "::1", "a..b"]
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        connect.parse_address(text)
+
+
+def test_nobody_at_an_address_is_told_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(FleetError, match="nobody answers") as refused:
+        connect.nodes(Address("127.0.0.1", port), {})
+    assert "--listen" in (refused.value.hint or "")
+
+
+KEY = {"RAY_AUTH_TOKEN_PATH": "/fleet/token"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "said", "to_do"),
+    [
+        (KEY, "refuses the key of this machine", "flushlab fleet start"),
+        ({}, "refuses the token of this command", "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN_PATH"),
+    ],
+)
+def test_who_has_another_token_hears_where_his_own_is_set(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], said: str, to_do: str
+) -> None:
+    answers(monkeypatch, stdout=b'{"refused": true}')
+    with pytest.raises(FleetError, match=said) as refused:
+        connect.nodes(HERE, environment)
+    assert to_do in (refused.value.hint or "")
+
+
+def test_a_token_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = (
+        b"C 1: RAY_AUTH_TOKEN_PATH is set but file cannot be opened or is empty: /no\n*** StackTrace\n_start"
+    )
+    answers(monkeypatch, stderr=words)
+    with pytest.raises(FleetError, match="cannot be read, or is empty") as refused:
+        connect.nodes(HERE, {})
+    assert "RAY_AUTH_TOKEN_PATH" in (refused.value.hint or "")
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, stdout: bytes = b"", stderr: bytes = b"") -> None:
+    """What is at every address answers so."""
+    done = subprocess.CompletedProcess[bytes]([], 0, stdout, stderr)
+    monkeypatch.setattr(connect, "_require_answer", lambda *_: None)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+
+
+def test_a_machine_outside_of_a_fleet_is_told_to_join_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys.write_identity(tmp_path, keys.new_token(), "127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "machine.pem", tmp_path / "machine.key")
+    context.load_verify_locations(tmp_path / "authority.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("Ray was asked"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            for _ in range(2):  # whether somebody answers, then TLS
+                with suppress(OSError):
+                    context.wrap_socket(listener.accept()[0], server_side=True).close()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        with pytest.raises(FleetError, match="answers only machines that are in it") as refused:
+            connect.nodes(Address("127.0.0.1", listener.getsockname()[1]), {})
+        thread.join(PATIENCE_S)
+    assert "flushlab fleet join" in (refused.value.hint or "")
+
+
+def test_ray_that_is_absent_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(name: str) -> ModuleSpec | None:
+        return None
+
+    monkeypatch.setattr(connect, "find_spec", found)
+    with pytest.raises(ExtraMissing) as refused:
+        connect.require_ray()
+    assert "flushlab[fleet]" in (refused.value.hint or "")
+
+
+def test_the_same_versions_are_taken(head: FleetNode) -> None:
+    connect.require_same((head,), HERE)
+
+
+@pytest.mark.parametrize(("field", "word"), [("flushlab", "flushlab"), ("ray", "Ray"), ("python", "Python")])
+def test_another_version_is_refused_by_name(head: FleetNode, field: str, word: str) -> None:
+    other = msgspec.structs.replace(head, **{field: "9.9.9"})
+    with pytest.raises(FleetError, match=rf"db1, runs {word} 9\.9\.9"):
+        connect.require_same((other,), HERE)
+
+
+def test_a_ray_that_flushlab_did_not_start_is_not_joined(head: FleetNode) -> None:
+    with pytest.raises(FleetError, match="not started by flushlab"):
+        connect.require_same((msgspec.structs.replace(head, flushlab=""),), HERE)
+
+
+def test_machines_are_listed_by_name(monkeypatch: pytest.MonkeyPatch, head: FleetNode) -> None:
+    found = [msgspec.structs.replace(head, name=name) for name in ("db2", "db3", "db1")]
+    answers(monkeypatch, stdout=msgspec.json.encode({"nodes": found}))
+    assert [one.name for one in connect.nodes(HERE, {})] == ["db1", "db2", "db3"]

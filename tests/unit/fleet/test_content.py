@@ -1,3 +1,5 @@
+"""Files with their hashes, and the same files on another machine."""
+
 from __future__ import annotations
 
 import os
@@ -11,18 +13,6 @@ from flushlab.errors import StorageError, UsageError
 from flushlab.fleet import content
 from flushlab.fleet.content import Entry, Manifest, manifest_of
 
-SMALL = 64
-"""Bytes of a chunk in these tests."""
-
-FILES = st.dictionaries(
-    st.text("abc", min_size=1, max_size=3), st.binary(max_size=3 * SMALL + 5), min_size=1, max_size=5
-)
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content, "CHUNK_BYTES", SMALL)
-
 
 def made(folder: Path, files: dict[str, bytes]) -> Path:
     folder.mkdir()
@@ -31,58 +21,26 @@ def made(folder: Path, files: dict[str, bytes]) -> Path:
     return folder
 
 
-def received(manifest: Manifest, source: Path, target: Path, wanted: dict[str, None]) -> None:
-    places = manifest.places()
-    for digest in wanted:
-        entry, offset = places[digest][0]
-        piece = (source / entry.path).read_bytes()[offset : offset + SMALL]
-        assert content.unpack(content.pack(piece)) == piece
-        content.write(places[digest], target, piece)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(files=FILES, arrived=st.integers(0, 20))
-def test_a_transfer_that_was_interrupted_goes_on_with_the_missing_chunks(
-    tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes], arrived: int
-) -> None:
-    root = tmp_path_factory.mktemp("transfer")
-    source, target = made(root / "source", files), root / "target"
+def copied(manifest: Manifest, source: Path, target: Path) -> None:
+    """What is missing arrives."""
     target.mkdir()
-    manifest = manifest_of("data", "it", source, [source])
     content.prepare(manifest, target)
-    lacking = content.missing(manifest, target)
-    first = dict.fromkeys([*lacking][:arrived])
-    received(manifest, source, target, first)
-    content.prepare(manifest, target)  # as after a kill
-    rest = content.missing(manifest, target)
-    assert {*rest} == {*lacking} - {*first}
-    received(manifest, source, target, rest)
-    assert not content.missing(manifest, target)
-    assert {one.name: one.read_bytes() for one in target.iterdir()} == files
+    for entry in content.missing(manifest, target):
+        (target / entry.path).write_bytes((source / entry.path).read_bytes())
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(data=st.binary(min_size=1, max_size=3 * SMALL), at=st.integers(0), turn=st.integers(1, 255))
+@given(data=st.binary(min_size=1, max_size=200), at=st.integers(0), turn=st.integers(1, 255))
 def test_a_byte_that_differs_is_found(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, at: int, turn: int
 ) -> None:
-    source = made(tmp_path_factory.mktemp("transfer") / "source", {"a": data})
+    source = made(tmp_path_factory.mktemp("transfer") / "source", {"a": data, "b": b"whole"})
     manifest = manifest_of("data", "it", source, [source])
+    assert not content.missing(manifest, source)
     turned = bytearray(data)
     turned[at % len(data)] ^= turn
     (source / "a").write_bytes(turned)
-    (entry,) = content.differing(manifest, source)
-    assert entry.path == "a"
-    assert [*content.missing(manifest, source)] == [entry.chunks[at % len(data) // SMALL]]
-
-
-@pytest.mark.parametrize("packed", [b"", b"no frame", content.pack(b"x")[:-1]])
-def test_what_is_no_chunk_unpacks_to_nothing(packed: bytes) -> None:
-    assert content.unpack(packed) == b""
-
-
-def test_a_frame_that_is_larger_than_a_chunk_is_not_unpacked() -> None:
-    assert content.unpack(content.pack(b"x" * (SMALL + 1))) == b""
+    assert [entry.path for entry in content.missing(manifest, source)] == ["a"]
 
 
 def test_a_build_keeps_its_links_modes_and_times(tmp_path: Path) -> None:
@@ -91,11 +49,8 @@ def test_a_build_keeps_its_links_modes_and_times(tmp_path: Path) -> None:
     os.utime(source / "program", ns=(5, 7))
     (source / "lib").mkdir(mode=0o711)
     (source / "lib" / "link").symlink_to("../program")
-    manifest = manifest_of("build", "it", source, [source])
-    target = tmp_path / "target"
-    target.mkdir()
-    content.prepare(manifest, target)
-    received(manifest, source, target, content.missing(manifest, target))
+    manifest, target = manifest_of("build", "it", source, [source]), tmp_path / "target"
+    copied(manifest, source, target)
     content.seal(manifest, target)
     status = (target / "program").stat()
     assert (status.st_mode & 0o7777, status.st_mtime_ns) == (0o755, 7)
@@ -124,10 +79,11 @@ def test_a_file_that_stays_is_compared_without_its_passwords(tmp_path: Path) -> 
     here = made(tmp_path / "here", {"load.sh": b"MYSQL_PWD=one ./load\n"})
     there = made(tmp_path / "there", {"load.sh": b"MYSQL_PWD=two ./load\n"})
     manifest = manifest_of("files", "it", here, [here], stays=lambda _: "a password")
-    assert not manifest.places()
-    assert not [*content.differing(manifest, there)]
+    (entry,) = manifest.files
+    assert not content.missing(manifest, tmp_path / "nowhere"), "it is never sent"
+    assert content.is_alike(entry, there / "load.sh")
     (there / "load.sh").write_text("MYSQL_PWD=two ./other\n")
-    assert [one.path for one in content.differing(manifest, there)] == ["load.sh"]
+    assert not content.is_alike(entry, there / "load.sh")
 
 
 def test_a_copy_follows_a_password_that_has_changed(tmp_path: Path) -> None:
@@ -135,7 +91,7 @@ def test_a_copy_follows_a_password_that_has_changed(tmp_path: Path) -> None:
     there = made(tmp_path / "there", {"load.sh": b"MYSQL_PWD=new ./load\n"})
     copy = made(tmp_path / "copy", {"load.sh": b"MYSQL_PWD=old ./load\n"})
     manifest = manifest_of("files", "it", here, [here], stays=lambda _: "a password")
-    content.renew_staying(manifest, there, copy)
+    content.copy_staying(manifest, there, copy)
     assert (copy / "load.sh").read_bytes() == b"MYSQL_PWD=new ./load\n"
 
 

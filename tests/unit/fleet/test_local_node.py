@@ -128,5 +128,5 @@ def test_loopback_stays_loopback_and_a_listening_fleet_has_tls(tmp_path: Path) -
 
 
 def test_secrets_reach_ray_as_files_only(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("c0ffee")
+    (tmp_path / "key").write_text("c0ffee")
     assert "c0ffee" not in " ".join(local_node.variables(tmp_path, listens=True).values())

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.datadir.kept import hold
-from flushlab.fleet.recipient import Content, Received, make_part
+from flushlab.fleet.received import Content, Received, make_part
 from flushlab.machine import home_part, ownership
 
 pytestmark = pytest.mark.usefixtures("private_home")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from flushlab.machine import processes
-from flushlab.machine.processes import End, command_line, is_server, peer_end, peer_pid
+from flushlab.machine.processes import command_line, is_server, peer_end, peer_pid
 from tests.waiting import wait_until
 
 # Two ends of one connection on 127.0.0.1, an IPv4 one to a socket of IPv6; cut from a real /proc/net/tcp.
@@ -32,11 +32,11 @@ TCP6 = """\
 
 def test_the_other_end_of_tcp_is_the_reversed_pair() -> None:
     client, server = ("127.0.0.1", 0xB2C4), ("127.0.0.1", 0x0CEA)
-    assert peer_end([TCP, TCP6], local=client, remote=server) == End(29003, 1)
-    assert peer_end([TCP], local=server, remote=client) == End(29002, 0)
+    assert peer_end([TCP, TCP6], local=client, remote=server) == (29003, 1)
+    assert peer_end([TCP], local=server, remote=client) == (29002, 0)
     assert peer_end([TCP], local=client, remote=server) is None  # the listener is no end of it
     six = ("::1", 0xB2C4, 0, 0), ("::1", 0x0CEA, 0, 0)
-    assert peer_end([TCP, TCP6], local=six[0], remote=six[1]) == End(29004, 1)
+    assert peer_end([TCP, TCP6], local=six[0], remote=six[1]) == (29004, 1)
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_UNIX])

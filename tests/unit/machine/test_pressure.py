@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.machine import MachineSample, between, sample
-from flushlab.machine.pressure import Counters, parse_cpu_line, parse_disk_s, parse_stalled_us, taken, watch
+from flushlab.machine.pressure import parse_cpu_line, parse_disk_s, parse_stalled_us, taken, watch
 
 STAT = """cpu  17904 120 4300 992011 1204 0 310 4151 77 0
 cpu0 8900 60 2200 496000 600 0 200 2100 40 0
@@ -25,9 +25,7 @@ DISK = "  262093   11208 31105778  133457  1203345  2216530 61406312  4203391   
 def at(
     seconds: float, steal: int, total: int, cpu: int | None = None, io: int | None = None
 ) -> MachineSample:
-    return MachineSample(
-        at_s=seconds, steal_jiffies=steal, total_jiffies=total, cpu_stalled_us=cpu, io_stalled_us=io
-    )
+    return MachineSample(at_s=seconds, steal_s=steal, total_s=total, stalled_us={"cpu": cpu, "io": io})
 
 
 def test_guest_time_is_not_counted_twice() -> None:
@@ -65,12 +63,14 @@ def test_two_samples_at_the_same_moment_share_nothing() -> None:
 
 def test_counters_of_this_machine_only_grow() -> None:
     first, last = sample(), sample()
-    assert last.total_jiffies >= first.total_jiffies > 0
+    assert last.total_s >= first.total_s > 0
     assert last.at_s >= first.at_s
 
 
-def counted(seconds: float, busy: float, steal: float, own: float, disk: float | None) -> Counters:
-    return Counters(at_s=seconds, busy_s=busy, steal_s=steal, total_s=2 * seconds, own_s=own, disk_s=disk)
+def counted(seconds: float, busy: float, steal: float, own: float, disk: float | None) -> MachineSample:
+    return MachineSample(
+        at_s=seconds, busy_s=busy, steal_s=steal, total_s=2 * seconds, own_s=own, disk_s=disk
+    )
 
 
 def test_shares_leave_out_what_flushlab_used_itself() -> None:

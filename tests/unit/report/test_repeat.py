@@ -12,13 +12,14 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from flushlab.campaign import loop, series, target, tune
+from flushlab.campaign import campaign, target
 from flushlab.campaign.crash import crash
 from flushlab.campaign.crash import experiment as crash_request
 from flushlab.campaign.facts import resuming
-from flushlab.campaign.pool import room, sandboxes
+from flushlab.campaign.pool import room, sandboxes, settings
 from flushlab.campaign.pool.remote import RemotePool, RemoteTarget
 from flushlab.campaign.pool.sandboxes import SandboxPool
+from flushlab.campaign.pool.settings import SandboxSettings
 from flushlab.cli.app import make_app
 from flushlab.datadir import DataRoot, Volume
 from flushlab.plan.parse import find_plan
@@ -246,13 +247,12 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.setattr(crash, "_crash_all", carry_out)
     for name in ("require_fault_disk", "require_images"):
         monkeypatch.setattr(crash_request, name, lambda _: None)
-    monkeypatch.setattr(SandboxPool, "require_taken", lambda *_: None)
-    monkeypatch.setattr(SandboxPool, "settings", lambda *_, **__: {})
-    monkeypatch.setattr(loop, "open_store", lambda: Store(tmp_path / "store.sqlite"))
-    for module in (tune, series):
-        monkeypatch.setattr(module, "carry_out", carry_out)
+    monkeypatch.setattr(SandboxSettings, "require_taken", lambda *_: None)
+    monkeypatch.setattr(SandboxSettings, "read", lambda *_, **__: {})
+    monkeypatch.setattr(campaign, "open_store", lambda: Store(tmp_path / "store.sqlite"))
+    monkeypatch.setattr(campaign, "carry_out", carry_out)
     monkeypatch.setattr(sandboxes, "find_build", lambda *_, **__: build("mysql", 8, 0, 36))
-    for module in (sandboxes, room):  # what is free differs by the moment
+    for module in (sandboxes, settings, room):  # what is free differs by the moment
         monkeypatch.setattr(module, "available_memory_bytes", lambda: 8 << 30)
     judged = base_file.examine
     monkeypatch.setattr(

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import itertools
+import runpy
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -242,3 +244,12 @@ def test_an_entry_that_is_read_alone_is_the_catalogs() -> None:
     with pytest.raises(UnknownSetting) as caught:
         setting_entry("sync_binlogs")
     assert caught.value.hint == "did you mean sync_binlog?"
+
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_settings_reference_is_what_the_catalog_says() -> None:
+    page = runpy.run_path(str(ROOT / "scripts" / "settings_reference.py"))["render"]()
+    written = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
+    assert written == page, "run .venv/bin/python scripts/settings_reference.py"

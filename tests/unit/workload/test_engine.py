@@ -115,7 +115,7 @@ def test_a_network_that_takes_half_of_the_time_is_told(
     assert not slugs or "are 60% of the statements' time" in found.warnings[0].text
 
 
-def test_a_load_that_comes_from_elsewhere_is_reached_without_its_password() -> None:
+def test_a_load_that_comes_from_elsewhere_has_the_password_of_the_clients() -> None:
     asked: list[LoadSpec] = []
 
     def connect(spec: LoadSpec) -> Any:
@@ -130,7 +130,7 @@ def test_a_load_that_comes_from_elsewhere_is_reached_without_its_password() -> N
     assert (sent.transport, sent.ssl_mode) == ("tcp", "verify_identity")
     assert (sent.endpoint.user, sent.endpoint.host, sent.endpoint.port) == ("flushlab_load", "10.0.0.1", 3306)
     assert (sent.endpoint.password, sent.endpoint.socket, sent.endpoint.get_server_public_key) == (
-        "",
+        "secret",
         None,
         False,
     )

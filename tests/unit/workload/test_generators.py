@@ -15,7 +15,6 @@ from flushlab.errors import UsageError
 from flushlab.record import Endpoint, LoadProgress, LoadResult, LoadSeen, LoadSpec
 from flushlab.workload.generators import (
     SeveralLoads,
-    clock_of,
     divided,
     progress_of,
     seen_of,
@@ -100,7 +99,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[FakeRun]:
 
 
 def several(*generators: Threaded, spec: LoadSpec = SPEC) -> SeveralLoads:
-    return SeveralLoads(spec, generators, {one.machine: clock_of(one) for one in generators})
+    return SeveralLoads(spec, generators)
 
 
 def test_connections_are_divided_and_each_part_knows_its_place() -> None:

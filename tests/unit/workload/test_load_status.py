@@ -46,7 +46,7 @@ def test_each_second_is_told_once_with_its_own_latencies(nowhere: None) -> None:
         telling.glance(progress(2.1, 100, 50))
         now = noted.current()
     assert [(one.per_second, one.p50_ms, one.p99_ms) for one in now.seconds] == [(100, 1, 1), (50, 4, 4)]
-    assert (now.totals.events, now.totals.errors, now.totals.backlog) == (150, {1213: 2}, 7)
+    assert (now.totals.events, now.totals.errors, now.totals.backlog) == (150, ((1213, 2),), 7)
     assert load.asked == 2
 
 

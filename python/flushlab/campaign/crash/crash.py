@@ -25,10 +25,9 @@ from flushlab.campaign.crash.experiment import (
 from flushlab.campaign.crash.plan import CrashPlan, as_stored, asked_load, load_of
 from flushlab.campaign.crash.runner import CrashRunner, crash_on_machine, require_build
 from flushlab.campaign.loop import Budget, Ending, Run, Session, run, run_campaign, stored_request
-from flushlab.campaign.pool.protocol import CrashWork
 from flushlab.campaign.pool.sandboxes import SandboxPool
-from flushlab.campaign.pool.user_settings import texts_of
-from flushlab.campaign.pool.work import root_for
+from flushlab.campaign.pool.settings import texts_of
+from flushlab.campaign.pool.work import Work, root_for
 from flushlab.campaign.target import (
     NamedFleet,
     NewServers,
@@ -280,7 +279,7 @@ def _crash_all(
         about = f"{counted(request.spec.crashes, 'crash')} of each configuration"
         return run_campaign(
             request,
-            plan.target.key,
+            plan.target.settings.key,
             Session(store, plan.watcher, campaign, began, resumes=True),
             Run(about, experiment, store.crashes, run_crash, conclude),
         )
@@ -296,7 +295,7 @@ def _crashing(
         return
     failure = request.spec.failure
     root = "" if failure == "process" else f"a disk of its own (--failure {failure})"
-    work = CrashWork(
+    work = Work(
         request=request,
         there=crash_on_machine,
         ahead=experiment.ahead,

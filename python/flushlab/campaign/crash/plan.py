@@ -16,7 +16,8 @@ from flushlab.campaign.crash.experiment import (
     tear_of,
     which_nodes,
 )
-from flushlab.campaign.pool.sandboxes import SandboxPool, connection_arguments
+from flushlab.campaign.pool.sandboxes import SandboxPool
+from flushlab.campaign.pool.settings import connection_arguments
 from flushlab.campaign.watcher import Watcher
 from flushlab.crashed.recorded import CrashImages
 from flushlab.crashed.recording import CrashedServer, CrashingLoad, Disks, SideWorkload
@@ -268,12 +269,12 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
     def settings_of(
         self, one: Given, common: Mapping[str, Value], warnings: list[Warning]
     ) -> dict[str, Value]:
-        asked = self.target.parse({**common, **one.settings})
-        self.target.require_taken(asked)
+        asked = self.target.settings.parse({**common, **one.settings})
+        self.target.settings.require_taken(asked)
         if one.file is None:
             return dict(asked)
         file = FileSpec(base=str(one.file))
-        user = self.target.user_settings(file, None, self.spec.threads, self.watcher)
+        user = self.target.settings.of_base(file, None, self.spec.threads, self.watcher)
         warnings += user.warnings
         return {**user.here, **asked}
 

@@ -333,12 +333,11 @@ def _strike_until(threads: Collection[int], judged: Sequence[Future[None]]) -> N
 
 
 @contextmanager
-def crash_on_machine(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunCrashes]:
-    request = msgspec.json.decode(plan, type=CrashRequest)
+def crash_on_machine(request: CrashRequest, composed: Composed, progress: Progress) -> Iterator[RunCrashes]:
     load = load_of(request)
     require_disk(request.spec)
     with open_servers(request.spec.server, request.spec.storage, progress) as target:
-        require_same_build(request, target.key)
+        require_same_build(request, target.settings.key)
         here = CrashPlan(target=target, watcher=Watcher(progress), load=load, spec=request.spec)
         with CrashRunner(here, here.experiment(request.planned)) as runner:
             yield runner.crash

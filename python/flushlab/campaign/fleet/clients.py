@@ -1,33 +1,100 @@
-"""Clients: machines of a fleet that load servers of another machine. Sits in `campaign.fleet`; no Ray."""
+"""Clients: machines of a fleet that load servers of this machine. Sits in `campaign.fleet`; imports Ray.
+
+Machines are claimed as those that run blocks are, the server's too: nothing of another campaign runs beside a
+load or a server. The password of the clients' account reaches them by Ray, and so by TLS.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
+import ray
 
 from flushlab import _core
+from flushlab.campaign.fleet.ray_workers import (
+    QUEUE_S,
+    RayWorker,
+    first_machine,
+    nodes,
+    worker_on,
+)
+from flushlab.campaign.fleet.worker import Worker
 from flushlab.errors import UsageError
-from flushlab.fleet import secret
-from flushlab.record import LoadSpec
+from flushlab.fleet import key, local_node
+from flushlab.fleet.connect import FleetNode
+from flushlab.progress import Progress
+from flushlab.record import Latency, LoadSpec
 from flushlab.server.clients import Access, Load
-from flushlab.workload.generator import Generator
-from flushlab.workload.generators import Clock, Reached, SeveralLoads, clock_of
-from flushlab.workload.options import EngineOptions
-from flushlab.workload.protocol import Workload
+from flushlab.server.sandbox.option_files import new_password
+from flushlab.workload.generators import Generator, Reached, SeveralLoads
 
 
-class Place(NamedTuple):
-    """A machine of a fleet: its name, Ray's id of its node, its address."""
+class ClientWorker(Generator):
+    """Drives loads on a client, which knows the server by the fleet's certificate."""
 
-    name: str
-    id: str
-    address: str
+    def connect(self, number: int, spec: LoadSpec) -> Latency:
+        return super().connect(number, msgspec.structs.replace(spec, ssl_ca=str(key.authority())))
 
 
-def chosen(names: Sequence[str], there: Iterable[Place], here: str) -> list[Place]:
+@dataclass(frozen=True)
+class FleetClients:
+    """Clients that are ready."""
+
+    access: Access
+    generators: Sequence[Reached]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the machines."""
+        return tuple(generator.machine for generator in self.generators)
+
+    def connect(self, spec: LoadSpec) -> Load:
+        try:
+            return SeveralLoads(spec, self.generators)
+        except _core.CoreError as error:
+            if "ssl_mode" in (error.hint or ""):  # which is not for the user to choose here
+                error.hint = "clients on other machines need TLS: choose another server, or remove --client"
+            raise
+
+
+@contextmanager
+def claimed(names: Sequence[str], progress: Progress) -> Iterator[FleetClients]:
+    """Clients of these names, claimed while the context lasts; needs a connection (`flushlab.fleet.connect`).
+
+    Raises:
+        UsageError: as `chosen`.
+        FleetError: this machine listens on loopback only.
+        HarnessError: a machine starts no worker.
+    """
+    clients, server = find(names)
+    first, identity, record = first_machine(progress), key.identity(), local_node.read()
+    assert record is not None, "it has an identity"
+    hosts = tuple(client.address for client in clients)
+    access = Access(record.address, hosts, new_password(), identity)
+    with ExitStack() as undo:
+        workers = dict[FleetNode, RayWorker]()
+        # In the same order everywhere: two commands that want the same machines never wait for each other.
+        for node in sorted((server, *clients), key=lambda node: node.id):
+            worker = Worker if node == server else ClientWorker
+            workers[node] = RayWorker(node, _claimed(node, worker, progress), first, "client")
+            undo.callback(workers[node].kill)
+        for client in clients:
+            workers[client].first_answer("clock")
+        yield FleetClients(access, [workers[client] for client in clients])
+
+
+def find(names: Sequence[str]) -> tuple[list[FleetNode], FleetNode]:
+    """The machines of these names, and this one, where the server runs; errors as of `chosen`."""
+    here, there = str(ray.get_runtime_context().get_node_id()), nodes()
+    return chosen(names, there, here), next(node for node in there if node.id == here)
+
+
+def chosen(names: Sequence[str], there: Iterable[FleetNode], here: str) -> list[FleetNode]:
     """The machines of these names.
 
     Args:
@@ -38,9 +105,9 @@ def chosen(names: Sequence[str], there: Iterable[Place], here: str) -> list[Plac
     Raises:
         UsageError: a name is unknown, given twice, or that of this machine.
     """
-    by_name = {one.name: one for one in there}
-    others = ", ".join(sorted(name for name, one in by_name.items() if one.id != here))
-    found = list[Place]()
+    by_name = {node.name: node for node in there}
+    others = ", ".join(sorted(name for name, node in by_name.items() if node.id != here))
+    found = list[FleetNode]()
     for name in names:
         if name not in by_name:
             raise UsageError(
@@ -60,66 +127,12 @@ def chosen(names: Sequence[str], there: Iterable[Place], here: str) -> list[Plac
     return found
 
 
-def require_drivable(workload: Workload) -> None:
-    """Refuses a workload whose connections flushlab does not open.
-
-    Raises:
-        UsageError: it is one.
-    """
-    if not isinstance(workload, EngineOptions):
-        what = workload.name.split(":")[0]
-        raise UsageError(
-            f"--client drives loads of flushlab's own, and {what} runs on the server's machine",
-            hint="use an OLTP workload, upsert or txn:FILE, or remove --client",
-        )
-    if workload.hdr_log or workload.per_second:
-        raise UsageError(
-            "--hdr-log and --per-second are not written with --client", hint="remove one of the two"
-        )
-
-
-def completed(nonce: str, spec: LoadSpec) -> LoadSpec:
-    """On a client: a load's spec with what did not travel."""
-    endpoint = msgspec.structs.replace(spec.endpoint, password=secret.password(nonce))
-    return msgspec.structs.replace(spec, endpoint=endpoint, ssl_ca=str(secret.authority()))
-
-
-class ClientWorker(Generator):
-    """Drives loads on a client.
-
-    Args:
-        nonce: of the command that loads.
-    """
-
-    def __init__(self, nonce: str) -> None:
-        super().__init__(lambda spec: completed(nonce, spec))
-
-
-@dataclass(frozen=True)
-class FleetClients:
-    """Clients that are ready.
-
-    Attributes:
-        access: how they get in.
-        generators: one on each.
-    """
-
-    access: Access
-    generators: Sequence[Reached]
-    _clocks: dict[str, Clock] = field(default_factory=dict)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of the machines."""
-        return tuple(one.machine for one in self.generators)
-
-    def connect(self, spec: LoadSpec) -> Load:
-        """The load on a server; clocks are compared anew, as they drift."""
-        for one in self.generators:
-            self._clocks[one.machine] = clock_of(one)
-        try:
-            return SeveralLoads(spec, self.generators, dict(self._clocks))
-        except _core.CoreError as error:
-            if "ssl_mode" in (error.hint or ""):  # which is not for the user to choose here
-                error.hint = "clients on other machines need TLS: choose another server, or remove --client"
-            raise
+def _claimed(node: FleetNode, worker: type, progress: Progress) -> Any:
+    """A worker on a machine, once no other campaign has it."""
+    said = False
+    while (actor := worker_on(node.id, worker)) is None:
+        if not said:
+            progress(f"another campaign runs on {node.name}; waiting for it")
+        said = True
+        time.sleep(QUEUE_S)
+    return actor

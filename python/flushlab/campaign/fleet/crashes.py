@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from flushlab.campaign.fleet.dispatch import Crew, Wanted
-from flushlab.campaign.fleet.machines import Crashed, Machines
+from flushlab.campaign.fleet.machines import Ended, Machines
 from flushlab.campaign.pool.work import CrashTask
 from flushlab.campaign.watcher import Watcher
 from flushlab.experiment.protocol import BlockAhead, Request
@@ -33,14 +33,7 @@ MOST_AHEAD = 1_000_000
 
 @dataclass
 class FleetCrashes:
-    """Runs a campaign's crashes on the machines of a fleet.
-
-    Attributes:
-        machines: open, with these names.
-        ahead: the experiment's: crashes that are to come.
-        watcher: told what becomes of machines.
-        clock: in seconds.
-    """
+    """Runs a campaign's crashes on machines that are open, with these names; `ahead` is the experiment's."""
 
     machines: Machines
     names: Iterable[str]
@@ -70,7 +63,6 @@ class FleetCrashes:
             self._plan()
             self._crew.start(self._tasks.__getitem__)
             for event in self._crew.arrived():
-                assert isinstance(event, Crashed), "blocks were not asked for"
                 self._arrived(event)
             if not self._rows:
                 self._crew.require_machines()
@@ -95,34 +87,34 @@ class FleetCrashes:
                     self._next += 1
         self._dispatch.wants(Wanted(number, task.arm) for number, task in self._tasks.items())
 
-    def _arrived(self, event: Crashed) -> None:
-        counts = self._dispatch.ended(event.machine, self.clock())
-        if not counts:
+    def _arrived(self, event: Ended) -> None:
+        if not self._dispatch.ended(event.machine, self.clock()):
             return
-        if self._is_doubtful(event):
-            return
-        del self._tasks[event.block]
-        for row in event.rows:
-            crash = msgspec.structs.replace(row.crash, machine=event.machine)
-            self._rows.append(msgspec.structs.replace(row, crash=crash))
+        rows = [
+            msgspec.structs.replace(row, crash=msgspec.structs.replace(row.crash, machine=event.machine))
+            for row in event.rows
+            if isinstance(row, CrashRow)
+        ]
+        if not self._are_doubtful(event, rows):
+            del self._tasks[event.number]
+            self._rows += rows
 
-    def _is_doubtful(self, event: Crashed) -> bool:
+    def _are_doubtful(self, event: Ended, rows: Sequence[CrashRow]) -> bool:
         """Whether crashes run again elsewhere: none could be judged, which may be the machine's fault."""
-        judged = [row for row in event.rows if row.crash.outcome != "unknown"]
-        if judged or not event.rows:
+        if not rows or any(row.crash.outcome != "unknown" for row in rows):
             self._doubts[event.machine] = 0
             return False
-        why = next((reason for row in event.rows for reason in row.crash.reasons), "nothing could be judged")
+        why = next((reason for row in rows for reason in row.crash.reasons), "nothing could be judged")
         self._doubts[event.machine] += 1
         alone = self._crew.size == 1
         if not alone and self._doubts[event.machine] >= DOUBTS:
             self._crew.take_out(event.machine, why)
-        if alone or event.block in self._doubted:
+        if alone or event.number in self._doubted:
             return False
-        self._doubted.add(event.block)
-        self._dispatch.again(event.block, elsewhere_than=event.machine)
+        self._doubted.add(event.number)
+        self._dispatch.again(event.number, elsewhere_than=event.machine)
         self.watcher.say(
-            f"{self._name_of(event.block)} again on another machine, after {event.machine}: {why}"
+            f"{self._name_of(event.number)} again on another machine, after {event.machine}: {why}"
         )
         return True
 

@@ -1,9 +1,9 @@
-"""Dispatch: which block of a campaign runs on which machine of a fleet.
+"""Dispatch: which block of a campaign runs on which machine of a fleet, and what becomes of the machines.
 
-Sits in `campaign.fleet`; pure: without Ray, and with the caller's clock. A machine runs one block at a time.
-The machine with the fewest finished blocks gets the next one, so that the machines contribute evenly. The
-block of a lost machine runs elsewhere. A straggler's block is given to an idle machine too, and the first
-copy counts. A block that nobody waits for any more is cancelled.
+Sits in `campaign.fleet`, on the driver; without Ray. Blocks, or crashes, are numbers here. A machine runs one
+at a time. The machine with the fewest finished blocks gets the next one, so that the machines contribute
+evenly. The block of a lost machine runs elsewhere. A straggler's block is given to an idle machine too, and
+the first copy counts. A block that nobody waits for any more is cancelled.
 
 Where blocks choose what later blocks confirm, half of the machines choose and the others confirm: what was
 chosen for its luck on one machine is not confirmed by it.
@@ -18,17 +18,24 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal, NamedTuple
 
-from flushlab.campaign.fleet.machines import Event, Failed, Joined, Lost, Machines, Stopped, Task
+from flushlab.campaign.fleet.machines import Ended, Failed, Joined, Lost, Machines, Stopped, Task
 from flushlab.campaign.pool.work import CrashTask
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import FlushlabError, MeasurementError, UsageError
 from flushlab.units import format_seconds
+from flushlab.workload.generators import named
 
 STRAGGLER = 2.0
 """A block that takes longer than this many medians is given to another machine too."""
 KNOWN_BLOCKS = 2
 """Finished blocks of a kind without which nobody knows how long such a block takes."""
-
+POLL_S = 1.0
+"""Longest wait for an event: stragglers are looked for this often."""
+MOST_LOST = 3
+"""What so many machines were lost with is lost because of itself."""
+REJOIN_S = 60.0
+"""Longest wait for a machine where none is left."""
+_JOIN = "add machines with `flushlab fleet join`, then resume the campaign"
 
 Role = Literal["any", "select", "confirm"]
 """What a block is for: it runs on any machine, chooses what is confirmed, or confirms it."""
@@ -120,13 +127,13 @@ class Dispatch:
         Returns:
             Whether it counts: no copy ended before, and the block is still wanted.
         """
-        one = self._machines[machine]
+        state = self._machines[machine]
         block = self.stopped(machine)
-        one.done += 1
+        state.done += 1
         counts = block in self._wanted and block not in self._ended
         if counts:
             self._ended.add(block)
-            self._seconds.setdefault(self._wanted[block].kind, []).append(now_s - one.since_s)
+            self._seconds.setdefault(self._wanted[block].kind, []).append(now_s - state.since_s)
         return counts
 
     def stopped(self, machine: str) -> int:
@@ -194,26 +201,10 @@ class Dispatch:
         return here - self._selecting or here if role == "confirm" else here
 
 
-POLL_S = 1.0
-"""Longest wait for an event: stragglers are looked for this often."""
-MOST_LOST = 3
-"""What so many machines were lost with is lost because of itself."""
-REJOIN_S = 60.0
-"""Longest wait for a machine where none is left."""
-_JOIN = "add machines with `flushlab fleet join`, then resume the campaign"
-
-
 @dataclass
 class Crew:
-    """The machines of a campaign.
-
-    Attributes:
-        machines: open.
-        watcher: told what becomes of them.
-        name_of: name of what runs, by its number; empty: nobody waits for it.
-        clock: in seconds.
-        dispatch: which machine runs what.
-    """
+    """The machines that are left to a campaign; `name_of` gives the name of what runs, by its number, empty
+    where nobody waits for it."""
 
     machines: Machines
     watcher: Watcher
@@ -226,11 +217,9 @@ class Crew:
 
     @property
     def size(self) -> int:
-        """How many machines are left."""
         return len(self.dispatch.machines)
 
     def joins(self, *machines: str) -> None:
-        """Machines are open."""
         for machine in machines:
             self.dispatch.joins(machine)
         self.watcher.spreads(self.size)
@@ -242,20 +231,30 @@ class Crew:
         for machine, number in self.dispatch.assign(self.clock()):
             self.machines.submit(machine, number, task_of(number))
 
-    def arrived(self) -> Iterator[Event]:
-        """What machines have brought; waits a moment for it. What becomes of machines is seen to meanwhile.
+    def arrived(self) -> Iterator[Ended]:
+        """The tasks that have ended; waits a moment for one. Acts on what becomes of machines meanwhile.
 
         Raises:
             UsageError: no machine can run the campaign.
             MeasurementError: something was lost on several.
         """
         for event in self.machines.wait(POLL_S):
-            if not self._sees_to(event):
+            if isinstance(event, Joined):
+                self.joins(event.machine)
+                self.watcher.say(f"machine {event.machine} has joined")
+            elif event.machine not in self.dispatch.machines:
+                continue  # it was taken out in the meantime
+            elif isinstance(event, Stopped):
+                self.dispatch.stopped(event.machine)
+            elif isinstance(event, Lost):
+                self.take_out(event.machine, event.reason)
+            elif isinstance(event, Failed):
+                error = named(event.machine, event.error)
+                if isinstance(error, UsageError):
+                    raise error
+                self.take_out(event.machine, event.error.message, error)
+            else:
                 yield event
-
-    def has(self, machine: str) -> bool:
-        """Whether a machine is left."""
-        return machine in self.dispatch.machines
 
     def take_out(self, machine: str, why: str, error: FlushlabError | None = None) -> None:
         """Leaves a machine out from now on; another one runs what it ran.
@@ -304,23 +303,3 @@ class Crew:
             self.watcher.warn(f"no machine is left; waiting {format_seconds(REJOIN_S)} for one")
         elif now - self._alone_since_s > REJOIN_S:
             raise MeasurementError(f"no machine of the fleet is left: {self._why_out}", hint=_JOIN)
-
-    def _sees_to(self, event: Event) -> bool:
-        """Whether an event is about a machine alone, and is seen to."""
-        if isinstance(event, Joined):
-            self.joins(event.machine)
-            self.watcher.say(f"machine {event.machine} has joined")
-        elif not self.has(event.machine):
-            pass  # it was taken out in the meantime
-        elif isinstance(event, Stopped):
-            self.dispatch.stopped(event.machine)
-        elif isinstance(event, Lost):
-            self.take_out(event.machine, event.reason)
-        elif isinstance(event, Failed):
-            error = event.failure.error(event.machine)
-            if isinstance(error, UsageError):
-                raise error
-            self.take_out(event.machine, event.failure.message, error)
-        else:
-            return False
-        return True

@@ -1,7 +1,7 @@
-"""Health: whether a machine of a fleet still measures what it measured at first.
+"""Health: whether a machine is fit for a campaign, and still measures what it measured at first.
 
-Sits in `campaign.fleet`; pure. The rules look at base and control only, never at an arm, so that taking a
-machine out does not favor any arm.
+Sits in `campaign.fleet`; pure. What is measured is judged by base and control only, never by an arm, so that
+taking a machine out does not favor any arm.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ DOUBTS = 2
 CONTROL_FACTOR = 2.0
 """Base and control run the same settings: one faster than the other by this factor is no noise of a sound
 machine."""
+MEMORY_SHARE = 0.9
+"""Machines of one kind differ by what their firmware takes."""
 
 
 @dataclass
@@ -73,31 +75,16 @@ class Health:
         return ""
 
 
-MEMORY_SHARE = 0.9
-"""Machines of one kind differ by what their firmware takes."""
-
-
 class Needs(NamedTuple):
-    """What a campaign needs of each machine.
-
-    Attributes:
-        driver: the machine that decided the campaign's settings.
-        root: words for what needs root; empty if nothing does.
-    """
+    """What a campaign needs of each machine: to be like the one that decided its settings, and root if there
+    are words for what needs it."""
 
     driver: MachineFacts
     root: str = ""
 
 
 def problems(name: str, there: MachineFacts, needs: Needs, now_s: float | None = None) -> Iterator[str]:
-    """Why a machine is not fit; nothing if it is.
-
-    Args:
-        name: of the machine.
-        there: its facts, of this moment.
-        needs: of the campaign.
-        now_s: Unix time of the driver when it got them.
-    """
+    """Why a machine with these facts is not fit; `now_s` is the driver's Unix time when it got them."""
     here = needs.driver
     if there.flushlab != here.flushlab:
         yield f"machine {name} has flushlab {there.flushlab}, and this one {here.flushlab}"

@@ -1,7 +1,10 @@
-"""Ray: workers on the nodes of a cluster, for machines and clients. Sits in `campaign.fleet`.
+"""Ray: workers on the nodes of a cluster, for machines and clients. Sits in `campaign.fleet`; imports Ray.
 
 A worker is an actor that is pinned to its node and ends with the driver. Its name claims the machine as long
 as it lives, so that no two campaigns run on one machine at once.
+
+Without the fleet's first machine, Ray cannot be asked, and ends the command after a minute without a word. So
+whoever waits for an answer looks at it meanwhile.
 """
 
 from __future__ import annotations
@@ -12,44 +15,52 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Literal
 
+import msgspec
 import ray
-from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayError
+from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from flushlab.errors import FleetError
-from flushlab.fleet import reach
+from flushlab import _core
+from flushlab.campaign.fleet.machines import own_error
+from flushlab.errors import FleetError, HarnessError, MeasurementError
+from flushlab.fleet.connect import FleetNode, parse_address, takes_connections
 from flushlab.progress import Progress
+from flushlab.workload.generators import named
 
+ANSWER_S = 60.0
+"""Longest wait for a worker process to start: its machine may be busy."""
+QUEUE_S = 2.0
+"""So often a machine that another campaign has is asked for."""
+GUARDS_SURVIVE = {"RAY_kill_child_processes_on_worker_exit": "0"}
+"""By default a worker that is killed takes its children along. Guards must outlive it: they end the servers
+and remove the folders. The nodes of a fleet that flushlab started have the variable, and this process has it
+then. Elsewhere it is given to the worker, which so loads Ray twice."""
 LOOK_S = 5.0
-"""So often it is looked at."""
+"""So often the first machine is looked at."""
 SILENT_S = 30.0
-"""Longest time without a sign of life; a short loss of the network passes."""
+"""Longest time without a sign of life of it; a short loss of the network passes."""
 MOST_S = 40.0
 """Longest time without its own answer, whatever arrives: after 60 s, Ray 2.60 ends every process that is
 connected to it (`gcs_rpc_server_reconnect_timeout_s`)."""
 
 
-def takes_connections(place: str) -> bool:
-    """Whether somebody takes connections at HOST:PORT."""
-    return reach.takes_connections(reach.parse_address(place))
-
-
 @dataclass
 class FirstMachine:
-    """The first machine of a fleet; threads may share it.
+    """The first machine of a fleet; threads may share it. A sign of its life is an answer of it, or whatever
+    arrives from any machine, such as a piece of a file that was taken.
 
     Attributes:
         place: HOST:PORT of its Ray.
-        say: takes a line for people.
-        answers: whether it answers at its place.
+        answers: whether somebody takes connections there.
         clock: in seconds.
     """
 
-    place: Callable[[], str]
+    place: str
     say: Progress
-    answers: Callable[[str], bool] = takes_connections
+    answers: Callable[[str], bool] = lambda place: takes_connections(parse_address(place))
     clock: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _looked_s: float | None = None
@@ -75,56 +86,126 @@ class FirstMachine:
             now = self.clock()
             if self._looked_s is None or now - self._looked_s >= LOOK_S:
                 self._looked_s = now
-                self._ask(now)
+                if self.answers(self.place):
+                    self._silent_since_s = None
+                else:
+                    self._is_silent_at(now)
             return not self.is_silent
 
-    def _ask(self, now: float) -> None:
-        place = self.place()
-        if self.answers(place):
-            self._silent_since_s = None
-            return
+    def _is_silent_at(self, now: float) -> None:
         if self._silent_since_s is None:
             self._silent_since_s = now
-            self.say(f"the first machine of the fleet, {place}, does not answer; waiting for it")
+            self.say(f"the first machine of the fleet, {self.place}, does not answer; waiting for it")
         silent_s = now - self._silent_since_s
         if silent_s > MOST_S or min(silent_s, now - self._heard_s) > SILENT_S:
             raise FleetError(
-                f"the first machine of the fleet, {place}, has not answered for {silent_s:.0f} s",
+                f"the first machine of the fleet, {self.place}, has not answered for {silent_s:.0f} s",
                 hint="start the fleet there again, join the other machines, then resume the campaign",
             )
 
 
-ANSWER_S = 60.0
-"""Longest wait for a worker process to start: its machine may be busy."""
-QUEUE_S = 2.0
-"""So often a machine that another campaign has is asked for."""
-GUARDS_SURVIVE = {"RAY_kill_child_processes_on_worker_exit": "0"}
-"""By default a worker that is killed takes its children along. Guards must outlive it: they end the servers
-and remove the folders. The nodes of a fleet that flushlab started have the variable, and this process has it
-then. Elsewhere it is given to the worker, which so loads Ray twice."""
+def first_machine(progress: Progress) -> FirstMachine:
+    """That of the fleet which this process is connected to."""
+    return FirstMachine(str(ray.get_runtime_context().gcs_address), progress)
 
 
-class Node(NamedTuple):
-    """A living node: its name, which is unique in the fleet, and Ray's id."""
+@dataclass(frozen=True)
+class RayWorker:
+    """A worker on a machine, `Reached` by Ray.
 
-    name: str
-    id: str
+    Attributes:
+        node: of the machine, with a name that is unique in the fleet.
+        first: the first machine of the fleet.
+        role: for messages.
+    """
+
+    node: FleetNode
+    actor: Any
+    first: FirstMachine
+    role: Literal["machine", "client"] = "machine"
+
+    @property
+    def machine(self) -> str:
+        return self.node.name
+
+    def call(self, method: str, *arguments: object) -> Callable[[], Any]:
+        return partial(self._answer, getattr(self.actor, method).remote(*arguments))
+
+    def _answer(self, call: Any) -> Any:
+        """The answer, however long it takes, as long as the first machine is heard of."""
+        while True:
+            try:
+                answer = ray.get(call, timeout=LOOK_S)
+            except GetTimeoutError:
+                self.first.look()
+                self.pulse()
+            except RayError as error:
+                raise self.error(error) from error
+            else:
+                self.first.heard()
+                return answer
+
+    def first_answer(self, method: str) -> Any:
+        """The first answer of a worker that starts."""
+        try:
+            return ray.get(getattr(self.actor, method).remote(), timeout=ANSWER_S)
+        except GetTimeoutError:
+            raise HarnessError(
+                f"{self.role} {self.machine} has not answered within {ANSWER_S:.0f} s",
+                hint="its worker has not started, or its link is down: see `flushlab fleet status`",
+            ) from None
+        except RayError as error:
+            raise self.error(error) from error
+
+    def error(self, error: RayError) -> Exception:
+        """Its error with the machine's name, or that it is lost."""
+        if isinstance(error, RayTaskError):
+            cause: BaseException = error.cause
+            if isinstance(cause, _core.CoreError):
+                return named(self.machine, cause)
+            return named(self.machine, own_error(cause))
+        lost = MeasurementError if self.role == "client" else HarnessError
+        return lost(
+            f"{self.role} {self.machine} was lost: {reason(error)}", hint="see `flushlab fleet status`"
+        )
+
+    def pulse(self) -> None:
+        """Sends something to a worker that has a call under way; nobody waits for an answer.
+
+        If the link is down for 20 s while an answer is under way, the worker's side gives up the connection,
+        as gRPC sets TCP_USER_TIMEOUT. This side learns it only when it sends something, and then the call
+        fails. Ray 2.60 itself sends a ping after 300 s; a shorter `RAY_grpc_client_keepalive_time_ms` is no
+        way out, since the worker ends a connection with "too_many_pings" after three of them.
+        """
+        self.actor.__ray_ready__.remote()
+
+    def kill(self) -> None:
+        """Ends it, if it is not gone. If the first machine is silent, which Ray would wait for, it ends with
+        this process."""
+        if not self.first.is_silent:
+            with suppress(RayError, ValueError):
+                ray.kill(self.actor, no_restart=True)
 
 
-def nodes() -> list[Node]:
-    """The living nodes by name; ids distinguish nodes of the same name."""
-    found = [(str(one["NodeName"]), str(one["NodeID"])) for one in _listed() if one["Alive"]]
-    names = [name for name, _ in found]
-    made = [Node(name if names.count(name) == 1 else f"{name}-{id_[:6]}", id_) for name, id_ in found]
-    return sorted(made)
-
-
-def _listed() -> list[dict[str, Any]]:
-    return list(ray.nodes())
+def nodes() -> list[FleetNode]:
+    """The living nodes by name; where several have one name, each has a part of its id, too."""
+    found = [
+        FleetNode(id=str(node["NodeID"]), name=str(node["NodeName"]), address=str(node["NodeManagerAddress"]))
+        for node in ray.nodes()
+        if node["Alive"]
+    ]
+    names = [node.name for node in found]
+    unique = [
+        node
+        if names.count(node.name) == 1
+        else msgspec.structs.replace(node, name=f"{node.name}-{node.id[:6]}")
+        for node in found
+    ]
+    return sorted(unique, key=lambda node: (node.name, node.id))
 
 
 def worker_on(node_id: str, worker: type, *arguments: object, is_ordered: bool = True) -> Any | None:
-    """A worker on a node, under the name that claims the machine; None if another campaign has it.
+    """An actor on a node, under the name that claims the machine; None if another campaign has it.
 
     Args:
         node_id: Ray's.
@@ -158,50 +239,9 @@ def is_cancelled() -> bool:
     return bool(ray.get_runtime_context().is_canceled())
 
 
-def kill(actor: Any) -> None:
-    """Ends a worker, if it is not gone."""
-    with suppress(RayError, ValueError):
-        ray.kill(actor, no_restart=True)
-
-
-def first_machine(progress: Progress) -> FirstMachine:
-    """That of the fleet which this process is connected to."""
-    return FirstMachine(lambda: str(ray.get_runtime_context().gcs_address), progress)
-
-
-def answered(call: Any, fleet: FirstMachine, *actors: Any) -> Any:
-    """The answer to a call, however long it takes, as long as the first machine is heard of.
-
-    Args:
-        call: to one of the workers.
-        fleet: its first machine.
-        actors: the workers.
-
-    Raises:
-        FleetError: it is not.
-        RayError: as of `ray.get`.
-    """
-    while True:
-        try:
-            answer = ray.get(call, timeout=LOOK_S)
-        except GetTimeoutError:
-            fleet.look()
-            pulse(actors)
-        else:
-            fleet.heard()
-            return answer
-
-
-def pulse(actors: Iterable[Any]) -> None:
-    """Sends something to workers that have a call under way; nobody waits for an answer.
-
-    If the link is down for 20 s while an answer is under way, the worker's side gives up the connection, as
-    gRPC sets TCP_USER_TIMEOUT. This side learns it only when it sends something, and then the call fails.
-    Ray 2.60 itself sends a ping after 300 s; a shorter `RAY_grpc_client_keepalive_time_ms` is no way out,
-    since the worker ends a connection with "too_many_pings" after three of them.
-    """
-    for actor in actors:
-        actor.__ray_ready__.remote()
+def pulse(workers: Iterable[RayWorker]) -> None:
+    for worker in workers:
+        worker.pulse()
 
 
 def reason(error: BaseException) -> str:

@@ -19,28 +19,21 @@ from dataclasses import dataclass, field
 import msgspec
 
 from flushlab.campaign.fleet.crashes import FleetCrashes
-from flushlab.campaign.fleet.dispatch import Crew, Role, Wanted
+from flushlab.campaign.fleet.dispatch import POLL_S, Crew, Role, Wanted
 from flushlab.campaign.fleet.health import Health
 from flushlab.campaign.fleet.machines import Ended, Failed, Lost, Machines, Opening, Task
-from flushlab.campaign.pool.protocol import CrashWork, OnEach, Work
-from flushlab.campaign.pool.work import RunTrial
+from flushlab.campaign.pool.work import RunTrial, Work
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.experiment.protocol import SELECTING, BlockAhead, Request
 from flushlab.record import Arm, CrashRow, Stage, Trial
 from flushlab.store import Store
 from flushlab.units import counted
-
-POLL_S = 1.0
+from flushlab.workload.generators import named
 
 
 def run_on_each(machines: Machines, names: Iterable[str]) -> Mapping[str, Trial | str]:
-    """What each machine has measured, by name, or why it has nothing.
-
-    A machine that joins meanwhile takes no part.
-
-    Args:
-        machines: open, with these names.
+    """The trial of each of these machines, by name, or why it has none; one that joins meanwhile has no part.
 
     Raises:
         UsageError: a machine refuses the run.
@@ -55,12 +48,13 @@ def run_on_each(machines: Machines, names: Iterable[str]) -> Mapping[str, Trial 
                 continue
             waiting.remove(event.machine)
             if isinstance(event, Ended):
-                found[event.machine] = event.trials[-1]
+                trial = event.rows[-1]
+                assert isinstance(trial, Trial)
+                found[event.machine] = trial
             elif isinstance(event, Failed):
-                error = event.failure.error(event.machine)
-                if isinstance(error, UsageError):
-                    raise error
-                found[event.machine] = event.failure.message
+                if isinstance(event.error, UsageError):
+                    raise named(event.machine, event.error)
+                found[event.machine] = event.error.message
             else:
                 assert isinstance(event, Lost), "nothing is cancelled"
                 found[event.machine] = event.reason
@@ -71,12 +65,8 @@ MOST_REPEATS = 3
 
 
 class ArrivedBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """A block that has arrived, as it is stored.
-
-    Attributes:
-        stage, block, arms: of the block; names of the arms.
-        trials: in the order in which they ended.
-    """
+    """A block that has arrived, as it is stored: with the names of its arms, and its trials in the order in
+    which they ended."""
 
     stage: Stage
     block: int
@@ -92,19 +82,16 @@ class Arrivals:
     campaign_id: str
 
     def save(self, number: int, block: ArrivedBlock) -> None:
-        """Saves a block."""
         self.store.save_arrived(self.campaign_id, number, msgspec.json.encode(block))
 
     def forget(self, number: int) -> None:
-        """Removes a block, if it is there."""
         self.store.forget_arrived(self.campaign_id, number)
 
     def left(self) -> dict[int, ArrivedBlock]:
         """Blocks of earlier sessions without the trials that the loop has saved."""
         saved = Counter(map(_cell, self.store.trials(self.campaign_id)))
         found = dict[int, ArrivedBlock]()
-        for number, record in self.store.arrived(self.campaign_id).items():
-            block = msgspec.json.decode(record, type=ArrivedBlock)
+        for number, block in self._blocks().items():
             trials = list[Trial]()
             for trial in block.trials:
                 if saved[_cell(trial)]:
@@ -116,10 +103,13 @@ class Arrivals:
 
     def machines(self, stages: Collection[Stage]) -> set[str]:
         """The machines that ran blocks of these stages in earlier sessions."""
-        blocks = self.store.arrived(self.campaign_id).values()
-        arrived = [msgspec.json.decode(record, type=ArrivedBlock) for record in blocks]
-        trials = [*self.store.trials(self.campaign_id), *(trial for one in arrived for trial in one.trials)]
+        arrived = (trial for block in self._blocks().values() for trial in block.trials)
+        trials = (*self.store.trials(self.campaign_id), *arrived)
         return {trial.machine for trial in trials if trial.machine and trial.stage in stages}
+
+    def _blocks(self) -> dict[int, ArrivedBlock]:
+        records = self.store.arrived(self.campaign_id).items()
+        return {number: msgspec.json.decode(record, type=ArrivedBlock) for number, record in records}
 
 
 @dataclass
@@ -128,9 +118,9 @@ class _Block:
 
     Attributes:
         arms: names of all arms that it was foreseen with.
-        ahead: what runs, or ran.
+        ahead: the block as it runs, or ran.
         trials: those that are left; None: it has not arrived.
-        repeats: how often it ran for trials that it had not brought.
+        repeats: runs for trials that it had not brought.
         doubted: a machine was doubted for it.
     """
 
@@ -170,16 +160,7 @@ class _Block:
 
 @dataclass
 class FleetRunner:
-    """Runs a campaign's requests on the machines of a fleet.
-
-    Attributes:
-        machines: open, with these names.
-        ahead: the experiment's.
-        arrivals: keeps blocks that have arrived.
-        watcher: told what becomes of machines.
-        best_of: arms that `best` is composed of.
-        clock: in seconds.
-    """
+    """Runs a campaign's requests on machines that are open, with these names; `ahead` is the experiment's."""
 
     machines: Machines
     names: Iterable[str]
@@ -215,7 +196,6 @@ class FleetRunner:
                 self._repeat(block, request)
             self._crew.start(self._task)
             for event in self._crew.arrived():
-                assert isinstance(event, Ended), "crashes were not asked for"
                 self._arrived(event)
             self._crew.require_machines()
 
@@ -228,9 +208,9 @@ class FleetRunner:
 
     def _begin(self) -> None:
         self._began = True
-        for number, one in self.arrivals.left().items():
-            ahead = BlockAhead(stage=one.stage, block=one.block, arms=())
-            self._blocks[number] = _Block(number, frozenset(one.arms), ahead, [*one.trials])
+        for number, arrived in self.arrivals.left().items():
+            ahead = BlockAhead(stage=arrived.stage, block=arrived.block, arms=())
+            self._blocks[number] = _Block(number, frozenset(arrived.arms), ahead, [*arrived.trials])
             self._next = number + 1
         self._dispatch.selected(self.arrivals.machines(SELECTING))
         self._crew.joins(*self.names)
@@ -279,11 +259,16 @@ class FleetRunner:
         return Task(block=self._blocks[number].ahead, best_of=self.best_of())
 
     def _arrived(self, event: Ended) -> None:
-        block, counts = self._blocks.get(event.block), self._dispatch.ended(event.machine, self.clock())
+        block, counts = self._blocks.get(event.number), self._dispatch.ended(event.machine, self.clock())
         if block is None or not counts:
             return
+        trials = [
+            msgspec.structs.replace(trial, machine=event.machine)
+            for trial in event.rows
+            if isinstance(trial, Trial)
+        ]
         health = self._health.setdefault(event.machine, Health())
-        why = health.doubt(block.kind, event.trials)
+        why = health.doubt(block.kind, trials)
         if why and self._crew.size > 1:
             if health.is_broken:
                 del self._health[event.machine]
@@ -293,7 +278,6 @@ class FleetRunner:
                 self._dispatch.again(block.number, elsewhere_than=event.machine)
                 self.watcher.say(f"{block.name} runs again on another machine, after {event.machine}: {why}")
                 return
-        trials = [msgspec.structs.replace(trial, machine=event.machine) for trial in event.trials]
         block.trials = trials
         self.arrivals.save(
             block.number,
@@ -312,22 +296,17 @@ class FleetRunner:
 
 @dataclass(frozen=True)
 class OpenMachines:
-    """Machines that have been claimed for a campaign: a pool's `Fleet`.
-
-    Attributes:
-        names: of the machines.
-    """
+    """Machines that have been claimed for a campaign: a pool's `Fleet`."""
 
     machines: Machines
     names: tuple[str, ...]
 
     def rest(self) -> None:
-        """Ends the servers on the machines, which stay claimed."""
         self.machines.rest()
 
     @contextmanager
     def trials(self, work: Work) -> Iterator[RunTrial]:
-        """Opens the machines and runs the campaign's trials on them."""
+        assert work.store is not None, "blocks arrive before their turn"
         runner = FleetRunner(
             machines=self.machines,
             names=self._opened(work),
@@ -340,17 +319,14 @@ class OpenMachines:
         runner.forget_unused()
 
     @contextmanager
-    def crashes(self, work: CrashWork) -> Iterator[Callable[[Request], CrashRow]]:
-        """Opens the machines and runs the campaign's crashes on them."""
+    def crashes(self, work: Work) -> Iterator[Callable[[Request], CrashRow]]:
         yield FleetCrashes(self.machines, self._opened(work), work.ahead, work.watcher).run
 
-    def each(self, work: OnEach) -> Mapping[str, Trial | str]:
-        """Opens the machines and does a run on each."""
+    def each(self, work: Work) -> Mapping[str, Trial | str]:
         return run_on_each(self.machines, self._opened(work))
 
-    def _opened(self, work: Work | CrashWork | OnEach) -> tuple[str, ...]:
-        plan = msgspec.json.encode(work.request)
-        names = self.machines.open(Opening(work.there, plan, work.root_for, work.request))
+    def _opened(self, work: Work) -> tuple[str, ...]:
+        names = self.machines.open(Opening(work.there, work.request, work.root_for))
         work.watcher.say(f"fleet: {counted(len(names), 'machine')} ({', '.join(names)})")
         return names
 

@@ -27,7 +27,7 @@ from flushlab.dataset import open_dataset
 from flushlab.dataset.directory import Directory
 from flushlab.errors import UsageError
 from flushlab.fleet.content import OPTION_FILES, Manifest, manifest_of, text_of
-from flushlab.fleet.recipient import ABSOLUTE, Needed, OutsideBuild, Place
+from flushlab.fleet.transfer import ABSOLUTE, Needed, OutsideBuild, Place
 from flushlab.machine import ownership
 from flushlab.redact import option_file_without_passwords, without_passwords
 from flushlab.spec.kinds import BenchSpec, CrashSpec, TuneSpec
@@ -49,22 +49,13 @@ Asked = CampaignRequest | BenchRequest
 
 @dataclass(frozen=True)
 class Supplies:
-    """What a campaign needs on each machine.
-
-    Attributes:
-        request: of the campaign, or of a run on each machine.
-        needed: its content.
-    """
+    """What a campaign, or a run on each machine, needs there."""
 
     request: Asked
     needed: Needed
 
-    def plan_at(self, places: Sequence[Place]) -> bytes:
-        """JSON of the request, with the paths of a machine.
-
-        Args:
-            places: of each manifest there.
-        """
+    def request_at(self, places: Sequence[Place]) -> Asked:
+        """The request with the paths of a machine, which has each manifest's content in these places."""
         request = _by_id(self.request)
         for manifest, place in zip(self.needed.manifests, places, strict=True):
             if manifest.kind == "files" and place.root != manifest.root:
@@ -77,7 +68,7 @@ class Supplies:
                 request = msgspec.structs.replace(request, spec=spec)
                 if isinstance(request, ComparingRequest):
                     request = msgspec.structs.replace(request, dataset_key=place.key)
-        return msgspec.json.encode(request)
+        return request
 
 
 def supplies_of(request: Asked) -> Supplies:

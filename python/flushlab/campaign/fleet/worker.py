@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from flushlab.campaign.fleet.machines import Failure, Opening, Task
+from flushlab.campaign.fleet.machines import Opening, Task
 from flushlab.campaign.pool.work import CrashTask, RunCrashes, RunTrial
 from flushlab.experiment.blocks import run_block
-from flushlab.fleet.recipient import Needed, Recipient
+from flushlab.fleet.transfer import Recipient
 from flushlab.machine import cpu_count, memory_bytes
 from flushlab.progress import silent
 from flushlab.record import CrashRow, Trial
@@ -28,7 +28,6 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What decides whether a machine is fit for a campaign; `MachineStatus` is what a user sees of it.
 
     Attributes:
-        flushlab: version.
         cpu_count: processors that a process can keep busy.
         memory_bytes: that processes may use.
         is_root: whether disks can be made slow.
@@ -43,7 +42,6 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def here(cls) -> MachineFacts:
-        """This machine."""
         return cls(
             flushlab=__version__,
             cpu_count=cpu_count(),
@@ -58,72 +56,41 @@ def never() -> bool:
     return False
 
 
-class Worker:
-    """Runs blocks, one at a time. Its answers are JSON: nothing of them depends on how it is reached.
+class Worker(Recipient):
+    """Receives a campaign's content and runs its tasks, one at a time.
 
     Args:
         is_cancelled: whether nobody waits for the block that runs.
     """
 
     def __init__(self, is_cancelled: Callable[[], bool] = never) -> None:
+        super().__init__()
         self._is_cancelled = is_cancelled
         self.best_of: tuple[str, ...] = ()
         """Arms that `best` is composed of, by the latest task."""
         self._stack = ExitStack()
-        self._recipient = Recipient()
         self._run: Any = None
 
     def facts(self) -> bytes:
-        """JSON of `MachineFacts`."""
+        """JSON of `MachineFacts`: who asks may have another version."""
         return msgspec.json.encode(MachineFacts.here())
 
-    def expect(self, needed: bytes) -> bytes:
-        """What of a campaign's content is missing here, from JSON of `Needed`: see `Recipient.expect`."""
-        return _answer(lambda: self._recipient.expect(msgspec.json.decode(needed, type=Needed)))
+    def open(self, opening: Opening) -> None:
+        """Opens the campaign's servers and data."""
+        self._run = self._stack.enter_context(opening.enter(opening.request, self, silent))
 
-    def take(self, digest: str, packed: bytes) -> bytes:
-        """Takes a chunk: see `Recipient.take`."""
-        return _answer(lambda: self._recipient.take(digest, packed))
-
-    def finish(self) -> bytes:
-        """Puts the content in place: see `Recipient.finish`."""
-        return _answer(self._recipient.finish)
-
-    def open(self, opening: Opening) -> bytes:
-        """Opens the campaign's servers and data; JSON of a `Failure`, or null."""
-        try:
-            self._run = self._stack.enter_context(opening.enter(opening.plan, self, silent))
-        except Exception as error:  # noqa: BLE001  it travels as words, or the driver has only Ray's
-            return msgspec.json.encode(Failure.of(error))
-        return b"null"
-
-    def run(self, task: bytes) -> bytes:
-        """Runs a block or crashes; JSON of the rows in the order in which they ended, or of a `Failure`.
-
-        A block that is cancelled ends early, and nobody reads its answer."""
-        try:
-            return msgspec.json.encode(self._rows(msgspec.json.decode(task, type=Task | CrashTask)))
-        except Exception as error:  # noqa: BLE001  it travels as words, or the driver has only Ray's
-            return msgspec.json.encode(Failure.of(error))
-
-    def close(self) -> None:
-        """Ends the servers."""
-        self._stack.close()
-
-    def _rows(self, task: Task | CrashTask) -> list[Trial] | list[CrashRow]:
+    def run(self, task: Task | CrashTask) -> list[Trial] | list[CrashRow]:
+        """The trials of a block, or the rows of crashes, in the order in which they ended. A block that is
+        cancelled ends early, and nobody reads its answer."""
         assert self._run is not None, "it was opened"
         if isinstance(task, CrashTask):
             return rows_of(task, self._run, self._is_cancelled)
         self.best_of = task.best_of
         return trials_of(task, self._run, self._is_cancelled)
 
-
-def _answer(work: Callable[[], object]) -> bytes:
-    """JSON of a result or of a `Failure`."""
-    try:
-        return msgspec.json.encode(work())
-    except Exception as error:  # noqa: BLE001  it travels as words, or the driver has only Ray's
-        return msgspec.json.encode(Failure.of(error))
+    def close(self) -> None:
+        """Ends the servers."""
+        self._stack.close()
 
 
 def trials_of(task: Task, run_trial: RunTrial, is_cancelled: Callable[[], bool] = never) -> list[Trial]:

@@ -8,23 +8,21 @@ restarted. Reading needs no permission; `remote_use.py` has what takes --allow-w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
 import msgspec
 
 from flushlab.campaign.data import Data
-from flushlab.campaign.facts import EXTERNAL, Resources
+from flushlab.campaign.facts import Resources
 from flushlab.campaign.loop import check_other_load
 from flushlab.campaign.pool import own_load, remote_use
-from flushlab.campaign.pool.protocol import CampaignSpec, Once, PlaceOf, RunnerInput, Search, ServerPool, Use
+from flushlab.campaign.pool.protocol import CampaignSpec, Once, PlaceOf, RunnerInput, S, ServerPool, Use
 from flushlab.campaign.pool.remote_use import Load
-from flushlab.campaign.pool.room import paper_root
-from flushlab.campaign.pool.running_server import raise_running, tried, without_restarts
-from flushlab.campaign.pool.sandboxes import SandboxPool
+from flushlab.campaign.pool.settings import OwnServerSettings
 from flushlab.campaign.request import ArmGroup, SeriesRequest, TuneRequest
 from flushlab.campaign.scheduling import (
     BESIDE_MOST,
@@ -37,16 +35,12 @@ from flushlab.campaign.scheduling import (
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
 from flushlab.machine import describe_client, home_path
-from flushlab.plan.plan import Plan
 from flushlab.progress import Progress
-from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
+from flushlab.record import Arm, Machine, Trial, Value
 from flushlab.server.remote.login import Address, addresses_of
 from flushlab.server.remote.put_back import require_kept
 from flushlab.server.remote.server import RemoteGroup, open_group
-from flushlab.server.sql import persisted
-from flushlab.settings.candidates import Candidate, propose
-from flushlab.settings.catalog import load_catalog
-from flushlab.settings.floor import Floor
+from flushlab.spec.kinds import CompareSpec
 from flushlab.spec.option import flag
 from flushlab.spec.parts import DataSpec, RemoteAccess, ServerSpec, ServersSpec, WorkloadSpec
 from flushlab.trial.runner import ArmRunner, RemoteRunner
@@ -177,9 +171,11 @@ class RemoteTarget:
         with open_group(self.addresses) as server:
             yield RemotePool(server, self)
 
-    def look(self, progress: Progress) -> AbstractContextManager[RemotePool]:
+    @contextmanager
+    def look(self, progress: Progress) -> Iterator[RemotePool]:
         """The server in a dry run, which only reads it."""
-        return self.open(progress)
+        with open_group(self.addresses) as server:
+            yield RemotePool(server, self, dry_run=True)
 
 
 @dataclass(frozen=True)
@@ -189,129 +185,35 @@ class RemotePool(ServerPool):
     Attributes:
         server: the server, or all nodes of its cluster.
         target: what it was named by.
+        dry_run: the server is only read.
     """
 
     server: RemoteGroup
     target: RemoteTarget
-
-    restarts: ClassVar[bool] = False
-    slice_s: ClassVar[float] = CLUSTER_SLICE_S
-
-    # -- which server, and where
+    dry_run: bool = False
 
     @cached_property
-    def identity(self) -> ServerIdentity:
-        """As the server tells."""
-        return self.server.identity
-
-    @property
-    def key(self) -> str:
-        """Version and address."""
-        return f"{self.identity.version_text} at {self.server.name}"
-
-    @property
-    def storage(self) -> Storage:
-        """Not visible, unless the server is on this machine."""
-        return self.server.storage
-
-    @property
-    def folder(self) -> Path:
-        """Where flushlab keeps its files."""
-        return paper_root(home_path() / "run").path
+    def settings(self) -> OwnServerSettings:
+        return OwnServerSettings(self.server)
 
     def machine(self) -> Machine:
         """This machine, from which the load comes."""
         return describe_client()
 
-    @property
-    def access(self) -> RemoteAccess:
-        """The address without its account, and the flags that name the account; with all permissions."""
+    def settled(self, spec: S) -> S:
+        """The address without its account, and the flags that name the account; with all permissions that the
+        campaign takes."""
         nodes = self.server.name.replace(", ", ",")
-        return msgspec.structs.replace(
+        access = msgspec.structs.replace(
             self.target.access,
             dsn=f"mysql://USER:PASSWORD@{nodes}",
-            allow_writes=True,
+            allow_writes=not (isinstance(spec, CompareSpec) and spec.own_load),
             allow_set_global=True,
         )
+        data = msgspec.structs.replace(spec.data, database=self.target.named_database)
+        return msgspec.structs.replace(spec, remote=access, data=data)
 
-    @property
-    def database(self) -> str | None:
-        """The database of the user's transactions, or None."""
-        return self.target.named_database
-
-    # -- settings
-
-    def require_taken(self, settings: Mapping[str, Value]) -> None:
-        """Nothing: the binary is not here."""
-
-    def settings(
-        self, base: Mapping[str, Value], launch: Launch, watcher: Watcher, also: Iterable[str] = ()
-    ) -> dict[str, Value]:
-        """The settings of the server, whatever the base."""
-        return self.has(also)
-
-    def has(self, also: Iterable[str] = ()) -> dict[str, Value]:
-        """The settings of the server."""
-        names = load_catalog().names(self.identity.flavor, self.identity.version)
-        return self.server.read_back({*names, *also})
-
-    def persisted(self) -> Mapping[str, str] | None:
-        """What SET PERSIST has stored; None: not known."""
-        return persisted(self.server.query, self.identity)
-
-    def raise_to_floor(
-        self, settings: Mapping[str, Value], floor: Floor, keep: Iterable[str], launch: Launch
-    ) -> tuple[dict[str, Value], tuple[str, ...]]:
-        """What raises settings to a floor while the server runs; see `running_server.raise_running`."""
-        return raise_running(settings, self.has(settings), floor, self.identity, keep)
-
-    def candidates(self, search: Search) -> tuple[tuple[Candidate, ...], tuple[Warning, ...]]:
-        """What may be tried while the server runs. How much memory it may have, only its pool tells."""
-        seen, identity = search.seen, self.identity
-        pool = seen.get("innodb_buffer_pool_size")
-
-        def proposed(keep: Iterable[str]) -> tuple[Candidate, ...]:
-            return propose(
-                identity,
-                base={**seen, **search.base},
-                floor=search.floor,
-                storage=self.storage,
-                launch=search.launch,
-                memory_bytes=pool if isinstance(pool, int) else 0,
-                keep=keep,
-            )
-
-        every = proposed(search.keep)
-        unlike = remote_use.differing(self.server, {name for one in every for name in one.settings})
-        possible, notes = tried(every, seen, identity, unlike)
-        out = {name for one in every if one not in possible for name in one.settings}
-        kept = [*search.keep, *out]  # what is out keeps nothing out
-        found, _ = tried(proposed(kept), seen, identity, unlike)
-        return found, notes
-
-    def reduced(self, plan: Plan, values: Mapping[str, Value]) -> tuple[Plan, tuple[Warning, ...]]:
-        """The plan with a base that needs no restart."""
-        return without_restarts(plan, values, self.identity)
-
-    def warnings(self, changed: Iterable[str] = ()) -> tuple[Warning, ...]:
-        """The server is not flushlab's own, and slices are short."""
-        text = (
-            "this is not flushlab's own server: whatever else it does affects the results, and its host"
-            " cannot be seen"
-        )
-        later = "shows later, in background work, which short slices cannot measure"
-        catalog = load_catalog()
-        names = [name for name in changed if name in catalog]
-        return (
-            Warning(EXTERNAL, text),
-            *(
-                Warning("shows-later", f"the effect of {name} {later}", name)
-                for name in names
-                if catalog.setting(name).needs_steady_state
-            ),
-        )
-
-    # -- scheduling
+    # -- how arms are measured
 
     def capacity(self, request: TuneRequest, workloads: Sequence[Workload]) -> Capacity:
         """How many loads of a tuning the server lets in."""
@@ -341,67 +243,61 @@ class RemotePool(ServerPool):
             return ()
         most = max(map(_threads_of, (base, *(workloads[name] for name in names))))
         loads = remote_use.free_connections(self.server) // most
-        slice_s = max(self.slice_s, base.slice_s, *(workloads[name].slice_s or 0.0 for name in names))
+        slice_s = max(CLUSTER_SLICE_S, base.slice_s, *(workloads[name].slice_s or 0.0 for name in names))
         together = [name for name in request.together if name in names]
         groups = list(grouped(dict.fromkeys(names, slice_s), together, max(loads - 2, 1)))
         seconds = shared_s(request, len(names), len(groups))
         return tuple(kept_running_group(request, one, seconds, slice_s, 1) for one in groups)
 
-    def in_slices(self, places: int = 0) -> str:
-        """How arms alternate in slices, in words that follow "arms"."""
-        return "alternate in slices on your server"
-
     # -- running
-
-    def reaching(self, workload: Workload, database: str | None) -> Workload:
-        """The workload as it reaches the server, with draws of its own."""
-        if isinstance(workload, OwnLoad):
-            return workload
-        return driving(workload, self.server, database)
-
-    def crashable(self) -> SandboxPool:
-        """Never.
-
-        Raises:
-            UsageError: always.
-        """
-        raise UsageError("your own server is never crashed", hint="crash a server that flushlab starts")
 
     @contextmanager
     def used(self, use: Use, progress: Progress) -> Iterator[None]:
-        """A server whose settings change before each slice while a load runs on it; see `remote_use.used`."""
-        access = self.target.access
-        if any(isinstance(workload, OwnLoad) for workload in use.workloads):
-            with own_load.used(self.server, access, use, progress):
+        """A server whose settings change before each slice while a load runs on it."""
+        server, access = self.server, self.target.access
+        own_load_used = any(isinstance(workload, OwnLoad) for workload in use.workloads)
+        if self.dry_run and own_load_used:
+            own_load.require_possible(server, use.arms)
+            yield
+            return
+        if own_load_used:
+            with own_load.used(server, access, use, progress):
                 yield
             return
-        loads = [driving(workload, self.server, use.database) for workload in use.workloads]
-        with remote_use.used(self.server, access, loads, use, progress):
+        loads = [driving(workload, server, use.database) for workload in use.workloads]
+        if self.dry_run:
+            writes = access.allow_writes or any(remote_use.lacks_writes(load, server) for load in loads)
+            remote_use.require_usable(server, loads, use, writes=writes, progress=progress)
+            yield
+            return
+        with remote_use.used(server, access, loads, use, progress):
             yield
 
     def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
-        """Has the server; see `RemoteRunner`."""
+        """Has the server."""
         workloads = tuple(self.reaching(one, asked.database) for one in asked.workloads)
         if any(isinstance(workload, OwnLoad) for workload in workloads):
             return own_load.runner(workloads, asked.timing, progress, self.server)
         return RemoteRunner(workloads, asked.timing, progress, server=self.server)
 
+    def reaching(self, workload: Workload, database: str | None) -> Workload:
+        """With draws of its own."""
+        return workload if isinstance(workload, OwnLoad) else driving(workload, self.server, database)
+
     def sliced(self, runner_of: Callable[[Arm], ArmRunner], seed: int, place_of: PlaceOf) -> SlicedRunner:
         """All arms share the server."""
-        return SlicedRunner(runner_of, seed, lambda _: self.server.name, slice_s=self.slice_s)
-
-    # -- a single run
+        return SlicedRunner(runner_of, seed, lambda _: self.server.name, slice_s=CLUSTER_SLICE_S)
 
     def once(self, asked: Once, watcher: Watcher) -> Trial:
-        """One run on the server as it is; what is changed of it is put back."""
-        spec, server = asked.spec, self.server
+        """On the server as it is; what is changed of it is put back."""
+        spec, server, say = asked.spec, self.server, watcher.say
         if spec.wait_for_quiet:
             check_other_load(home_path(), watcher, wait=True)
-        given = self.parse(spec.base.settings)
-        load = driving(asked.workload, server, self.database, spec.seed)
-        access, say = self.target.access, watcher.say
+        given = self.settings.parse(spec.base.settings)
+        load = driving(asked.workload, server, self.target.named_database, spec.seed)
+        access = self.target.access
         remote_use.require_permitted(server, access, [load], [given])
-        use = Use([load], self.database, [given], load.threads, spec.duration)
+        use = Use([load], self.target.named_database, [given], load.threads, spec.duration)
         remote_use.require_usable(server, [load], use, writes=access.allow_writes, progress=say)
         remote_use.warn_of_load(server, spec.duration, say)
         with (
@@ -410,37 +306,19 @@ class RemotePool(ServerPool):
         ):
             for one in changes:
                 one.make()
-            say(f"running the workload {load.name} on {self.identity.title} at {server.name}")
+            say(f"running the workload {load.name} on {server.identity.title} at {server.name}")
             trial = asked.measured(server, load, given, server.name)
             for node in server.nodes:
                 if node.made and node.alive():
                     require_kept(node)
-        return msgspec.structs.replace(trial, warnings=(*self.warnings(), *trial.warnings))
+        return msgspec.structs.replace(trial, warnings=(*self.settings.warnings(), *trial.warnings))
 
-    # -- a dry run
-
-    def resources(
-        self, arms: Sequence[Mapping[str, Value]], data_bytes: int | None, at_once: int
-    ) -> Resources:
-        """Nothing: the server is elsewhere, or runs already."""
-        return NOTHING
-
-    def require_usable(self, use: Use, progress: Progress) -> None:
-        """Refuses a server that cannot be used so; what is not permitted yet counts as permitted."""
-        if any(isinstance(workload, OwnLoad) for workload in use.workloads):
-            own_load.require_possible(self.server, use.arms)
-            return
-        loads = [driving(workload, self.server, use.database) for workload in use.workloads]
-        writes = self.target.access.allow_writes or any(
-            remote_use.lacks_writes(load, self.server) for load in loads
-        )
-        remote_use.require_usable(self.server, loads, use, writes=writes, progress=progress)
-
-    def writes(
-        self, arms: Sequence[Mapping[str, Value]], data_root: str | None, *, adds_load: bool = True
-    ) -> dict[str, str]:
-        """What a campaign changes on every node."""
-        return remote_use.foreseen(self.server, arms, adds_load=adds_load)
+    def takes(
+        self, spec: CampaignSpec, arms: Sequence[Mapping[str, Value]], data_bytes: int | None, at_once: int
+    ) -> tuple[Resources, dict[str, str]]:
+        """Nothing of this machine: the server is elsewhere, or runs already."""
+        adds_load = not (isinstance(spec, CompareSpec) and spec.own_load)
+        return NOTHING, remote_use.foreseen(self.server, arms, adds_load=adds_load)
 
 
 def driving(

@@ -6,11 +6,11 @@ for how long.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 from flushlab.campaign.pool.protocol import Use
-from flushlab.errors import FlushlabError, MeasurementError, ServerError, UsageError
+from flushlab.errors import FlushlabError, MeasurementError, UsageError
 from flushlab.progress import Progress
 from flushlab.record import Value
 from flushlab.server.protocol import replicas_of, sources_of
@@ -234,17 +234,6 @@ def require_changeable(
         )
     if len(server.nodes) > 1:
         require_alike(server.nodes, changing)
-
-
-def differing(server: RemoteGroup, names: Collection[str]) -> dict[str, str]:
-    """Which settings nodes of a cluster have different values of, by name, with these in words."""
-    found = {}
-    for name in names:
-        try:
-            require_alike(server.nodes, [name])
-        except ServerError as error:
-            found[name] = error.message
-    return found
 
 
 def foreseen(server: RemoteGroup, arms: Sequence[Mapping[str, Value]], *, adds_load: bool) -> dict[str, str]:

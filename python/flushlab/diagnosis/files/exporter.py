@@ -66,7 +66,6 @@ def _scrapes(text: str) -> Iterator[list[_Sample]]:
 def _scrape(
     samples: list[_Sample],
 ) -> tuple[dict[str, str], dict[str, str], dict[str, FileEvents]]:
-    """Status, variables and files."""
     status, variables = dict[str, str](), dict[str, str]()
     events = dict[tuple[str, str, str], float]()
     for name, labels, number in samples:

@@ -87,7 +87,6 @@ def read(path: Path) -> Found:
 
 
 def _chosen(path: Path) -> list[Path]:
-    """The files to read: of several samples of pt-stalk, the last."""
     try:
         if path.is_file():
             return [path]

@@ -121,7 +121,6 @@ def _latches(text: str) -> tuple[Latch, ...]:
 
 
 def _transactions(text: str) -> Iterator[OpenTransaction]:
-    """Those that are open; a deadlock's stand above the list, without dashes."""
     begins = text.find(_LIST)
     listed = text[begins:] if begins >= 0 else "" if _BEGIN in text else text
     for match in list(_OPEN.finditer(listed)):

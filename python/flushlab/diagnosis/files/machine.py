@@ -60,7 +60,6 @@ _DF_ROW = re.compile(r"^(\S{1,200})\s+\d+\s+\d+\s+\d+\s+\d{1,3}%\s+(/.{0,500}?)\
 
 
 def parse_df(text: str) -> Told:
-    """The device of each mount point, by `df -k`."""
     return Told(devices={match[2]: match[1] for match in _DF_ROW.finditer(text)})
 
 
@@ -68,7 +67,6 @@ _DISKSTATS_ROW = re.compile(r"\s*\d{1,9}\s+\d{1,9}\s+(\S{1,64})((?:\s+\d{1,20}){
 
 
 def parse_diskstats(text: str) -> Told:
-    """The disks' counters at each moment."""
     counters = []
     for at_s, lines in stamped(text):
         rows = [match for line in lines if (match := _DISKSTATS_ROW.fullmatch(line)) is not None]
@@ -79,7 +77,6 @@ def parse_diskstats(text: str) -> Told:
 
 
 def parse_meminfo(text: str) -> Told:
-    """The machine's memory."""
     match = re.search(r"^MemTotal:\s+(\d{1,15}) kB\s*$", text, re.MULTILINE)
     return Told(memory_bytes=int(match[1]) * 1024 if match else 0)
 
@@ -89,7 +86,6 @@ _ONE_CPU = re.compile(r"cpu\d{1,5} .*")
 
 
 def parse_procstat(text: str) -> Told:
-    """The processors' time at each moment."""
     times = []
     for _, lines in stamped(text):
         whole = next((line for line in lines if _ALL_CPUS.fullmatch(line)), None)

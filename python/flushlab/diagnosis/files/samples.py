@@ -221,7 +221,6 @@ _TOLD_BY_COUNTERS = {
 
 
 def _untold(evidence: Evidence, found: Found) -> Iterator[str]:
-    """Each thing that could not be judged: the thing, then the reason behind a colon."""
     after, monitors = evidence.after, evidence.monitors
     if not evidence.seconds:
         yield f"rates: {_no_rates(after)}"

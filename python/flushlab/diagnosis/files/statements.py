@@ -26,7 +26,6 @@ def parse_transactions(text: str) -> Told:
 
 
 def _transactions(rows: list[Record], now: datetime | None) -> Iterator[OpenTransaction]:
-    """Without a time, it is the newest that the rows have, or later."""
     texts = (row.get(name, "") for row in rows for name in ("trx_started", "trx_wait_started"))
     now = now or max(filter(None, map(_time, texts)), default=None)
     for row in rows:
@@ -56,7 +55,6 @@ _VERB = re.compile(r"(?:\s+|/\*.{0,1000}?\*/|(?:--|#)[^\n]*\n)*+\(*(\w{1,20})", 
 
 
 def parse_processlist(text: str) -> Told:
-    """The connections of each moment in SHOW FULL PROCESSLIST."""
     lists = [*results(text, frozenset(("id", "user", "command", "time", "state")))]
     return Told(
         moments=tuple(tuple(map(_state, rows)) for rows in lists),
@@ -125,7 +123,6 @@ _USUAL_VARIABLES = frozenset(
 
 
 def parse_variables(text: str) -> Told:
-    """The lists of variables of a text."""
     return Told(variables=tuple(one for one in blocks(text) if are(one, _USUAL_VARIABLES)))
 
 

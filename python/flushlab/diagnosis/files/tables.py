@@ -142,7 +142,6 @@ _STAMP = re.compile(r"TS (\d{1,12}(?:\.\d{1,9})?)(?: .*)?")
 
 
 def stamped(text: str) -> Iterator[tuple[float, list[str]]]:
-    """Each copy with its Unix time."""
     at_s: float | None = None
     copy: list[str] = []
     for line in lines(text):

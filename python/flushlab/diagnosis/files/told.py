@@ -51,7 +51,6 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_of_server(self) -> bool:
-        """Whether it tells of the server, and not of its machine only."""
         return any((self.statuses, self.variables, self.monitors, self.moments, self.transactions, self.head))
 
     def __bool__(self) -> bool:

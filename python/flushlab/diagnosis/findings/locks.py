@@ -1,4 +1,8 @@
-"""Locks: who waits for rows, tables and counters, and who holds them. Pure."""
+"""Locks: who waits for rows, tables and counters, and who holds them. Pure.
+
+MySQL tells metadata locks (performance_schema.metadata_locks), and so do MariaDB and MySQL 5.7 if somebody
+has enabled it. Elsewhere a holder is probable: whoever was there before the wait began.
+"""
 
 from __future__ import annotations
 
@@ -7,109 +11,47 @@ from typing import NamedTuple
 
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen, changes, wait
-from flushlab.diagnosis.shares import WriteTime
 from flushlab.diagnosis.waits import BACKGROUND, ROW_LOCK, wait_words
 from flushlab.telemetry.live.questions import MetadataLock, ThreadState, waits_for_metadata
 from flushlab.units import counted, format_latency
 
-INTERLEAVED = 2
-_MODE = "SELECT @@GLOBAL.innodb_autoinc_lock_mode"
-
-
-def find_auto_increment(evidence: Evidence) -> Finding | None:
-    """Transactions that wait for a lock where no row lock is waited for."""
-    waiting = [one for one in evidence.transactions.values() if one.waits]
-    ends = [one.row_lock_waiters for one in (evidence.before, evidence.after)]
-    counted = evidence.grew("innodb_row_lock_waits") or evidence.grew("innodb_row_lock_time")
-    if not waiting or ends[1] is None or any(ends) or counted:
-        return None
-    mode = evidence.after.variable("innodb_autoinc_lock_mode")
-    has_rows = evidence.variable("binlog_format").upper() == "ROW" or evidence.is_off("log_bin")
-    share = evidence.time.share(ROW_LOCK)
-    return Finding(
-        name="auto_increment",
-        title="statements wait for a table's auto-increment counter, or for a lock on the whole table",
-        share=share,
-        waits=(ROW_LOCK,),
-        unmeasured=f"{wait(len(waiting), 'transaction')} for a table's lock" if share is None else "",
-        seen=(
-            Seen(
-                f"{len(waiting)} transactions waited for a lock other than a row lock",
-                "SELECT * FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'",
-            ),
-            *([] if mode is None else [Seen(f"innodb_autoinc_lock_mode={mode}", _MODE)]),
-        ),
-        advice="INSERT … SELECT and LOAD DATA hold the counter until they end: use smaller statements.",
-        changes=changes(evidence, {"innodb_autoinc_lock_mode": INTERLEAVED})
-        if mode not in (None, INTERLEAVED) and has_rows
-        else (),
-    )
-
-
-_OLD_S = 10
-
-
-def find_idle_transactions(evidence: Evidence) -> Finding | None:
-    """Old transactions that hold locks or an old view of the data, if there are any."""
-    every = evidence.transactions.values()
-    old = [one for one in every if one.age_s >= _OLD_S and not one.waits and not one.prepared]
-    if not old:
-        return None
-    oldest = max(old, key=lambda one: one.age_s)
-    return Finding(
-        name="idle_transactions",
-        title="transactions stay open: purge and other writers may wait for them",
-        seen=(
-            Seen(
-                f"{len(old)} open for {_OLD_S} s or longer; the oldest, connection {oldest.thread}, for"
-                f" {oldest.age_s:,} s with {oldest.rows_modified:,} rows changed and {oldest.rows_locked:,}"
-                " locked",
-                "SELECT * FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 20",
-            ),
-        ),
-        advice="End them in the application; timeouts for idle transactions only limit the harm.",
-    )
-
-
-_STATUS = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock%'"
-_OPEN = (
-    "SELECT trx_mysql_thread_id, trx_state, trx_started, trx_rows_locked, trx_rows_modified"
-    " FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 20"
-)
-_WORTH_A_WORD = 0.05
-_IDLE = "; it is idle, its client does something else"
+_OPEN = "SELECT * FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 20"
 
 
 def find_row_locks(evidence: Evidence) -> Finding | None:
-    """Time in waits for row locks, if there is any."""
+    time = evidence.time
     waits, waited_ms = evidence.grew("innodb_row_lock_waits"), evidence.grew("innodb_row_lock_time")
     waiting = [one for one in evidence.transactions.values() if one.waits]
-    ends = [one.row_lock_waiters for one in (evidence.before, evidence.after)]
-    if not waits and not waited_ms and not any(ends) and not (waiting and ends[1] is None):
+    began, ended = evidence.before.row_lock_waiters, evidence.after.row_lock_waiters
+    if not waits and not waited_ms and not began and not ended and not (waiting and ended is None):
         return None
+    columns = "trx_mysql_thread_id, trx_state, trx_started, trx_rows_locked, trx_rows_modified"
+    listed = f"SELECT {columns} FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 20"
     seen = []
     if waits and evidence.seconds > 0:
-        each = format_latency(1000 * waited_ms / waits)
-        seen.append(Seen(f"{waits / evidence.seconds:,.1f} waits/s, {each} each", _STATUS))
+        text = f"{waits / evidence.seconds:,.1f} waits/s, {format_latency(1000 * waited_ms / waits)} each"
+        seen.append(Seen(text, "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock%'"))
     if waiting:
         were = "was" if len(waiting) == 1 else "were"
-        seen.append(Seen(f"{counted(len(waiting), 'transaction')} {were} seen waiting for a lock", _OPEN))
-    holders = [one for one in evidence.transactions.values() if not one.waits and one.rows_locked]
-    if holders:
-        oldest = max(holders, key=lambda one: one.age_s)
+        seen.append(Seen(f"{counted(len(waiting), 'transaction')} {were} seen waiting for a lock", listed))
+    holding = [one for one in evidence.transactions.values() if not one.waits and one.rows_locked]
+    if holding:
+        oldest = max(holding, key=lambda one: one.age_s)
         who = f"connection {oldest.thread}" if oldest.thread else "prepared by XA, without a connection"
         who += f", open for {oldest.age_s:,} s" if oldest.age_s else ""
-        seen.append(
-            Seen(
-                f"oldest transaction with locks: {who},"
-                f" {counted(oldest.rows_locked, 'row lock')}{_IDLE if oldest.idle and oldest.thread else ''}",
-                _OPEN,
-            )
-        )
-    is_serial = evidence.time.is_serial
+        text = f"oldest transaction with locks: {who}, {counted(oldest.rows_locked, 'row lock')}"
+        if oldest.idle and oldest.thread:
+            text += "; it is idle, its client does something else"
+        seen.append(Seen(text, listed))
+    is_serial = time.is_serial
     if is_serial:
-        seen.append(Seen(_turns(evidence.time)))
-    share, count = evidence.time.share(ROW_LOCK), max(len(waiting), int(ends[1] or 0))
+        held = {wait: mean for wait, mean in time.connections.items() if wait != ROW_LOCK}
+        whole = sum(held.values())
+        busiest = sorted(held.items(), key=lambda one: -one[1])
+        parts = [f"{wait_words(name)} {mean / whole:.0%}" for name, mean in busiest if mean >= 0.05 * whole]
+        text = f"{whole:.1f} writers get on at a time, on average; their time: {', '.join(parts)}"
+        seen.append(Seen(text))
+    share, count = time.share(ROW_LOCK), max(len(waiting), int(ended or 0))
     return Finding(
         name="row_locks",
         title="writers wait for one another: they change the same rows, one writer after the other"
@@ -130,33 +72,59 @@ def find_row_locks(evidence: Evidence) -> Finding | None:
     )
 
 
-def _turns(time: WriteTime) -> str:
-    """What writers do while they hold the row."""
-    held = {wait: mean for wait, mean in time.connections.items() if wait != ROW_LOCK}
-    whole = sum(held.values())
-    parts = [
-        f"{wait_words(wait)} {mean / whole:.0%}"
-        for wait, mean in sorted(held.items(), key=lambda one: -one[1])
-        if mean >= _WORTH_A_WORD * whole
-    ]
-    return f"{whole:.1f} writers get on at a time, on average; their time: {', '.join(parts)}"
+def find_auto_increment(evidence: Evidence) -> Finding | None:
+    """Statements wait for a table's counter, or for LOCK TABLES within InnoDB.
+
+    Waits for these locks are in INNODB_TRX, but not among the counted waits for rows.
+    """
+    waiting = [one for one in evidence.transactions.values() if one.waits]
+    began, ended = evidence.before.row_lock_waiters, evidence.after.row_lock_waiters
+    counts = evidence.grew("innodb_row_lock_waits") or evidence.grew("innodb_row_lock_time")
+    if not waiting or ended is None or began or ended or counts:
+        return None
+    name, interleaved = "innodb_autoinc_lock_mode", 2
+    mode = evidence.after.variable(name)
+    has_rows = evidence.variable("binlog_format").upper() == "ROW" or evidence.is_off("log_bin")
+    share = evidence.time.share(ROW_LOCK)
+    text = f"{len(waiting)} transactions waited for a lock other than a row lock"
+    seen = [Seen(text, "SELECT * FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'")]
+    if mode is not None:
+        seen.append(Seen(f"{name}={mode}", f"SELECT @@GLOBAL.{name}"))
+    is_wanted = mode not in (None, interleaved) and has_rows
+    return Finding(
+        name="auto_increment",
+        title="statements wait for a table's auto-increment counter, or for a lock on the whole table",
+        share=share,
+        waits=(ROW_LOCK,),
+        unmeasured=f"{wait(len(waiting), 'transaction')} for a table's lock" if share is None else "",
+        seen=tuple(seen),
+        advice="INSERT … SELECT and LOAD DATA hold the counter until they end: use smaller statements.",
+        changes=changes(evidence, {name: interleaved}) if is_wanted else (),
+    )
 
 
-_XA_TRANSACTIONS_OLD_S = 5
+_LEFT_S = 5
 """A transaction manager that works ends them within a second."""
 
 
 def find_xa_transactions(evidence: Evidence) -> Finding | None:
-    """Prepared transactions that are old, if there are any."""
-    left = [
-        one for one in evidence.transactions.values() if one.is_left and one.age_s >= _XA_TRANSACTIONS_OLD_S
-    ]
+    """XA transactions are prepared and old, and nobody ends them.
+
+    They keep their row locks, hold purge up, and survive a restart. MySQL from 8.0.29 on lets go of the
+    connection at XA PREPARE, others when it ends: INNODB_TRX and InnoDB's monitor then have no thread for it.
+    """
+    left = [one for one in evidence.transactions.values() if one.is_left and one.age_s >= _LEFT_S]
     if not left:
         return None
     oldest_s, alone = max(one.age_s for one in left), sum(not one.thread for one in left)
     locks = counted(sum(one.rows_locked for one in left), "row lock")
+    changed = counted(sum(one.rows_modified for one in left), "changed row")
     many, xids = len(left) > 1, evidence.after.xids
-    names = [Seen(f"XID: {'; '.join(xids[:3])}{' and others' if len(xids) > 3 else ''}", "XA RECOVER")]
+    text = f"{len(left)} prepared, {alone} of them without a connection; the oldest for {oldest_s:,} s,"
+    seen = [Seen(f"{text} with {locks} and {changed}", _OPEN)]
+    if xids:
+        others = " and others" if len(xids) > 3 else ""
+        seen.append(Seen(f"XID: {'; '.join(xids[:3])}{others}", "XA RECOVER"))
     who = f"{len(left)} XA transactions" if many else "an XA transaction"
     return Finding(
         name="xa_transactions",
@@ -166,18 +134,94 @@ def find_xa_transactions(evidence: Evidence) -> Finding | None:
         unmeasured=f"{who} {'have' if many else 'has'} been prepared for {oldest_s:,} s, with {locks}",
         shows_in=("row_locks",),
         is_proven=False,
-        seen=(
-            Seen(
-                f"{len(left)} prepared, {alone} of them without a connection; the oldest for {oldest_s:,} s,"
-                f" with {locks} and {counted(sum(one.rows_modified for one in left), 'changed row')}",
-                "SELECT * FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 20",
-            ),
-            *(names if xids else ()),
-        ),
+        seen=tuple(seen),
         advice=(
             "XA RECOVER lists them by XID, which the transaction manager chose. Ask that manager for the"
             " outcome of each, then end it: XA COMMIT or XA ROLLBACK with its XID. A restart of the server"
             " leaves them as they are."
+        ),
+    )
+
+
+_OLD_S = 10
+
+
+def find_idle_transactions(evidence: Evidence) -> Finding | None:
+    """Old transactions hold locks or an old view of the data, while their client does something else."""
+    every = evidence.transactions.values()
+    old = [one for one in every if one.age_s >= _OLD_S and not one.waits and not one.prepared]
+    if not old:
+        return None
+    oldest = max(old, key=lambda one: one.age_s)
+    text = f"{len(old)} open for {_OLD_S} s or longer; the oldest, connection {oldest.thread}, for"
+    text += (
+        f" {oldest.age_s:,} s with {oldest.rows_modified:,} rows changed and {oldest.rows_locked:,} locked"
+    )
+    return Finding(
+        name="idle_transactions",
+        title="transactions stay open: purge and other writers may wait for them",
+        seen=(Seen(text, _OPEN),),
+        advice="End them in the application; timeouts for idle transactions only limit the harm.",
+    )
+
+
+_HOLDER = (
+    "SELECT * FROM performance_schema.metadata_locks",
+    "SELECT * FROM information_schema.INNODB_TRX ORDER BY trx_started",
+    "SELECT * FROM information_schema.PROCESSLIST WHERE COMMAND = 'Sleep' ORDER BY TIME DESC",
+)
+"""By `Holder.doubt`."""
+
+
+def find_metadata_locks(evidence: Evidence) -> Finding | None:
+    """Statements wait for a table that DDL, a backup, LOCK TABLES or a transaction holds.
+
+    FLUSH TABLES WITH READ LOCK holds the lock that every write takes: `global read lock` and `commit lock` on
+    MySQL, `backup lock` on MariaDB since 10.4. A long wait counts without a share, too: DDL and the reads
+    behind it are no writers, and hold up all that comes later.
+    """
+    time, long, is_global = evidence.time, waiters(evidence), stops_all_writes(evidence)
+    is_measured = bool(time.connections.get("metadata lock"))
+    if not is_measured and not long:
+        return None
+    states = "SELECT ID, TIME, STATE FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for%'"
+    seen, candidates, unmeasured = [], holders(evidence), ""
+    holder = known(candidates)
+    if long:
+        first, more = long[0], f"; {counted(len(long) - 1, 'more statement')} behind it"
+        what = first.verb.upper() or ("the replica's applier" if first.command in BACKGROUND else "statement")
+        text = f"{what} of connection {first.id}: {first.state} for {first.seconds:,} s"
+        seen.append(Seen(f"{text}{more if len(long) > 1 else ''}", states))
+        probably = "probably " if holder is not None and holder.doubt else ""
+        held = f", which {holder.who} {probably}holds" if holder is not None else ""
+        what = "the global read lock" if is_global else "a metadata lock"
+        unmeasured = f"{wait(len(long), 'statement')} for {what}{held}, for up to {first.seconds:,} s"
+    if is_measured:
+        seen.append(Seen(time.told("wait for a metadata or table lock", "metadata lock"), states))
+    if candidates:
+        likeliest = candidates[0]
+        text = likeliest.words + (others(candidates) if likeliest.doubt else "")
+        seen.append(Seen(text, _HOLDER[likeliest.doubt]))
+    kill = f": look at its program and user, then KILL {holder.kill}" if holder and holder.kill else ""
+    of = f" of {holder.who}" if holder is not None and not holder.doubt else ""
+    title = f"statements wait for a metadata lock{of}"
+    if is_global:
+        what = "" if evidence.identity.flavor == "mysql" or of else " or BACKUP STAGE"
+        title = f"FLUSH TABLES WITH READ LOCK{what}{of} stops all writes"
+    elif not of:
+        title = "statements wait for a table lock: DDL, a backup, LOCK TABLES or an open transaction"
+    return Finding(
+        name="metadata_locks",
+        title=title,
+        share=time.share("metadata lock", delays=(ROW_LOCK,)),
+        waits=("metadata lock",),
+        unmeasured=unmeasured,
+        seen=tuple(seen),
+        advice=(
+            f"End the session that holds the lock{kill}. Back up with a tool that holds it for a moment only."
+            if is_global
+            else f"End the statement or idle transaction that holds the lock{kill}. Give DDL a short"
+            " lock_wait_timeout: all statements on the table queue behind it."
         ),
     )
 
@@ -190,7 +234,6 @@ _EXCLUDING = frozenset(
 """Kinds that exclude statements; DDL waits for them, and for all others."""
 DDL = frozenset(("alter", "create", "drop", "optimize", "truncate", "rename", "repair"))
 """First words of statements."""
-_GLOBAL = ("global read lock", "commit lock")
 _SLACK_S = 1
 """Times are whole seconds."""
 
@@ -212,39 +255,35 @@ class Holder(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The holder and what it does."""
-        return f"{self.who} {'' if not self.doubt else 'probably holds it: '}{self.does}"
+        return f"{self.who} {'probably holds it: ' if self.doubt else ''}{self.does}"
 
 
 def waiters(evidence: Evidence) -> list[ThreadState]:
     """Connections that wait for a metadata lock, the longest first; short waits are left out."""
-    found = [one for one in evidence.longest.values() if waits_for_metadata(one.state)]
-    return sorted(found, key=lambda one: -one.seconds)
+    waiting = [one for one in evidence.longest.values() if waits_for_metadata(one.state)]
+    return sorted(waiting, key=lambda one: -one.seconds)
 
 
 def stops_all_writes(evidence: Evidence) -> bool:
     """Whether the lock is the one that every write takes: on MariaDB since 10.4, it is the backup lock."""
-    ends = (*_GLOBAL, "backup lock") if evidence.identity.flavor == "mariadb" else _GLOBAL
+    is_mariadb = evidence.identity.flavor == "mariadb"
+    ends = ("global read lock", "commit lock", *(["backup lock"] if is_mariadb else []))
     return any(one.state.endswith(ends) for one in waiters(evidence))
 
 
 def holders(evidence: Evidence) -> list[Holder]:
-    """Those that hold the lock, or probably do, the likeliest first."""
-    waiting = {one.id for one in waiters(evidence)} | {
-        one.thread for one in evidence.locks if not one.granted
-    }
+    waiting = {one.id for one in waiters(evidence)}
+    waiting |= {one.thread for one in evidence.locks if not one.granted}
     return [*_told(evidence, waiting)] or [*_probable(evidence, waiting)]
 
 
-def known(found: Sequence[Holder]) -> Holder | None:
-    """The holder, if one is likelier than all others."""
-    first = found[0] if found else None
-    return first if first and all(one.doubt > first.doubt for one in found[1:]) else None
+def known(candidates: Sequence[Holder]) -> Holder | None:
+    first = candidates[0] if candidates else None
+    return first if first and all(one.doubt > first.doubt for one in candidates[1:]) else None
 
 
-def others(found: Sequence[Holder]) -> str:
-    """Those who might as well be it, in words; empty for none."""
-    rest = len(found) - 1
+def others(candidates: Sequence[Holder]) -> str:
+    rest = len(candidates) - 1
     was = "was" if rest == 1 else "were"
     return f"; {counted(rest, 'other connection')} {was} there before the wait, too" if rest > 0 else ""
 
@@ -279,14 +318,13 @@ def _probable(evidence: Evidence, waiting: set[int]) -> Iterator[Holder]:
     """
     if not (long := waiters(evidence)):
         return
-    first = long[0]
-    least_s = first.seconds - _SLACK_S
+    least_s = long[0].seconds - _SLACK_S
     at_work = {one.key: one.age_s for one in evidence.transactions.values() if one.age_s >= least_s}
     at_work |= {one.id: one.seconds for one in evidence.longest.values() if one.seconds >= least_s}
     asleep = {one.id: one.seconds for one in evidence.asleep.values() if one.seconds >= least_s}
-    last_first = 1 if stops_all_writes(evidence) or first.verb not in DDL else -1
-    order = sorted(at_work, key=lambda one: -at_work[one])
-    order += sorted(asleep, key=lambda one: last_first * asleep[one])
+    last_first = 1 if stops_all_writes(evidence) or long[0].verb not in DDL else -1
+    order = sorted(at_work, key=lambda key: -at_work[key])
+    order += sorted(asleep, key=lambda key: last_first * asleep[key])
     for key in dict.fromkeys(order):
         if key not in waiting:
             who = f"connection {key}" if key > 0 else "a prepared XA transaction"
@@ -295,75 +333,11 @@ def _probable(evidence: Evidence, waiting: set[int]) -> Iterator[Holder]:
 
 def _does(evidence: Evidence, key: int) -> str:
     """What it was longest seen to do, in words; empty if that is not told."""
-    found = []
+    parts = []
     if (asleep := evidence.asleep.get(key)) is not None:
-        found.append(f"asleep for {asleep.seconds:,} s")
+        parts.append(f"asleep for {asleep.seconds:,} s")
     elif (seen := evidence.longest.get(key)) is not None:
-        found.append(f"{seen.verb.upper() or seen.command} for {seen.seconds:,} s")
+        parts.append(f"{seen.verb.upper() or seen.command} for {seen.seconds:,} s")
     if (transaction := evidence.transactions.get(key)) is not None:
-        found.append(f"its transaction is open for {transaction.age_s:,} s")
-    return ", ".join(found)
-
-
-_STATES = "SELECT ID, TIME, STATE FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for%'"
-_HOLDER = (
-    "SELECT * FROM performance_schema.metadata_locks",
-    "SELECT * FROM information_schema.INNODB_TRX ORDER BY trx_started",
-    "SELECT * FROM information_schema.PROCESSLIST WHERE COMMAND = 'Sleep' ORDER BY TIME DESC",
-)
-"""By `Holder.doubt`."""
-
-
-def find_metadata_locks(evidence: Evidence) -> Finding | None:
-    """Time in waits for metadata locks, or a long wait of anybody, if there is one."""
-    time, long = evidence.time, waiters(evidence)
-    is_measured = bool(time.connections.get("metadata lock"))
-    if not is_measured and not long:
-        return None
-    seen, found = [], holders(evidence)
-    holder = known(found)
-    if long:
-        first, more = long[0], f"; {counted(len(long) - 1, 'more statement')} behind it"
-        what = "the replica's applier" if first.command in BACKGROUND else "statement"
-        text = f"{first.verb.upper() or what} of connection {first.id}: {first.state} for"
-        seen.append(Seen(f"{text} {first.seconds:,} s{more if len(long) > 1 else ''}", _STATES))
-    if is_measured:
-        seen.append(Seen(time.told("wait for a metadata or table lock", "metadata lock"), _STATES))
-    if found:
-        seen.append(
-            Seen(f"{found[0].words}{others(found) if found[0].doubt else ''}", _HOLDER[found[0].doubt])
-        )
-    kill = f": look at its program and user, then KILL {holder.kill}" if holder and holder.kill else ""
-    return Finding(
-        name="metadata_locks",
-        title=_title(evidence, holder),
-        share=time.share("metadata lock", delays=(ROW_LOCK,)),
-        waits=("metadata lock",),
-        unmeasured=_clause(evidence, long, holder),
-        seen=tuple(seen),
-        advice=(
-            f"End the session that holds the lock{kill}. Back up with a tool that holds it for a moment only."
-            if stops_all_writes(evidence)
-            else f"End the statement or idle transaction that holds the lock{kill}. Give DDL a short"
-            " lock_wait_timeout: all statements on the table queue behind it."
-        ),
-    )
-
-
-def _title(evidence: Evidence, holder: Holder | None) -> str:
-    of = f" of {holder.who}" if holder is not None and not holder.doubt else ""
-    if stops_all_writes(evidence):
-        what = "" if evidence.identity.flavor == "mysql" or of else " or BACKUP STAGE"
-        return f"FLUSH TABLES WITH READ LOCK{what}{of} stops all writes"
-    if of:
-        return f"statements wait for a metadata lock{of}"
-    return "statements wait for a table lock: DDL, a backup, LOCK TABLES or an open transaction"
-
-
-def _clause(evidence: Evidence, long: Sequence[ThreadState], holder: Holder | None) -> str:
-    if not long:
-        return ""
-    probably = "probably " if holder is not None and holder.doubt else ""
-    held = f", which {holder.who} {probably}holds" if holder is not None else ""
-    what = "the global read lock" if stops_all_writes(evidence) else "a metadata lock"
-    return f"{wait(len(long), 'statement')} for {what}{held}, for up to {long[0].seconds:,} s"
+        parts.append(f"its transaction is open for {transaction.age_s:,} s")
+    return ", ".join(parts)

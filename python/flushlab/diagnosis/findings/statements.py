@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import msgspec
 
 from flushlab.diagnosis.evidence import COUNTERS, WITH_ROLLBACKS, Evidence
-from flushlab.diagnosis.finding import Finding, Seen
+from flushlab.diagnosis.finding import Finding, Seen, counter
 from flushlab.diagnosis.findings.locks import DDL
 from flushlab.diagnosis.waits import LONG_S, PROCESSOR, ROW_LOCK, WAITS
 from flushlab.telemetry.live.questions import waits_for_metadata
@@ -16,21 +15,17 @@ from flushlab.units import format_size
 
 
 def find_client(evidence: Evidence) -> Finding | None:
-    """The client's turns of connections that write, if they are seen."""
-    waiting = evidence.time.connections.get("client", 0.0)
+    time = evidence.time
+    waiting = time.connections.get("client", 0.0)
     if not waiting:
         return None
-    rate = evidence.per_s("questions")
-    seen = [
-        Seen(
-            f"{waiting:.1f} of {evidence.time.total:.1f} busy writers wait for the client's next statement",
-            "SELECT COMMAND, COUNT(*) FROM information_schema.PROCESSLIST WHERE TIME < 1 GROUP BY COMMAND",
-        )
-    ]
-    if rate is not None:
-        seen.append(Seen(f"{rate:,.0f} statements/s", "SHOW GLOBAL STATUS LIKE 'Questions'"))
-    share = evidence.time.share("client", delays=(ROW_LOCK,))
-    if share is not None and evidence.time.pauses:
+    text = f"{waiting:.1f} of {time.total:.1f} busy writers wait for the client's next statement"
+    listed = "information_schema.PROCESSLIST WHERE TIME < 1 GROUP BY COMMAND"
+    seen = [Seen(text, f"SELECT COMMAND, COUNT(*) FROM {listed}")]
+    if (rate := evidence.per_s("questions")) is not None:
+        seen.append(counter(f"{rate:,.0f} statements/s", "Questions"))
+    share = time.share("client", delays=(ROW_LOCK,))
+    if share is not None and time.pauses:
         seen.append(Seen("pauses of a second or longer are not among them, so no bound can be computed"))
         share = msgspec.structs.replace(share, proportional=False)
     return Finding(
@@ -46,26 +41,20 @@ def find_client(evidence: Evidence) -> Finding | None:
     )
 
 
-_MANY_PER_S = 10.0
-
-
 def find_connections(evidence: Evidence) -> Finding | None:
-    """Connection churn, or a server near its limit of connections."""
-    rate, questions = evidence.per_s("connections"), evidence.per_s("questions")
-    churns = bool(rate and questions and rate > _MANY_PER_S and questions / rate < 20)
+    rate, questions = evidence.per_s("connections") or 0.0, evidence.per_s("questions")
+    churns = bool(rate > 10 and questions and questions / rate < 20)
     most, now = evidence.after.variable("max_connections"), evidence.after.number("threads_connected")
-    is_full = bool(most and now and now > 0.8 * most)
-    if not churns and not is_full:
-        return None
     seen = []
-    if churns and rate and questions:
-        text = f"{rate:,.0f} new connections/s, {questions / rate:.1f} statements each"
-        seen.append(Seen(text, "SHOW GLOBAL STATUS LIKE 'Connections'"))
-    if is_full and now:
+    if churns:
+        text = f"{rate:,.0f} new connections/s, {(questions or 0.0) / rate:.1f} statements each"
+        seen.append(counter(text, "Connections"))
+    if most and now and now > 0.8 * most:
         running = evidence.after.number("threads_running")
         work = "" if running is None else f", {running:,.0f} of them at work"
-        text = f"{now:,.0f} of {most:,} connections are in use{work}"
-        seen.append(Seen(text, "SHOW GLOBAL STATUS LIKE 'Threads_%'"))
+        seen.append(counter(f"{now:,.0f} of {most:,} connections are in use{work}", "Threads_%"))
+    if not seen:
+        return None
     return Finding(
         name="connections",
         title="connections come and go" if churns else "nearly all connections are in use",
@@ -78,12 +67,16 @@ def find_connections(evidence: Evidence) -> Finding | None:
     )
 
 
-_LONG_S = 10
+_LONG_DDL_S = 10
 
 
 def find_ddl(evidence: Evidence) -> Finding | None:
-    """DDL that takes long, or all of a short window; while it waits for a lock, it does nothing."""
-    least_s = min(_LONG_S, max(LONG_S, evidence.seconds - LONG_S))
+    """A statement that alters, builds or rewrites a table runs for long beside the writers, or all of a short
+    window; while it waits for a lock, it does nothing.
+
+    It reads and writes the table beside the writers, and may hold locks of its own. No sample weighs it.
+    """
+    least_s = min(_LONG_DDL_S, max(LONG_S, evidence.seconds - LONG_S))
     every = [
         one
         for one in evidence.longest.values()
@@ -91,19 +84,19 @@ def find_ddl(evidence: Evidence) -> Finding | None:
     ]
     if not every:
         return None
-    longest = max(every, key=lambda one: one.seconds)
-    verb = longest.verb.upper()
+    every.sort(key=lambda one: -one.seconds)
+    verb = f"{every[0].verb.upper()} of connection {every[0].id}"
     return Finding(
         name="ddl",
-        title=f"{verb} of connection {longest.id} runs beside the writers",
-        unmeasured=f"{verb} of connection {longest.id} has run for {longest.seconds:,} s",
+        title=f"{verb} runs beside the writers",
+        unmeasured=f"{verb} has run for {every[0].seconds:,} s",
         is_proven=False,
         seen=tuple(
             Seen(
                 f"{one.verb.upper()} of connection {one.id}: {one.state or 'at work'}, for {one.seconds:,} s",
                 "SELECT ID, TIME, STATE, INFO FROM information_schema.PROCESSLIST ORDER BY TIME DESC",
             )
-            for one in sorted(every, key=lambda one: -one.seconds)[:3]
+            for one in every[:3]
         ),
         advice=(
             "Watch again once it has ended: only then its share of the disk and the processors is known."
@@ -115,47 +108,44 @@ def find_ddl(evidence: Evidence) -> Finding | None:
 _ROWS_PER_CHANGE = 100.0
 """Below, an index would not gain much."""
 _MANY_LOCKS = 1000
-_SHORT = 0.5
 _OWN_ROWS_PER_S = 3000.0
 """That the doctor's own questions read, at most."""
-_TABLES = "SELECT * FROM performance_schema.table_io_waits_summary_by_index_usage WHERE INDEX_NAME IS NULL"
-_OPEN = "SELECT trx_id, trx_rows_locked, trx_rows_modified FROM information_schema.INNODB_TRX"
-_COUNTERS = (
-    "SHOW GLOBAL STATUS WHERE Variable_name IN ('Handler_read_rnd_next', 'Handler_update', 'Handler_delete')"
-)
 
 
 def find_full_scans(evidence: Evidence) -> Finding | None:
-    """Changes without an index, if tables or locks tell of any."""
+    """Updates and deletes read a whole table for a few rows, and lock each row that they read.
+
+    InnoDB locks every row that a statement searches. performance_schema counts reads and changes
+    without an index by table. Elsewhere, the counters of all statements and the locks of transactions tell.
+    """
     changed = evidence.grew("handler_update") + evidence.grew("handler_delete")
     read = evidence.grew("handler_read_rnd_next") - _OWN_ROWS_PER_S * evidence.seconds
     if not evidence.time.total or read < _ROWS_PER_CHANGE * max(1.0, changed):
         return None
-    tables, locks = _tables(evidence), _locks(evidence)
+    tables, locks = _scanned_tables(evidence), _many_locks(evidence)
     if not tables and not locks:
         return None
-    of = f" of table {tables[0][2]}" if tables else ""
+    of_tables = "performance_schema.table_io_waits_summary_by_index_usage WHERE INDEX_NAME IS NULL"
+    columns = "trx_id, trx_rows_locked, trx_rows_modified"
+    names = "'Handler_read_rnd_next', 'Handler_update', 'Handler_delete'"
     seen = [
-        Seen(f"{name}: {rows:,} rows read without an index, {changes:,} changed", _TABLES)
-        for rows, changes, name in tables[:3]
+        Seen(f"{name}: {rows:,} rows read without an index, {count:,} changed", f"SELECT * FROM {of_tables}")
+        for rows, count, name in tables[:3]
     ]
-    seen += [
-        Seen(f"a transaction held {rows:,} row locks and had changed {changes:,}", _OPEN)
-        for rows, changes in locks[:1]
-    ]
-    seen.append(
-        Seen(f"{read / max(1.0, changed):,.0f} rows read in table scans for each changed one", _COUNTERS)
-    )
+    for rows, count in locks[:1]:
+        text = f"a transaction held {rows:,} row locks and had changed {count:,}"
+        seen.append(Seen(text, f"SELECT {columns} FROM information_schema.INNODB_TRX"))
+    text = f"{read / max(1.0, changed):,.0f} rows read in table scans for each changed one"
+    seen.append(Seen(text, f"SHOW GLOBAL STATUS WHERE Variable_name IN ({names})"))
     waits, pressure = ("statement", ROW_LOCK), evidence.pressure
     # Clients on the same machine wait for the processors that scans take.
-    is_short = pressure is not None and (pressure.cpu_pressure_share or 0.0) >= _SHORT
-    clients = ("client",) if is_short else ()
+    is_short = pressure is not None and (pressure.cpu_pressure_share or 0.0) >= 0.5
+    delays = ("commit", "reading", PROCESSOR, *(("client",) if is_short else ()))
+    of = f" of table {tables[0][2]}" if tables else ""
     return Finding(
         name="full_scans",
         title=f"updates or deletes{of} find no index: each reads and locks the whole table",
-        share=evidence.time.within(
-            1 - changed / read, *waits, delays=("commit", "reading", PROCESSOR, *clients)
-        ),
+        share=evidence.time.within(1 - changed / read, *waits, delays=delays),
         waits=waits,
         shows_in=("row_locks", "cpu", "client"),
         seen=tuple(seen),
@@ -166,7 +156,7 @@ def find_full_scans(evidence: Evidence) -> Finding | None:
     )
 
 
-def _tables(evidence: Evidence) -> list[tuple[int, int, str]]:
+def _scanned_tables(evidence: Evidence) -> list[tuple[int, int, str]]:
     """Rows read and changed without an index, and the table; most reads first."""
     before, after = evidence.before.scans, evidence.after.scans
     if before is None or after is None:
@@ -178,19 +168,19 @@ def _tables(evidence: Evidence) -> list[tuple[int, int, str]]:
     return sorted((one for one in grown if one[1] > 0 and one[0] >= _ROWS_PER_CHANGE * one[1]), reverse=True)
 
 
-def _locks(evidence: Evidence) -> list[tuple[int, int]]:
+def _many_locks(evidence: Evidence) -> list[tuple[int, int]]:
     """Row locks and changed rows of transactions with very many for each change, most locks first.
 
     An ALTER that copies a table locks its rows, too.
     """
-    every = itertools.chain(evidence.transactions.values(), *evidence.looks)
     ddl = {one.id for one in evidence.longest.values() if one.verb in DDL}
-    found = {
-        (one.rows_locked, one.rows_modified) for one in every if not one.prepared and one.thread not in ddl
+    every = {
+        (one.rows_locked, one.rows_modified)
+        for one in itertools.chain(evidence.transactions.values(), *evidence.looks)
+        if not one.prepared and one.thread not in ddl
     }
-    return sorted(
-        (one for one in found if one[0] >= max(_MANY_LOCKS, _ROWS_PER_CHANGE * one[1])), reverse=True
-    )
+    many = (one for one in every if one[0] >= max(_MANY_LOCKS, _ROWS_PER_CHANGE * one[1]))
+    return sorted(many, reverse=True)
 
 
 _OFTEN, _PER_S = 0.1, 1.0
@@ -201,8 +191,6 @@ _LEAST_WRITES = 0.25
 _LIMITED = 1 << 62
 """Bytes of max_binlog_cache_size, from which it is no limit."""
 _ALL = (*WAITS, ROW_LOCK)
-_TOO_LARGE = "ER_TRANS_CACHE_FULL"
-_ERRORS = "SELECT * FROM performance_schema.events_errors_summary_global_by_error"
 _SMALLER = (
     "Commit fewer rows at once, or raise max_binlog_cache_size, which has no limit by default: new"
     " connections take the new value."
@@ -215,7 +203,13 @@ _RETRIED = (
 
 
 def find_rollbacks(evidence: Evidence) -> Finding | None:
-    """Many rollbacks among the ends of transactions, or hardly any commit."""
+    """Work is thrown away by deadlocks, lock timeouts, errors or the application: many rollbacks among the
+    ends of transactions, or hardly any commit.
+
+    Handler_rollback and Handler_commit count statements within transactions, too (ha_rollback_low in
+    handler.cc), and a transaction once more for the binary log; see `evidence`. A ROLLBACK after reads is no
+    lost work.
+    """
     rolled_back, ended = evidence.per_s("handler_rollback"), evidence.per_s("handler_commit")
     if not rolled_back or rolled_back < _PER_S:
         return None
@@ -223,23 +217,30 @@ def find_rollbacks(evidence: Evidence) -> Finding | None:
     if not lost and rolled_back < _OFTEN * (rolled_back + (ended or 0.0)):
         return None
     beside = "" if ended is None else f" beside {ended:,.0f} commits/s"
-    status = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Handler_rollback', 'Handler_commit')"
-    found = Finding(
+    text = f"{rolled_back:,.0f} rollbacks/s{beside}, those of statements included"
+    names, errors = "'Handler_rollback', 'Handler_commit'", _errors(evidence)
+    seen = [Seen(text, f"SHOW GLOBAL STATUS WHERE Variable_name IN ({names})")]
+    if (asked := evidence.per_s("com_rollback")) is not None:
+        seen.append(counter(f"{asked:,.1f} ROLLBACK/s of clients", "Com_rollback"))
+    if (deadlocks := evidence.per_s("innodb_deadlocks")) is not None:
+        seen.append(counter(f"{deadlocks:,.1f} deadlocks/s", "Innodb_deadlocks"))
+    if errors:
+        words = ", ".join(f"{name} {rate:,.1f}/s" for name, rate in errors[:3])
+        sql = "SELECT * FROM performance_schema.events_errors_summary_global_by_error"
+        seen.append(Seen(f"errors: {words}", sql))
+    finding = Finding(
         name="rollbacks",
         title="many statements or transactions are rolled back; the lost work is not part of any bound",
-        seen=(
-            Seen(f"{rolled_back:,.0f} rollbacks/s{beside}, those of statements included", status),
-            *_causes(evidence),
-        ),
+        seen=tuple(seen),
         advice=_RETRIED,
     )
     if not lost or commits is None:
-        return found
-    why, advice = _why(evidence, lost)
+        return finding
+    why, advice = _why(evidence, lost, errors[0][0] if errors else "")
     what = "nothing commits" if commits <= _HARDLY * lost else f"only {commits:,.1f} transactions/s commit"
     share = evidence.time.within(lost / (lost + commits), *_ALL)
     return msgspec.structs.replace(
-        found,
+        finding,
         title=f"{what}, because {why}",
         share=share and msgspec.structs.replace(share, proportional=False),
         waits=_ALL,
@@ -263,36 +264,22 @@ def _lost(evidence: Evidence, rolled_back: float) -> float:
     return lost if is_most and (evidence.write_statements or 0.0) >= _LEAST_WRITES * lost else 0.0
 
 
-def _causes(evidence: Evidence) -> Iterator[Seen]:
-    """What the server counts."""
-    if (asked := evidence.per_s("com_rollback")) is not None:
-        yield Seen(f"{asked:,.1f} ROLLBACK/s of clients", "SHOW GLOBAL STATUS LIKE 'Com_rollback'")
-    if (deadlocks := evidence.per_s("innodb_deadlocks")) is not None:
-        yield Seen(f"{deadlocks:,.1f} deadlocks/s", "SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'")
-    if errors := _errors(evidence):
-        words = ", ".join(f"{name} {rate:,.1f}/s" for name, rate in errors[:3])
-        yield Seen(f"errors: {words}", _ERRORS)
-
-
 def _errors(evidence: Evidence) -> list[tuple[str, float]]:
-    """Errors per second by name, the most first."""
     before, after = evidence.before.errors, evidence.after.errors
     rates = {name: (count - before.get(name, 0)) / evidence.seconds for name, count in after.items()}
     return sorted(((name, rate) for name, rate in rates.items() if rate > 0), key=lambda one: -one[1])
 
 
-def _why(evidence: Evidence, lost: float) -> tuple[str, str]:
-    """Why most writes fail, and what to do."""
-    errors = _errors(evidence)
-    most = errors[0][0] if errors else ""
+def _why(evidence: Evidence, lost: float, error: str) -> tuple[str, str]:
+    """Why most writes fail, the most frequent error known or not, and what to do."""
     limit = evidence.after.variable("max_binlog_cache_size")
     is_spilt = (evidence.per_s("binlog_cache_disk_use") or 0.0) >= _OFTEN * lost
     size = f" ({format_size(limit)})" if limit is not None else ""
     is_limited = limit is not None and limit < _LIMITED
-    if most == _TOO_LARGE or (not most and is_limited and is_spilt):
+    if error == "ER_TRANS_CACHE_FULL" or (not error and is_limited and is_spilt):
         return f"transactions are larger than max_binlog_cache_size{size}: error 1197", _SMALLER
-    if most:
-        return f"statements fail: {most}", _RETRIED
+    if error:
+        return f"statements fail: {error}", _RETRIED
     if (evidence.per_s("innodb_deadlocks") or 0.0) >= _OFTEN * lost:
         return "transactions end in deadlocks", _RETRIED
     asked = evidence.per_s("com_rollback") or 0.0

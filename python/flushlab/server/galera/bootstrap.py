@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -26,7 +26,7 @@ from flushlab.server.sandbox.contents import initialised
 from flushlab.server.sandbox.log import ending, killed, start_failed
 from flushlab.server.sandbox.node import NOWHERE, Membership, State, free_places, recovered
 from flushlab.server.sandbox.sandbox import Sandbox
-from flushlab.server.sandbox.spec import DataDirectory, Node, SandboxSpec
+from flushlab.server.sandbox.spec import DataDirectory, SandboxSpec
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import layout_of
 
@@ -35,59 +35,40 @@ class NoPosition(StorageError):
     """Nodes that do not tell which of them has every transaction."""
 
 
-class NodePosition(msgspec.Struct, frozen=True, kw_only=True):
-    """A stopped node and its position.
-
-    Attributes:
-        recovered: the node was killed, and its position comes from `--wsrep-recover`.
-    """
-
-    name: str
-    state: State
-    recovered: bool = False
-
-
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     why: str
 
 
-def choose(found: Sequence[NodePosition]) -> Choice:
-    """The node with the most transactions, by the positions of all nodes.
+def choose(states: Mapping[str, State]) -> Choice:
+    """The node with the most transactions, by the positions of all nodes in their order.
 
     Raises:
         NoPosition: no node knows its position, or they come from different clusters.
     """
-    known = [(number, one) for number, one in enumerate(found, 1) if one.state.known]
+    nodes = list(states.items())
+    words = ", ".join(f"{name} {state.seqno if state.known else 'unknown'}" for name, state in nodes)
+    known = [state for state in states.values() if state.known]
     if not known:
         raise NoPosition(
-            f"no node of the cluster knows its position: {_positions(found)}",
+            f"no node of the cluster knows its position: {words}",
             hint="their data directories hold no Galera state: start a new cluster",
         )
-    groups = sorted({one.state.group for _, one in known})
-    if len(groups) > 1:
+    if len({state.group for state in known}) > 1:
         raise NoPosition(
-            f"the nodes have histories of different clusters: {_positions(found)}",
+            f"the nodes have histories of different clusters: {words}",
             hint="keep the node that has your data: dump it, and load it into a new cluster",
         )
-    furthest = max(one.state.seqno for _, one in known)
-    ahead = [(number, one) for number, one in known if one.state.seqno == furthest]
-    number, one = next(((n, node) for n, node in ahead if node.state.safe), ahead[0])
-    return Choice(number=number, why=_why(one, found, len(ahead)))
-
-
-def _why(one: NodePosition, found: Sequence[NodePosition], ahead: int) -> str:
-    if one.state.safe:
-        return f"{one.name} left last, at {one.state.seqno} (safe_to_bootstrap)"
-    way = "mariadbd --wsrep-recover" if any(other.recovered for other in found) else "grastate.dat"
-    what = f"{one.name} came furthest, to {one.state.seqno}"
-    if ahead == len(found):
-        what = f"all nodes are at {one.state.seqno}"
-    return f"{what} ({way}: {_positions(found)})"
-
-
-def _positions(found: Sequence[NodePosition]) -> str:
-    return ", ".join(f"{one.name} {one.state.seqno if one.state.known else 'unknown'}" for one in found)
+    furthest = max(state.seqno for state in known)
+    ahead = [(number, *node) for number, node in enumerate(nodes, 1) if node[1].seqno == furthest]
+    number, name, state = next((node for node in ahead if node[2].safe), ahead[0])
+    if state.safe:
+        return Choice(number=number, why=f"{name} left last, at {furthest} (safe_to_bootstrap)")
+    way = "mariadbd --wsrep-recover" if any(one.recovered for one in states.values()) else "grastate.dat"
+    what = f"{name} came furthest, to {furthest}"
+    if len(ahead) == len(nodes):
+        what = f"all nodes are at {furthest}"
+    return Choice(number=number, why=f"{what} ({way}: {words})")
 
 
 _LIMIT_S = 900.0
@@ -158,10 +139,6 @@ def node_data(
 
     Args:
         snapshot: a server's data directory; the build's initialised one if None.
-
-    Raises:
-        StartFailed: the node did not become ready.
-        NoSpace, StorageError: it could not be written.
     """
     kept = snapshots or Snapshots()
     plain = snapshot or initialised(build, settings, progress)
@@ -173,8 +150,7 @@ def node_data(
             "plain": plain.key.digest,
         }
     )
-    found = kept.find(key)
-    if found is not None:
+    if (found := kept.find(key)) is not None:
         return found
     progress(f"preparing the data directory of a cluster's nodes on {build.name}")
     layout = layout_of(settings, load_catalog())
@@ -188,7 +164,7 @@ def node_data(
             build=build,
             settings=layout,
             data=DataDirectory(data_root, snapshot=plain, snapshots=kept, settle=False),
-            node=Node(membership=membership),
+            membership=membership,
         )
         with Sandbox.prepare(spec) as node:
             node.begin_again(once=[BOOTSTRAP])

@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 from flushlab.build import Build
@@ -29,8 +30,8 @@ from flushlab.errors import (
 from flushlab.machine import available_memory_bytes, server_user
 from flushlab.process.network import EmulatedNetwork
 from flushlab.progress import Progress, silent
-from flushlab.record import Endpoint, Value
-from flushlab.server.galera.bootstrap import BOOTSTRAP, Choice, NodePosition, choose, node_data, recover
+from flushlab.record import Value
+from flushlab.server.galera.bootstrap import BOOTSTRAP, Choice, choose, node_data, recover
 from flushlab.server.protocol import Applied, NodeGroup, Refusal, differences, not_in_step
 from flushlab.server.sandbox import kept as keeping
 from flushlab.server.sandbox import log
@@ -40,17 +41,17 @@ from flushlab.server.sandbox.node import (
     Membership,
     NodeAddress,
     State,
-    View,
     free_places,
+    new_view,
     read_state,
     require_free_places,
     write_state,
 )
 from flushlab.server.sandbox.option_files import new_password
 from flushlab.server.sandbox.sandbox import Sandbox
-from flushlab.server.sandbox.spec import DataDirectory, Instance, Node, SandboxSpec
+from flushlab.server.sandbox.spec import DataDirectory, Instance, SandboxSpec
 from flushlab.settings.configuration import Configuration
-from flushlab.undo import Undo, undo_all
+from flushlab.undo import Closing, Undo, undo_all
 from flushlab.units import format_size
 
 LEAST_NODES, MOST_NODES = 2, 9
@@ -65,7 +66,7 @@ _LEAST_ANSWER_S = 5.0
 _TRIES = 3
 
 
-class Cluster(NodeGroup[Sandbox]):
+class Cluster(NodeGroup[Sandbox], Closing):
     """Sandboxes joined by Galera; a context manager that ends an owned one.
 
     Args:
@@ -139,11 +140,10 @@ class Cluster(NodeGroup[Sandbox]):
         for attempt in range(_TRIES):
             try:
                 cluster = cls._begin(instance.name, of_nodes, galera, size, latency_s, progress)
-            except PortTaken:
+                break
+            except PortTaken:  # another program was faster
                 if latency_s or attempt == _TRIES - 1:
                     raise
-                continue  # another program was faster
-            break
         if instance.kept:
             with Undo() as undo:
                 undo.callback(cluster.remove)
@@ -163,26 +163,27 @@ class Cluster(NodeGroup[Sandbox]):
         progress: Progress,
     ) -> Self:
         """Starts all nodes once and waits until they are synced; leaves nothing behind on a failure."""
-        name, view, data = name or f"c{secrets.token_hex(4)}", View.of(size), of_nodes.data
+        name, view, data = name or f"c{secrets.token_hex(4)}", new_view(size), of_nodes.data
         assert data.root is not None, "the cluster has chosen it"
         with Undo() as undo:
             along = Undo()
             undo.callback(along.close)
             network = along.enter_context(EmulatedNetwork(latency_s)) if latency_s else None
-            ends = [network.end(number) if network else None for number in range(1, size + 1)]
-            taken = [member.address for member in _kept_members()]
-            places = tuple(
-                NodeAddress(address=end.address, own_network=True) for end in ends if end
-            ) or free_places(size, taken)
+            numbers = range(1, size + 1)
+            if network is not None:
+                addresses = map(network.address, numbers)
+                places = tuple(NodeAddress(address=address, own_network=True) for address in addresses)
+            else:
+                places = free_places(size, [member.address for member in _kept_members()])
             nodes: list[Sandbox] = []
-            roots = data.node_roots or [data.root] * size
-            for number, (root, end) in enumerate(zip(roots, ends, strict=True), 1):
+            for number, root in zip(numbers, data.node_roots or [data.root] * size, strict=True):
                 membership = Membership(cluster=name, number=number, places=places, galera=galera)
-                settle = data.settle and number == size
                 of_node = replace(
                     of_nodes,
-                    data=replace(data, root=root, settle=settle),
-                    node=Node(membership=membership, view=view, link=end),
+                    data=replace(data, root=root, settle=data.settle and number == size),
+                    membership=membership,
+                    view=view,
+                    link=partial(network.attach, number) if network is not None else None,
                 )
                 nodes.append(Sandbox.begin(of_node, progress))
                 undo.callback(nodes[-1].close)
@@ -227,10 +228,6 @@ class Cluster(NodeGroup[Sandbox]):
         return self.first.kept
 
     @property
-    def endpoints(self) -> tuple[Endpoint, ...]:
-        return tuple(node.endpoint for node in self.nodes)
-
-    @property
     def pid(self) -> int | None:
         """The process id of the node that speaks for the cluster: the first one."""
         return self.speaker.pid
@@ -267,17 +264,11 @@ class Cluster(NodeGroup[Sandbox]):
         return self.speaker.query(sql, args, answer_s=answer_s)
 
     def require_alive(self) -> None:
-        """Makes sure that no node has died.
-
-        Raises:
-            ServerDied: one has; carries the tail of its error log.
-        """
         for node in self.nodes:
             if not node.alive():
-                said = node.log_tail()
                 raise ServerDied(
                     f"{node.name}, a node of the cluster {self.name}, is no longer running;"
-                    f" its log ends with:\n{said}"
+                    f" its log ends with:\n{node.log_tail()}"
                 )
 
     def read_back(self, names: Iterable[str]) -> dict[str, Value]:
@@ -300,21 +291,16 @@ class Cluster(NodeGroup[Sandbox]):
             ServerDied, StartFailed: a node is gone, or does not come back.
         """
         self.require_alive()
-        before = self.first.read_back(settings)
-        remaining = dict(settings)
-        refused: list[Refusal] = []
-        applied = Applied(settings={})
-        restarted = False
-        done: list[Sandbox] = []
-        for node in self.nodes:
+        before, remaining = self.first.read_back(settings), dict(settings)
+        refused, restarted = list[Refusal](), False
+        for number, node in enumerate(self.nodes):
             applied = node.apply(remaining)
             restarted |= applied.restarted
-            for one in applied.refused:
-                refused.append(one)
-                remaining.pop(one.name, None)
-                for other in done:
-                    other.apply({one.name: before[one.name]} if one.name in before else {})
-            done.append(node)
+            for refusal in applied.refused:
+                refused.append(refusal)
+                remaining.pop(refusal.name, None)
+                for other in self.nodes[:number]:
+                    other.apply({name: before[name] for name in (refusal.name,) if name in before})
         self.await_synced()
         if different := self.differences(remaining):
             raise ServerError(f"the nodes took different values: {'; '.join(different)}")
@@ -334,17 +320,28 @@ class Cluster(NodeGroup[Sandbox]):
         Raises:
             ServerError: it is not so within `limit_s`.
         """
+        return self.await_synced(limit_s, queues_empty=True)
+
+    def await_synced(self, limit_s: float = SYNC_LIMIT_S, *, queues_empty: bool = False) -> float:
+        """Waits until every node is synced and sees all others; the seconds that took."""
         began = time.monotonic()
-        self._await(began + limit_s, queues_empty=True)
-        return time.monotonic() - began
-
-    def await_synced(self, limit_s: float = SYNC_LIMIT_S) -> None:
-        """Waits until every node is synced and sees all others.
-
-        Raises:
-            ServerError: it is not so within `limit_s`.
-        """
-        self._await(time.monotonic() + limit_s, queues_empty=False)
+        while True:
+            self.require_alive()
+            left_s = max(_LEAST_ANSWER_S, began + limit_s - time.monotonic())
+            waits = [
+                not_in_step(
+                    node, node.name, nodes=len(self.nodes), queues_empty=queues_empty, answer_s=left_s
+                )
+                for node in self.nodes
+            ]
+            if not any(waits):
+                return time.monotonic() - began
+            if time.monotonic() > began + limit_s:
+                raise ServerError(
+                    f"the cluster {self.name} did not come together: {'; '.join(filter(None, waits))}",
+                    hint="see the nodes' error logs; other programs may take the processors or the disk",
+                )
+            time.sleep(_POLL_S)
 
     def log_tail(self, lines: int = 20) -> str:
         return "\n".join(f"{node.name}:\n{node.log_tail(lines)}" for node in self.nodes)
@@ -400,8 +397,7 @@ class Cluster(NodeGroup[Sandbox]):
         members = [node.membership for node in self.nodes if not node.alive()]
         places = [member.place for member in members if member is not None]
         require_free_places([place for place in places if not place.own_network])
-        running = [node for node in self.nodes if node.alive()]
-        if running:
+        if running := [node for node in self.nodes if node.alive()]:
             choice = Choice(number=self.nodes.index(running[0]) + 1, why=f"{running[0].name} still runs")
         else:
             choice = self._bootstrap()
@@ -438,12 +434,6 @@ class Cluster(NodeGroup[Sandbox]):
         stops = [self.stop] if self.first.disk is None else []
         undo_all([*stops, *(node.remove for node in reversed(self.nodes)), self._own.close])
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _lack(self, logged: Sequence[int]) -> FlushlabError | None:
         """A shortage of this machine that any node reports.
 
@@ -461,57 +451,30 @@ class Cluster(NodeGroup[Sandbox]):
 
     def _await_first(self) -> None:
         began = time.monotonic()
-        for node in self.nodes:
-            self._await_node(node)
+        for number, node in enumerate(self.nodes, 1):
+            try:
+                node.await_ready()
+            except StartFailed as error:
+                message = f"{node.name}, node {number} of {len(self.nodes)}: {error.message}"
+                raise StartFailed(message, hint=error.hint, refusal=error.refusal) from error
         self.await_synced()
         self.seconds["restore"] = sum(node.seconds["restore"] for node in self.nodes)
         self.seconds["start"] = time.monotonic() - began
 
-    def _await_node(self, node: Sandbox) -> None:
-        try:
-            node.await_ready()
-        except StartFailed as error:
-            raise StartFailed(
-                f"{node.name}, node {self.nodes.index(node) + 1} of {len(self.nodes)}: {error.message}",
-                hint=error.hint,
-                refusal=error.refusal,
-            ) from error
-
-    def _await(self, deadline: float, *, queues_empty: bool) -> None:
-        while True:
-            self.require_alive()
-            left_s = max(_LEAST_ANSWER_S, deadline - time.monotonic())
-            found = (
-                not_in_step(
-                    node, node.name, nodes=len(self.nodes), queues_empty=queues_empty, answer_s=left_s
-                )
-                for node in self.nodes
-            )
-            if not (waits := [why for why in found if why]):
-                return
-            if time.monotonic() > deadline:
-                raise ServerError(
-                    f"the cluster {self.name} did not come together: {'; '.join(waits)}",
-                    hint="see the nodes' error logs; other programs may take the processors or the disk",
-                )
-            time.sleep(_POLL_S)
-
     def _bootstrap(self) -> Choice:
-        found = []
+        states = {}
         for node in self.nodes:
             state = read_state(node.datadir)
-            recovered = not state.known
-            found.append(
-                NodePosition(name=node.name, state=recover(node) if recovered else state, recovered=recovered)
-            )
-            self._note_position(node, found[-1].state)
-        choice = choose(found)
-        node, state = self.nodes[choice.number - 1], found[choice.number - 1].state
-        write_state(node.datadir, type(state)(state.group, state.seqno, safe=True), server_user())
-        for one in self.nodes:
-            (one.datadir / "gvwstate.dat").unlink(missing_ok=True)
-        node.begin_again(once=[BOOTSTRAP])
-        node.await_again()
+            states[node.name] = state if state.known else recover(node)
+            self._note_position(node, states[node.name])
+        choice = choose(states)
+        first = self.nodes[choice.number - 1]
+        state = states[first.name]
+        write_state(first.datadir, State(state.group, state.seqno, safe=True), server_user())
+        for node in self.nodes:
+            (node.datadir / "gvwstate.dat").unlink(missing_ok=True)
+        first.begin_again(once=[BOOTSTRAP])
+        first.await_again()
         return choice
 
     def _begin_again(self, node: Sandbox) -> None:
@@ -529,11 +492,7 @@ class Cluster(NodeGroup[Sandbox]):
 
 
 def require_size(size: int) -> None:
-    """Refuses numbers of nodes that make no sense.
-
-    Raises:
-        UsageError: fewer than two, or more than this machine could mean.
-    """
+    """Refuses numbers of nodes that make no sense, with a UsageError."""
     if not LEAST_NODES <= size <= MOST_NODES:
         raise UsageError(
             f"a cluster of {size} nodes is not possible: it has {LEAST_NODES} to {MOST_NODES}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypedDict, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -55,14 +55,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 E = TypeVar("E", bound=Entry)
 
 
-class Author(TypedDict):
-    owner: ProcessIdentity
-    world: str
-    machine: str
-
-
-def this_author() -> Author:
-    return Author(owner=myself(), world=world(), machine=machine())
+def this_author() -> dict[str, Any]:
+    return {"owner": myself(), "world": world(), "machine": machine()}
 
 
 def write(path: Path, entry: Entry, *, new: bool, without: str) -> None:
@@ -79,11 +73,7 @@ def write(path: Path, entry: Entry, *, new: bool, without: str) -> None:
 
 
 def await_answer(query: Callable[..., object], name: str, say: Progress) -> None:
-    """Waits until a server answers, so that things on it can be undone; says so if that takes long.
-
-    Raises:
-        ServerDied: it is down or silent for too long, or after Ctrl-C.
-    """
+    """Waits until a server answers, so that things on it can be undone; says so if that takes long."""
     began = time.monotonic()
     try:
         _ask(query, CONNECT_S)
@@ -96,27 +86,22 @@ def await_answer(query: Callable[..., object], name: str, say: Progress) -> None
             f"{name} does not answer: waiting for {limit_s:.0f} s to undo what was changed on it. Ctrl-C"
             " leaves that to the next flushlab command"
         )
-        _ask_again(query, time.monotonic() + limit_s)
-
-
-def _ask_again(query: Callable[..., object], deadline: float) -> None:
-    """Asks until there is an answer: a new connection, which the server may greet at once when it goes on."""
-    while True:
-        try:
-            return _ask(query, max(1.0, deadline - time.monotonic()))
-        except ServerDied:
-            if time.monotonic() >= deadline:
-                raise
-        time.sleep(_POLL_S)
+        deadline = time.monotonic() + limit_s
+        while True:  # on a new connection, which the server may greet at once when it goes on
+            try:
+                return _ask(query, max(1.0, deadline - time.monotonic()))
+            except ServerDied:
+                if time.monotonic() >= deadline:
+                    raise
+            time.sleep(_POLL_S)
 
 
 def _ask(query: Callable[..., object], limit_s: float) -> None:
     try:
         query("SELECT 1", answer_s=limit_s)
-    except ServerDied:
-        raise
-    except ServerError:
-        pass  # an answer
+    except ServerError as error:  # else it is an answer
+        if isinstance(error, ServerDied):
+            raise
 
 
 def files(folder: str) -> list[Path]:
@@ -138,7 +123,4 @@ def left_entries(folder: str, kind: type[E], say: Progress) -> Iterator[tuple[Pa
 
 
 def is_there(path: Path, entry: Entry) -> bool:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=type(entry)) == entry
-    except (OSError, msgspec.DecodeError):
-        return False
+    return atomic.read_json(path, type(entry)) == entry

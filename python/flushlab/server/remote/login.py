@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from getpass import getpass, getuser
 from ipaddress import ip_address
 from pathlib import Path
@@ -58,15 +59,15 @@ def from_dsn(dsn: str, flag: str = "--dsn") -> Address:
     Raises:
         UsageError: the text is not a DSN. The message never repeats the text, which may hold a password.
     """
-    form = "mysql://USER:PASSWORD@HOST:PORT/DATABASE"
+    form = "write mysql://USER:PASSWORD@HOST:PORT/DATABASE"
     try:
         parts = urlsplit(dsn)
         port = parts.port
         more = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
     except ValueError as error:
-        raise UsageError(f"{flag} is not a DSN", hint=f"write {form}") from error
+        raise UsageError(f"{flag} is not a DSN", hint=form) from error
     if parts.scheme not in ("mysql", "mariadb") or not (parts.hostname or "socket" in more):
-        raise UsageError(f"{flag} is not a DSN of a server", hint=f"write {form}")
+        raise UsageError(f"{flag} is not a DSN of a server", hint=form)
     for name in more.keys() - {"socket", "ssl-mode", "ssl-ca"}:
         raise UsageError(f"{flag} has no parameter {name}", hint="it takes socket, ssl-mode and ssl-ca")
     return address_of(
@@ -82,11 +83,7 @@ def from_dsn(dsn: str, flag: str = "--dsn") -> Address:
 
 
 def from_nodes(dsn: str) -> tuple[Address, ...]:
-    """The addresses of a DSN with one host, or with several hosts between commas: the nodes of a cluster.
-
-    Raises:
-        UsageError: as `from_dsn`.
-    """
+    """The addresses of a DSN with one host, or with several hosts between commas: the nodes of a cluster."""
     try:
         parts = urlsplit(dsn)
     except ValueError:
@@ -97,11 +94,7 @@ def from_nodes(dsn: str) -> tuple[Address, ...]:
 
 
 def other_address(address: Address, place: str) -> Address:
-    """The address of another server for the same account, with TLS unless the server is on loopback.
-
-    Raises:
-        ValueError: `place` is not HOST:PORT.
-    """
+    """The address of another server for the same account, with TLS unless the server is on loopback."""
     host, _, port = place.rpartition(":")
     host = host.strip("[]")
     if not host or not int(port):
@@ -119,21 +112,18 @@ def address_of(given: Mapping[str, str]) -> Address:
     Args:
         given: the known ones of `user`, `password`, `host`, `port`, `socket`, `database`, `ssl-mode` and
             `ssl-ca`. A host other than localhost means TCP, also beside a socket.
-
-    Raises:
-        UsageError: the port is not a number, or the ssl-mode is unknown.
     """
     socket, host = given.get("socket", ""), given.get("host", "") or "127.0.0.1"
     if socket and given.get("host", "localhost") not in ("", "localhost"):
         socket = ""
-    if not given.get("port", "").isdigit() and given.get("port"):
+    if (port := given.get("port")) and not port.isdigit():
         raise UsageError(f"the port {given['port']!r} is not a number")
     near = bool(socket) or _is_loopback(host)
     ca = given.get("ssl-ca", "")
     asked = given.get("ssl-mode", "").lower() or ("verify_ca" if ca else "disabled" if near else "required")
-    if asked not in get_args(SslMode):
+    mode: SslMode | None = next((mode for mode in get_args(SslMode) if mode == asked), None)
+    if mode is None:
         raise UsageError(f"the ssl-mode {asked} is unknown", hint=f"use {', '.join(get_args(SslMode))}")
-    mode: SslMode = msgspec.convert(asked, SslMode)
     return Address(
         endpoint=Endpoint(
             user=given.get("user", ""),
@@ -160,11 +150,6 @@ _HINT = "use an option file such as ~/.my.cnf, of mode 0600, with user and passw
 
 
 def ask_password(prompt: str) -> str:
-    """The password that the user types.
-
-    Raises:
-        UsageError: there is no terminal, or the user ended the input.
-    """
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:
@@ -240,14 +225,10 @@ def _with_password(addresses: tuple[Address, ...]) -> tuple[Address, ...]:
 
 def _options(access: RemoteAccess) -> Options:
     """The options of a client: the environment's, those of the files above them, and the flags on top."""
-    flags: Options = {
-        name: str(value)
-        for name in ("host", "user", "port", "socket")
-        if (value := getattr(access, name)) is not None
-    }
+    given = {name: getattr(access, name) for name in ("host", "user", "port", "socket")}
+    flags: Options = {name: str(value) for name, value in given.items() if value is not None}
     environment = {name: os.environ.get(variable) for name, variable in _ENVIRONMENT.items()}
-    below: Options = {name: value for name, value in environment.items() if value}
-    below |= _of_files(access)
+    below: Options = {**{name: value for name, value in environment.items() if value}, **_of_files(access)}
     options = {"user": _login_name(), **below, **flags}
     if access.ask_pass:
         options["password"] = None
@@ -274,14 +255,13 @@ def _choose_transport(options: Options, flags: Mapping[str, str | None]) -> None
         return
     is_near = options.get("host") in (None, "", "localhost")
     if is_near and not options.get("socket") and not options.get("port"):
-        options["socket"] = next((one for one in USUAL_SOCKETS if _is_socket(one)), "")
+        options["socket"] = next((path for path in USUAL_SOCKETS if _is_socket(path)), "")
 
 
 def _is_socket(path: str) -> bool:
-    try:
+    with suppress(OSError):
         return stat.S_ISSOCK(Path(path).stat().st_mode)
-    except OSError:
-        return False
+    return False
 
 
 def _choose_tls(options: Options) -> None:
@@ -311,22 +291,17 @@ def _of_files(access: RemoteAccess) -> Options:
     groups = {*GROUPS, *(f"{group}{suffix}" for group in GROUPS)}
     named = access.defaults_file
     files = [Path(named)] if named else [Path(one).expanduser() for one in USUAL_FILES]
-    found: Options = {}
-    is_for_clients = False
-    for file in files:
-        if not named and not os.access(file, os.R_OK):
-            continue  # as the clients do
-        for line in _lines(file):
-            if line.group in groups:
-                is_for_clients = True
-                if line.name and not line.problem:
-                    found[line.name.lower().replace("_", "-").removeprefix("loose-")] = line.text
-    if named and not is_for_clients:
+    readable = [file for file in files if named or os.access(file, os.R_OK)]  # as the clients do
+    lines_read = [line for file in readable for line in _lines(file) if line.group in groups]
+    if named and not lines_read:
         raise UsageError(
-            f"{named} has no group for clients",
-            hint="add a group [client] with user, password and host",
+            f"{named} has no group for clients", hint="add a group [client] with user, password and host"
         )
-    return found
+    return {
+        line.name.lower().replace("_", "-").removeprefix("loose-"): line.text
+        for line in lines_read
+        if line.name and not line.problem
+    }
 
 
 def _lines(file: Path, depth: int = 0) -> Iterator[OptionLine]:

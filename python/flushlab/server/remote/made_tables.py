@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -74,7 +74,7 @@ class MadeTables:
         journal.write(path, self._written, new=True, without=why)
         self._path = path
         database = self._written.database
-        if not self._server.query("SHOW DATABASES WHERE `Database` = %s", (database,)):
+        if not _is_there(self._server.query, database):
             try:
                 self._server.query(f"CREATE DATABASE {quoted(database)}")
             except StatementFailed as error:
@@ -132,10 +132,8 @@ def drop_left(say: Progress) -> None:
 
 def _first_that_answers(addresses: Sequence[Address], stack: ExitStack) -> RemoteServer:
     for address in addresses[:-1]:
-        try:
+        with suppress(FlushlabError):
             return stack.enter_context(RemoteServer(address, connect_s=CONNECT_S))
-        except FlushlabError:
-            continue
     return stack.enter_context(RemoteServer(addresses[-1], connect_s=CONNECT_S))
 
 
@@ -176,9 +174,13 @@ def _marked(query: Query, written: _Written) -> list[str]:
 
 def _is_empty(query: Query, database: str) -> bool:
     inside = ("tables WHERE table_schema", "routines WHERE routine_schema", "events WHERE event_schema")
-    return bool(query("SHOW DATABASES WHERE `Database` = %s", (database,))) and not any(
+    return _is_there(query, database) and not any(
         query(f"SELECT 1 FROM information_schema.{what} = %s LIMIT 1", (database,)) for what in inside
     )
+
+
+def _is_there(query: Query, database: str) -> bool:
+    return bool(query("SHOW DATABASES WHERE `Database` = %s", (database,)))
 
 
 def _not_yet(written: _Written, error: FlushlabError) -> str:

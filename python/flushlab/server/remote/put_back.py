@@ -13,7 +13,7 @@ flushlab does not use here; on MariaDB and MySQL 5.7 only the option file outlas
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -90,17 +90,16 @@ class Changes:
     def __init__(self, server: RemoteServer, *wanted: Mapping[str, Value]) -> None:
         self._server = server
         self._query: Query = partial(server.query, answer_s=ANSWER_S)
-        names = dict.fromkeys(name for one in wanted for name in one)
+        names = dict.fromkeys(name for values in wanted for name in values)
         self._found = self._in_force(dict.fromkeys((*names, *_bound_to(names))))
         self._started_s: float | None = None
-        same = Configuration({}, server.identity).same
+        self._same = Configuration({}, server.identity).same
         changes = []
         for name in names:
-            values = [one[name] for one in wanted if name in one]
-            before = self._found.get(name)
-            others = [value for value in values if before is not None and not same(name, before, value)]
-            if before is not None and others:
-                changes.append(Change(name=name, before=before, during=tuple(others)))
+            before, asked = self._found.get(name), [values[name] for values in wanted if name in values]
+            during = tuple(value for value in asked if not self._same(name, before, value))
+            if before is not None and during:
+                changes.append(Change(name=name, before=before, during=during))
         self._changes = tuple(changes)
         self._alternates = len(wanted) > 1
         self._came_of_it: tuple[Change, ...] = ()
@@ -142,14 +141,12 @@ class Changes:
     @property
     def meanwhile(self) -> str:
         words = []
-        for one in self._changes:
-            others = " or ".join(dict.fromkeys(map(str, one.during)))
-            how = (
-                f"is {one.before} or {others}, in alternating slices"
-                if self._alternates
-                else f"is {one.during[0]}"
-            )
-            words.append(f"{one.name} {how}")
+        for change in self._changes:
+            values = f"{change.during[0]}"
+            if self._alternates:
+                others = " or ".join(dict.fromkeys(map(str, change.during)))
+                values = f"{change.before} or {others}, in alternating slices"
+            words.append(f"{change.name} is {values}")
         return "; ".join(words)
 
     @property
@@ -201,8 +198,9 @@ class Changes:
                 f"another flushlab has changed settings of {self.where} for a while",
                 hint=f"wait until it ends; else see {path}" if is_mine else "wait until it ends",
             )
-        now, same = self._in_force(self._found), Configuration({}, self._server.identity).same
-        differing = [name for name, value in self._found.items() if not same(name, value, now.get(name))]
+        now = self._in_force(self._found)
+        found = self._found.items()
+        differing = [name for name, value in found if not self._same(name, value, now.get(name))]
         if differing:  # it ended after they were read
             raise UsageError(
                 f"{', '.join(differing)} of {self.where} changed while this started",
@@ -215,7 +213,7 @@ class Changes:
         """What the server rounded, and what it changed along: from now on all else is somebody else's. A
         start after this loses all of it, and nothing sets it again."""
         self._server.started_before_s = self._started_s = _started_s(self._query, latest=True)
-        now = self._read([one.name for one in self._all])
+        now = read_variables(self._query, self._server.identity, [change.name for change in self._all])
         self._server.made = {one.name: now.get(one.name) for one in self._changes}
         self._came_of_it = tuple(
             msgspec.structs.replace(one, during=(*one.during, now.get(one.name, one.during[0])))
@@ -238,13 +236,10 @@ class Changes:
     def _in_force(self, names: Iterable[str]) -> dict[str, Value]:
         """The variables, and the size of a redo log that the older variables gave: to be put back by the new
         one."""
-        found = self._read(names)
-        if REDO_CAPACITY in found and (size := redo_capacity_in_force(self._query)):
-            found[REDO_CAPACITY] = size
-        return found
-
-    def _read(self, names: Iterable[str]) -> dict[str, Value]:
-        return read_variables(self._query, self._server.identity, names)
+        values = read_variables(self._query, self._server.identity, names)
+        if REDO_CAPACITY in values and (size := redo_capacity_in_force(self._query)):
+            values[REDO_CAPACITY] = size
+        return values
 
     def put_back(self, say: Progress) -> None:
         """Puts all back, once; reports an obstacle, and leaves the rest to the next flushlab."""
@@ -275,10 +270,9 @@ class Changes:
 
     def _is_ours(self, change: Change, now: Value | None) -> bool:
         """Whether a value is of flushlab's making; it is, whatever it is, where it was not read back."""
-        same = Configuration({}, self._server.identity).same
         if (made := self._server.made.get(change.name)) is not None:
-            return same(change.name, now, made)
-        return not self._came_of_it or any(same(change.name, now, value) for value in change.during)
+            return self._same(change.name, now, made)
+        return not self._came_of_it or any(self._same(change.name, now, value) for value in change.during)
 
     def _await_own_statement(self, say: Progress) -> None:
         """Waits until a statement that was interrupted has ended. Its connection had the lock, and is not
@@ -354,14 +348,10 @@ def _started_s(query: Query, *, latest: bool) -> float | None:
     """When the server started, by its own clock; None if it does not tell. A jump of that clock moves both
     readings."""
 
-    def uptime() -> list[tuple[object, ...]]:
-        return query("SHOW GLOBAL STATUS LIKE 'Uptime'")
-
-    def clock() -> list[tuple[object, ...]]:
-        return query("SELECT UNIX_TIMESTAMP()")
-
+    statements = ("SHOW GLOBAL STATUS LIKE 'Uptime'", "SELECT UNIX_TIMESTAMP()")
+    rows = {sql: query(sql) for sql in (statements if latest else reversed(statements))}
+    up, now = (rows[sql] for sql in statements)
     try:
-        up, now = (uptime(), clock()) if latest else tuple(reversed((clock(), uptime())))
         return float(str(now[0][0])) - float(str(up[0][1]))
     except (IndexError, ValueError):
         return None
@@ -388,9 +378,8 @@ def _unlock(query: Query) -> None:
 
 
 def _bound_to(names: Iterable[str]) -> list[str]:
-    given = {*names}
-    pairs = [*_BOUNDS.items(), *((bound, name) for name, bound in _BOUNDS.items())]
-    return [other for one, other in pairs if one in given]
+    both_ways = {**_BOUNDS, **{bound: name for name, bound in _BOUNDS.items()}}
+    return [other for name, other in both_ways.items() if name in {*names}]
 
 
 def _is_left(identity: ServerIdentity, written: _Written, change: Change, now: Value | None) -> bool:
@@ -405,14 +394,11 @@ def _is_left(identity: ServerIdentity, written: _Written, change: Change, now: V
 
 
 def _report_restart(server: RemoteServer, changes: tuple[Change, ...], say: Progress) -> None:
-    same = Configuration({}, server.identity).same
-    now = read_variables(
-        partial(server.query, answer_s=ANSWER_S), server.identity, [one.name for one in changes]
-    )
+    now, changed = _differing(server, changes)
     words = [
-        f"{one.name} is {now.get(one.name)}"
-        + (", as before" if same(one.name, now.get(one.name), one.before) else f", and was {one.before}")
-        for one in changes
+        f"{change.name} is {now.get(change.name)}, "
+        + (f"and was {change.before}" if change in changed else "as before")
+        for change in changes
     ]
     say(f"{server.address.name}: the server has started anew, and has its own settings: {'; '.join(words)}")
 
@@ -428,34 +414,34 @@ def _restore(
     Returns:
         Names of variables that had another value than before, each of which was reported.
     """
-    same = Configuration({}, server.identity).same
     query = partial(server.query, answer_s=ANSWER_S)
-    now = read_variables(query, server.identity, [one.name for one in changes])
-    changed = [one for one in changes if not same(one.name, now.get(one.name), one.before)]
-    ours = []
-    for one in changed:
-        if is_ours(one, now.get(one.name)):
-            ours.append(one)
-        else:
-            say(f"{one.name} is {now.get(one.name)} now: somebody else has set it, and it stays so")
+    now, changed = _differing(server, changes)
+    ours = [change for change in changed if is_ours(change, now.get(change.name))]
+    for change in changed:
+        if change not in ours:
+            say(f"{change.name} is {now.get(change.name)} now: somebody else has set it, and it stays so")
     refused: StatementFailed | None = None
-    for one in ours:
+    for change in ours:
         try:
-            set_variable(query, server.identity, one.name, one.before)
+            set_variable(query, server.identity, change.name, change.before)
         except StatementFailed as error:
             refused = error
         else:
-            say(f"put back: {_statement(server.identity, one.name, one.before)}")
+            say(f"put back: {_statement(server.identity, change.name, change.before)}")
     if refused is not None:
         raise refused
-    now = read_variables(query, server.identity, [one.name for one in ours])
-    if wrong := [
-        f"{one.name} is {now.get(one.name)}"
-        for one in ours
-        if not same(one.name, now.get(one.name), one.before)
-    ]:
-        raise ServerError(f"{', '.join(wrong)}, whatever was asked for")
-    return {one.name for one in changed}
+    now, wrong = _differing(server, ours)
+    if wrong:
+        words = ", ".join(f"{change.name} is {now.get(change.name)}" for change in wrong)
+        raise ServerError(f"{words}, whatever was asked for")
+    return {change.name for change in changed}
+
+
+def _differing(server: RemoteServer, changes: Sequence[Change]) -> tuple[dict[str, Value], list[Change]]:
+    """The values that variables have, and the changes of those that have another value than before."""
+    query, same = partial(server.query, answer_s=ANSWER_S), Configuration({}, server.identity).same
+    now = read_variables(query, server.identity, [change.name for change in changes])
+    return now, [one for one in changes if not same(one.name, now.get(one.name), one.before)]
 
 
 def _not_yet(address: Address, undo: tuple[str, ...], error: FlushlabError) -> str:

@@ -74,11 +74,12 @@ def require_rights(nodes: Sequence[RemoteServer], needs: Needs) -> None:
             inside |= _in_database(query, needs)
     if not everywhere and not inside:
         return
+    lacks, grants = list[str](), list[str]()
     account = account_of(str(nodes[0].query("SELECT CURRENT_USER()")[0][0]))
-    lacks = [", ".join(sorted(everywhere))] if everywhere else []
-    grants = [f"GRANT {lacks[0]} ON *.* TO {account}"] if everywhere else []
-    if inside:
-        names = ", ".join(sorted(inside))
+    if names := ", ".join(sorted(everywhere)):
+        lacks.append(names)
+        grants.append(f"GRANT {names} ON *.* TO {account}")
+    if names := ", ".join(sorted(inside)):
         lacks.append(f"{names} on {needs.database}.*")
         grants.append(f"GRANT {names} ON {_pattern(nodes[0].query, needs.database)}.* TO {account}")
     raise UsageError(f"the account {account} lacks {' and '.join(lacks)}", hint="; ".join(grants))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -33,6 +33,7 @@ from flushlab.server.protocol import (
 from flushlab.server.remote.login import Address, other_address
 from flushlab.server.sql import read_variables
 from flushlab.settings.catalog import version_of
+from flushlab.undo import Closing
 
 SILENT_S = 5.0
 """Longest wait for a sign of life, and for an answer until one is asked for."""
@@ -40,7 +41,7 @@ _GIVEN_UP_S = 10.0
 """Longest wait for the second sign of life, which is the last."""
 
 
-class RemoteServer(SingleServer):
+class RemoteServer(SingleServer, Closing):
     """A server that runs already; a context manager that closes its control connection.
 
     Attributes:
@@ -71,13 +72,12 @@ class RemoteServer(SingleServer):
         )
 
     def alive(self) -> bool:
-        try:
-            self.query("SELECT 1", answer_s=SILENT_S)
-        except ServerDied:
-            self.when_silent()
-            return False
-        except ServerError:
-            return True
+        with suppress(ServerError):
+            try:
+                self.query("SELECT 1", answer_s=SILENT_S)
+            except ServerDied:
+                self.when_silent()
+                return False
         return True
 
     def query(
@@ -125,14 +125,11 @@ class RemoteServer(SingleServer):
 
     def _lives(self, limit_s: float) -> bool:
         other = self._connection(limit_s)
-        try:
-            other.query("SELECT 1", answer_s=limit_s)
-        except ConnectionGone:
-            return False
-        except ServerError:
-            return True
-        finally:
-            other.close()
+        with closing(other), suppress(ServerError):
+            try:
+                other.query("SELECT 1", answer_s=limit_s)
+            except ConnectionGone:
+                return False
         return True
 
     def _connection(self, connect_s: float) -> Control:
@@ -160,11 +157,7 @@ class RemoteServer(SingleServer):
         """Lets go of it; it goes on."""
         self._control.close()
 
-    def __enter__(self) -> RemoteServer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    close = stop
 
 
 CONNECT_S = 5.0
@@ -298,8 +291,7 @@ class RemoteGroup(NodeGroup[RemoteServer]):
 
     def __init__(self, nodes: Sequence[RemoteServer]) -> None:
         super().__init__(nodes)
-        self.seconds: dict[str, float] = {}
-        """What its start took: nothing."""
+        self.seconds: dict[str, float] = {}  # its start took nothing
         self.before: dict[str, Value] = {}
         """Settings that change before each slice, as they were before the first change."""
         self.mark = ""

@@ -170,9 +170,6 @@ def examine(
 
     Args:
         text: its `content`. It is not read here: a pipe gives it only once.
-
-    Raises:
-        ServerError: the build cannot be executed.
     """
     known = read_help(verbose_help(build).text) if build is not None else None
     checked = check(text, identity, path=str(file), loader=loader(file), known=known, suffix=suffix)
@@ -242,7 +239,6 @@ def _notes(
 
 
 def nothing_read(file: Path, checked: CheckedFile) -> Iterator[Remark]:
-    """A file for clients or other instances, or of comments only."""
     if not checked.lines and checked.starts:
         says = "the file sets nothing for this server: its defaults hold"
         yield Remark("not-read", "note", "", str(file), 0, says)
@@ -306,11 +302,6 @@ def text_of(file: Path) -> str:
 
 
 def require_option_file(text: str, file: Path) -> None:
-    """Makes sure that a text is that of an option file.
-
-    Raises:
-        UsageError: it is not.
-    """
     if found := unusable(text):
         raise UsageError(f"{file} {found[0]}", hint=found[1])
 

@@ -9,7 +9,7 @@ loopback; root is removed (MariaDB) or locked (MySQL). A sandbox makes flushlab'
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from flushlab.build import Build
@@ -51,37 +51,27 @@ def initialised(build: Build, settings: Mapping[str, Value], progress: Progress 
         }
     )
     snapshots = Snapshots()
-    found = snapshots.find(key)
-    if found is not None:
-        return found
+    if (snapshot := snapshots.find(key)) is not None:
+        return snapshot
     progress(f"initializing a data directory of {build.name}")
     return snapshots.make(key, lambda target: initialise(build, layout, target))
 
 
 def initialise(build: Build, layout: Mapping[str, Value], target: Path) -> None:
-    """Fills `target` by the build's own program, under a guard: killing flushlab ends this too.
-
-    Raises:
-        StartFailed, NoSpace: as `initialised`.
-    """
+    """Fills `target` by the build's own program, under a guard: killing flushlab ends this too."""
     name = f"init-{secrets.token_hex(4)}"
     folder = run_folder() / name
     user = server_user()
     with Guard(name, [folder]) as guard:
-        temporary = folder / "tmp"
+        temporary, sql, options = folder / "tmp", folder / "accounts.sql", folder / "my.cnf"
         temporary.mkdir()
-        give(temporary, user)
-        if target.is_dir():
-            give(target, user)
-        sql = folder / "accounts.sql"
+        for place in (temporary, target):
+            if place.is_dir():
+                give(place, user)
         write_private(sql, _MARIADB_SQL if build.flavor == "mariadb" else _MYSQL_SQL, user)
-        options = folder / "my.cnf"
-        lines = [
-            "[mysqld]",
-            *always(build),
-            *(option_line(build, one, value) for one, value in layout.items()),
-        ]
-        write_private(options, "\n".join([*lines, f"tmpdir = {temporary}"]) + "\n", user)
+        settings = [option_line(build, setting, value) for setting, value in layout.items()]
+        lines = ["[mysqld]", *always(build), *settings, f"tmpdir = {temporary}"]
+        write_private(options, "\n".join(lines) + "\n", user)
         process = guard.spawn(
             _command(build, options, target, sql),
             log=folder / "log",
@@ -89,23 +79,16 @@ def initialise(build: Build, layout: Mapping[str, Value], target: Path) -> None:
             environment={**build.environment, "TMPDIR": str(temporary), "HOME": str(temporary)},
             reach=Reach((target, temporary)),
         )
-        code = process.wait(_LIMIT_S)
-        if code != 0:
-            said = log.since(folder / "log", 0)
-            raise initialisation_failed(build, layout, code, said)
-
-
-def initialisation_failed(
-    build: Build, layout: Mapping[str, Value], code: int | None, said: str
-) -> StartFailed | NoSpace:
-    full = log.no_space(said)
-    if full:
-        return NoSpace(
+        if (code := process.wait(_LIMIT_S)) == 0:
+            return
+        said = log.since(folder / "log", 0)
+    if full := log.no_space(said):
+        raise NoSpace(
             f"no space left while initializing a data directory of {build.name}: {full}",
             hint="make room, or set FLUSHLAB_HOME to another file system",
         )
     how = f"ended with {code}" if code is not None else f"did not end within {_LIMIT_S:.0f} s"
-    return StartFailed(
+    raise StartFailed(
         f"initializing a data directory of {build.name} {how}:\n{log.digest(said)}",
         refusal=log.refusal_from_log(said, layout),
     )
@@ -141,17 +124,18 @@ def _install_base(build: Build, install_db: str) -> Path:
     return Path(install_db if build.launcher else build.mysqld).parent.parent
 
 
-def restore_initialised(
-    build: Build, settings: Mapping[str, Value], snapshots: Snapshots, target: Path, progress: Progress
+def fill(
+    target: Path, snapshots: Snapshots, content: Snapshot | Callable[[], Snapshot], *, settle: bool
 ) -> Restored:
-    """Fills `target` with the build's initialised data directory; a damaged one is made again."""
-    own = initialised(build, settings, progress)
+    """Fills `target` with a snapshot, or with one that is made; a damaged one of these is made again."""
+    if isinstance(content, Snapshot):
+        return restore(content, snapshots, target, settle=settle)
+    own = content()
     try:
         return restore(own, snapshots, target, settle=False)
     except SnapshotDamaged:
         snapshots.remove(own.key)
-        own = initialised(build, settings, progress)
-        return restore(own, snapshots, target, settle=False)
+        return restore(content(), snapshots, target, settle=False)
 
 
 def restore(snapshot: Snapshot, snapshots: Snapshots, target: Path, *, settle: bool) -> Restored:

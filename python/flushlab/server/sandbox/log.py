@@ -5,7 +5,6 @@ Server layer. The rules hold for MariaDB 10.11 and MySQL 5.7 and 8.0; real logs 
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 from collections.abc import Mapping
@@ -51,7 +50,7 @@ _NO_MEMORY = re.compile(
 
 def tail(file: Path, lines: int = 20) -> str:
     """The last lines of a log file; empty if there is none."""
-    return "\n".join(_last_part(file).splitlines()[-lines:])
+    return "\n".join(since(file, max(0, size(file) - _TAIL_BYTES)).splitlines()[-lines:])
 
 
 def size(file: Path) -> int:
@@ -113,25 +112,16 @@ def digest(log_text: str, lines: int = 20) -> str:
     return "\n".join(errors(log_text)[:lines] or log_text.strip().splitlines()[-lines:])
 
 
-def library_hint(soname: str) -> str | None:
-    packages = debian_packages(soname)
-    return f"install the package {packages[0]}" if packages else None
-
-
 def _refusal(log_text: str, settings: Mapping[str, Value]) -> tuple[str, str] | None:
-    for line in errors(log_text):
-        for pattern in _NAMED:
-            match = pattern.search(line)
-            if match:
-                return line, match["name"].lower().replace("-", "_")
-    for line in errors(log_text):
-        for name, value in settings.items():
-            if _speaks_of(line, name, value):
-                return line, name
-    return None
+    lines = errors(log_text)
+    named = ((line, match) for line in lines for pattern in _NAMED if (match := pattern.search(line)))
+    for line, match in named:
+        return line, match["name"].lower().replace("-", "_")
+    spoken_of = ((line, name) for line in lines for name, value in settings.items() if _of(line, name, value))
+    return next(spoken_of, None)
 
 
-def _speaks_of(line: str, name: str, value: Value) -> bool:
+def _of(line: str, name: str, value: Value) -> bool:
     """True if a line has every word of a variable's name, or its value where that is a path or the like."""
     said = _WORD.findall(line.lower())
     words = [word for word in name.split("_") if word != "innodb"]
@@ -144,16 +134,6 @@ def _first(pattern: re.Pattern[str], text: str) -> str | None:
     return next((line.strip() for line in text.splitlines() if pattern.search(line)), None)
 
 
-def _last_part(file: Path) -> str:
-    try:
-        with file.open("rb") as handle:
-            size = handle.seek(0, os.SEEK_END)
-            handle.seek(max(0, size - _TAIL_BYTES))
-            return handle.read().decode(errors="replace")
-    except FileNotFoundError:
-        return ""
-
-
 _ITS_PORT = "tcp/ip port"
 _SPACE_HINT = "make room, or choose another place with --data-root"
 
@@ -162,10 +142,8 @@ def start_failed(
     build: Build, endpoint: Endpoint, settings: Mapping[str, Value], said: str, how: str
 ) -> FlushlabError:
     what = f"the server {build.name} {how}"
-    if (found := shortage(what, endpoint, said)) is not None:
-        return found
-    refusal = refusal_from_log(said, settings)
-    return StartFailed(f"{what}; its log says:\n{digest(said)}", refusal=refusal)
+    message, refusal = f"{what}; its log says:\n{digest(said)}", refusal_from_log(said, settings)
+    return shortage(what, endpoint, said) or StartFailed(message, refusal=refusal)
 
 
 def shortage(what: str, endpoint: Endpoint, said: str) -> FlushlabError | None:
@@ -176,9 +154,10 @@ def shortage(what: str, endpoint: Endpoint, said: str) -> FlushlabError | None:
         return PortTaken(f"port {endpoint.port} on {endpoint.host} is in use", hint=PORT_HINT)
     if (line := no_space(said)) is not None:
         return NoSpace(f"{what}: {line}", hint=_SPACE_HINT, of_data=True)
-    soname = library_in(said)
-    if soname is not None:
-        return LibraryMissing(f"{what}: the shared library {soname} is missing", hint=library_hint(soname))
+    if (soname := library_in(said)) is not None:
+        packages = debian_packages(soname)
+        hint = f"install the package {packages[0]}" if packages else None
+        return LibraryMissing(f"{what}: the shared library {soname} is missing", hint=hint)
     if (line := no_memory(said)) is not None:
         return NoMemory(f"{what}: {line}", hint=MEMORY_HINT)
     return None
@@ -199,9 +178,8 @@ def died(name: str, said: str) -> FlushlabError:
 
 
 def ending(code: int | None) -> str:
-    if code is not None and code < 0:
-        with suppress(ValueError):
-            return f"killed by {signal.Signals(-code).name}"
+    with suppress(ValueError):  # no signal
+        return f"killed by {signal.Signals(-(code or 0)).name}"
     return f"exit code {code}"
 
 

@@ -16,7 +16,7 @@ import re
 import secrets
 import socket
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from random import sample
 
@@ -28,8 +28,6 @@ from flushlab.build.galera import SST_METHOD, Galera
 from flushlab.errors import PortTaken
 from flushlab.machine import ServerUser
 from flushlab.settings.optionfile import option_file_line
-
-_RECOVERED = re.compile(r"WSREP: Recovered position: (?P<group>[0-9a-f-]{36}):(?P<seqno>-?\d+)")
 
 
 class State(msgspec.Struct, frozen=True):
@@ -43,6 +41,7 @@ class State(msgspec.Struct, frozen=True):
     group: str
     seqno: int
     safe: bool = False
+    recovered: bool = False
 
     @property
     def known(self) -> bool:
@@ -59,8 +58,7 @@ def read_state(datadir: Path) -> State:
         text = (datadir / "grastate.dat").read_text(errors="replace")  # a crash may have torn it
     except OSError:
         return NOWHERE
-    facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line and line[0] != "#")
-    fields = {name.strip(): value.strip() for name, value in facts.items()}
+    fields = dict(re.findall(r"^([^#:\n]+?)\s*:\s*(.*?)\s*$", text, re.MULTILINE))
     try:
         return State(fields["uuid"], int(fields["seqno"]), fields.get("safe_to_bootstrap") == "1")
     except (KeyError, ValueError):
@@ -75,31 +73,22 @@ def write_state(datadir: Path, state: State, owner: ServerUser) -> None:
     atomic.write(datadir / "grastate.dat", text, mode=0o660, owner=(owner.uid, owner.gid))
 
 
-def recovered(said: str, safe: bool = False) -> State:
+def recovered(said: str) -> State:
     """The position that a run with `--wsrep-recover` found; `NOWHERE` if it found none."""
-    found = list(_RECOVERED.finditer(said))
-    return State(found[-1]["group"], int(found[-1]["seqno"]), safe) if found else NOWHERE
+    positions = re.findall(r"WSREP: Recovered position: ([0-9a-f-]{36}):(-?\d+)", said)
+    return State(positions[-1][0], int(positions[-1][1]), recovered=True) if positions else NOWHERE
 
 
-class View(msgspec.Struct, frozen=True):
-    """A primary component that is to come up as a whole, as after a power failure (`pc.recovery`)."""
+def new_view(size: int) -> tuple[str, ...]:
+    """UUIDs of a primary component that comes up as a whole, as after a power failure (`pc.recovery`)."""
+    others = uuid.uuid1().hex[8:]
+    return tuple(str(uuid.UUID(f"{number:08x}{others}")) for number in range(1, size + 1))
 
-    members: tuple[str, ...]
 
-    @classmethod
-    def of(cls, size: int) -> View:
-        first = uuid.uuid1()
-        numbers = range(1, size + 1)
-        return cls(tuple(str(uuid.UUID(fields=(number, *first.fields[1:]))) for number in numbers))
-
-    def write(self, datadir: Path, number: int, owner: ServerUser) -> None:
-        """Writes `gvwstate.dat` of the node `number`, which then waits for the others."""
-        members = "".join(f"member: {one} 0\n" for one in self.members)
-        text = (
-            f"my_uuid: {self.members[number - 1]}\n#vwbeg\n"
-            f"view_id: 3 {self.members[0]} 1\nbootstrap: 0\n{members}#vwend\n"
-        )
-        atomic.write(datadir / "gvwstate.dat", text, mode=0o660, owner=(owner.uid, owner.gid))
+def write_view(datadir: Path, view: Sequence[str], number: int, owner: ServerUser) -> None:
+    members = "".join(f"member: {member} 0\n" for member in view)
+    text = f"my_uuid: {view[number - 1]}\n#vwbeg\nview_id: 3 {view[0]} 1\nbootstrap: 0\n{members}#vwend\n"
+    atomic.write(datadir / "gvwstate.dat", text, mode=0o660, owner=(owner.uid, owner.gid))
 
 
 GCACHE_BYTES = 128 << 20
@@ -233,24 +222,25 @@ def _outgoing() -> range:
 
 
 def require_free_port(port: int) -> None:
-    """Makes sure that nobody listens on a port.
+    if trouble := _busy(HOST, port):
+        raise PortTaken(f"port {port} on {HOST} cannot be used: {trouble}", hint=PORT_HINT)
 
-    Raises:
-        PortTaken: somebody does, or it is no port.
-    """
+
+def _busy(host: str, port: int) -> str:
+    """Why nobody can listen there, or an empty string."""
     with socket.socket() as probe:
         # As servers do: ports of connections that were closed a moment ago are free to listen on.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((HOST, port))
+            probe.bind((host, port))
         except (OSError, OverflowError) as error:
-            raise PortTaken(f"port {port} on {HOST} cannot be used: {error}", hint=PORT_HINT) from None
+            return getattr(error, "strerror", None) or str(error)
+    return ""
 
 
 _NETWORKS = range(16, 255)
 """Second bytes of clusters' addresses: 127.0.0.1 and what others choose near it stay free."""
-_OFFSETS = (0, 10_000, 20_000, 30_000)
-_TRIES = 10
+_ADDRESS_TRIES = 10
 
 
 def free_places(size: int, taken: Collection[str] = ()) -> tuple[NodeAddress, ...]:
@@ -263,12 +253,12 @@ def free_places(size: int, taken: Collection[str] = ()) -> tuple[NodeAddress, ..
         PortTaken: a program listens on one of the ports at every address.
     """
     busy = ""
-    for offset in _OFFSETS:
-        for _ in range(_TRIES):
+    for offset in range(0, 40_000, 10_000):
+        for _ in range(_ADDRESS_TRIES):
             network = f"127.{secrets.choice(_NETWORKS)}.{secrets.randbelow(256)}"
             addresses = [f"{network}.{number}" for number in range(1, size + 1)]
             places = tuple(NodeAddress(address=address, port_offset=offset) for address in addresses)
-            busy = next((text for place in places if (text := busy_port(place))), "")
+            busy = next(filter(None, map(busy_port, places)), "")
             if not busy and not set(addresses) & set(taken):
                 return places
     raise PortTaken(
@@ -278,23 +268,13 @@ def free_places(size: int, taken: Collection[str] = ()) -> tuple[NodeAddress, ..
 
 
 def require_free_places(places: Collection[NodeAddress]) -> None:
-    """Makes sure that nobody listens where a cluster did and is to do again.
-
-    Raises:
-        PortTaken: somebody does.
-    """
-    if busy := next((text for place in places if (text := busy_port(place))), ""):
+    """Makes sure that nobody listens where a cluster did and is to do again."""
+    if busy := next(filter(None, map(busy_port, places)), ""):
         raise PortTaken(busy, hint="stop the program that listens there")
 
 
 def busy_port(place: NodeAddress) -> str:
     """Which of a node's ports is taken, or an empty string."""
-    for port in place.ports:
-        with socket.socket() as probe:
-            # As servers do: ports of connections that were closed a moment ago are free to listen on.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((place.address, port))
-            except OSError as error:
-                return f"port {port} on {place.address} cannot be used: {error.strerror}"
-    return ""
+    troubles = ((port, _busy(place.address, port)) for port in place.ports)
+    words = (f"port {port} on {place.address} cannot be used: {why}" for port, why in troubles if why)
+    return next(words, "")

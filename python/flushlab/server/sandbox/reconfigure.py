@@ -28,21 +28,15 @@ _NOT_NOW = "it cannot be changed while the server runs, and the arms share one s
 
 def apply(server: Sandbox, asked: Mapping[str, Value]) -> Applied:
     """See `Sandbox.apply`; `asked` has variables' names."""
-    refused: list[Refusal] = []
-    now: dict[str, Value] = {}
-    later: dict[str, Value] = {}
-    for name, value in asked.items():
-        reason = _set_now(server, name, value)
-        if reason is None:
-            now[name] = value
-        elif reason == "":
-            later[name] = value
-        else:
-            refused.append(Refusal(name=name, value=value, reason=reason))
+    reasons = {name: _set_now(server, name, value) for name, value in asked.items()}
+    refused = [Refusal(name=name, value=asked[name], reason=why) for name, why in reasons.items() if why]
+    now = {name: asked[name] for name, why in reasons.items() if why is None}
+    later = {name: asked[name] for name, why in reasons.items() if why == ""}
     server.note_settings({**server.settings, **now})
     if later:
         refused += _set_by_restart(server, later)
-    accepted = {name: value for name, value in asked.items() if name not in {one.name for one in refused}}
+    out = {refusal.name for refusal in refused}
+    accepted = {name: value for name, value in asked.items() if name not in out}
     got = server.read_back(accepted)
     return Applied(
         settings=got,
@@ -61,12 +55,12 @@ def switch(server: Server, asked: Mapping[str, Value]) -> tuple[Refusal, ...]:
     Raises:
         ServerError: it does not answer.
     """
-    refused = []
-    for name, value in asked.items():
-        reason = _set_now(server, name, value)
-        if reason is not None:
-            refused.append(Refusal(name=name, value=value, reason=reason or _NOT_NOW))
-    return tuple(refused)
+    reasons = {name: _set_now(server, name, value) for name, value in asked.items()}
+    return tuple(
+        Refusal(name=name, value=asked[name], reason=why or _NOT_NOW)
+        for name, why in reasons.items()
+        if why is not None
+    )
 
 
 def _set_now(server: Server, name: str, value: Value) -> str | None:

@@ -32,7 +32,7 @@ from flushlab.server.protocol import Applied, SingleServer, wsrep_status
 from flushlab.server.sandbox import contents, log, reconfigure
 from flushlab.server.sandbox import kept as keeping
 from flushlab.server.sandbox.log import died
-from flushlab.server.sandbox.node import HOST, free_port, require_free_port
+from flushlab.server.sandbox.node import HOST, free_port, require_free_port, write_view
 from flushlab.server.sandbox.option_files import (
     SandboxPaths,
     give,
@@ -42,18 +42,18 @@ from flushlab.server.sandbox.option_files import (
     server_option_file,
     write_private,
 )
-from flushlab.server.sandbox.spec import DataDirectory, Instance, Node, SandboxSpec, Startup
+from flushlab.server.sandbox.spec import DataDirectory, Instance, SandboxSpec, Startup
 from flushlab.server.sandbox.starting import DetachedProcess, ServerProcess, Start, end
 from flushlab.server.sql import read_variables, redo_enabled
 from flushlab.settings.admission import require_admitted
-from flushlab.undo import undo_all
+from flushlab.undo import Closing, undo_all
 
 _PORT_TRIES = 8
 _GREETING_S = 20.0
 """Longest wait for the answer to a first question: a frozen server takes connections and says nothing."""
 
 
-class Sandbox(SingleServer):
+class Sandbox(SingleServer, Closing):
     """A sandbox. Made by `start` or `attach`; a context manager that ends an owned one.
 
     Attributes:
@@ -76,8 +76,7 @@ class Sandbox(SingleServer):
         disk: DiskEmulation | None = None,
     ) -> None:
         self.build, self.kept = spec.build, spec.instance.kept
-        self.membership = spec.node.membership if spec.node else None
-        self.link = spec.node.link if spec.node else None
+        self.membership, self.link = spec.membership, spec.link
         self.name, self.folder, self.log = paths.name, paths.folder, paths.log
         self.endpoint, self.storage, self.disk = endpoint, storage, disk
         self.seconds: dict[str, float] = {}
@@ -155,14 +154,13 @@ class Sandbox(SingleServer):
         """
         spec = replace(spec, settings=require_admitted(spec.settings), arguments=tuple(spec.arguments))
         data, instance = spec.data, spec.instance
-        membership = spec.node.membership if spec.node else None
-        root = data.root or DataRoot.open()
-        paths = SandboxPaths.choose(membership.name if membership else instance.name, root)
-        if instance.port is not None:
-            require_free_port(instance.port)
-        clients = instance.clients
-        host = membership.address if membership else clients.access.address if clients else HOST
-        port = membership.place.sql_port if membership else instance.port or free_port(host)
+        root, clients = data.root or DataRoot.open(), instance.clients
+        name, host, port = instance.name, clients.access.address if clients else HOST, instance.port
+        if (member := spec.membership) is not None:
+            name, host, port = member.name, member.address, member.place.sql_port
+        elif port is not None:
+            require_free_port(port)
+        paths = SandboxPaths.choose(name, root)
         reap()
         with ExitStack() as undo:
             disk = None
@@ -176,19 +174,19 @@ class Sandbox(SingleServer):
             sandbox = cls(
                 spec,
                 paths,
-                sandbox_endpoint(paths, host, port, instance.password or new_password()),
+                sandbox_endpoint(paths, host, port or free_port(host), instance.password or new_password()),
                 root.storage,
                 guard,
                 disk.record if disk is not None else None,
             )
             sandbox._own_disk = disk
-            sandbox._port_is_fixed = instance.port is not None or membership is not None
+            sandbox._port_is_fixed = port is not None
             if data.adopt is not None:
                 data.adopt.rename(paths.datadir)
             else:
                 sandbox._restore(progress)
-            if spec.node and spec.node.view is not None:
-                spec.node.view.write(paths.datadir, spec.node.membership.number, server_user())
+            if member is not None and spec.view is not None:
+                write_view(paths.datadir, spec.view, member.number, server_user())
             sandbox._write_options()
             undo.pop_all()
         return sandbox
@@ -230,7 +228,7 @@ class Sandbox(SingleServer):
             settings=saved.settings,
             arguments=saved.arguments,
             instance=Instance(name=name, kept=True, connects=saved.connects),
-            node=Node(membership=saved.membership) if saved.membership is not None else None,
+            membership=saved.membership,
         )
         sandbox = cls(spec, saved.paths, keeping.endpoint(saved), saved.storage, disk=saved.disk)
         sandbox._process = DetachedProcess(identity)
@@ -486,27 +484,19 @@ class Sandbox(SingleServer):
         """Machines that load it over the network; None: this one does."""
         return self._spec.instance.clients
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     @property
     def _started(self) -> ServerProcess:
         assert self._process is not None
         return self._process
 
     def _restore(self, progress: Progress) -> None:
-        began = time.monotonic()
-        data = self._spec.data
-        snapshots = data.snapshots or Snapshots()
-        if data.snapshot is not None:
-            self.restored = contents.restore(data.snapshot, snapshots, self.datadir, settle=data.settle)
-        else:
-            self.restored = contents.restore_initialised(
-                self.build, self.settings, snapshots, self.datadir, progress
-            )
+        began, data = time.monotonic(), self._spec.data
+        self.restored = contents.fill(
+            self.datadir,
+            data.snapshots or Snapshots(),
+            data.snapshot or (lambda: contents.initialised(self.build, self.settings, progress)),
+            settle=data.settle,
+        )
         self.seconds["restore"] = time.monotonic() - began
 
     def _await(self, guard: Guard) -> None:
@@ -536,7 +526,7 @@ class Sandbox(SingleServer):
         self._process = self._start_now.spawn(guard)
 
     def _identify(self) -> None:
-        if self._spec.node is not None:
+        if self.membership is not None:
             status = wsrep_status(self._control.query, answer_s=_GREETING_S)
             if status["wsrep_cluster_status"] != "Primary":
                 raise ConnectionGone("it has no quorum")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from flushlab.build import Build
 from flushlab.datadir import DataRoot, SlowDisk
@@ -17,19 +17,11 @@ from flushlab.server.clients import Clients
 
 if TYPE_CHECKING:
     from flushlab.datadir import Snapshot, Snapshots
-    from flushlab.server.sandbox.node import Membership, View
+    from flushlab.server.sandbox.node import Membership
 
 READY_LIMIT_S = 900.0
 """Longest wait for a living server to become ready: recovery from a large redo log on a slow disk. A server
 that dies is noticed at once."""
-
-
-class AttachesProcess(Protocol):
-    """Takes a process in before the server is executed."""
-
-    def attach(self, pid: int) -> None:
-        """Takes in the process and everything that it starts."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -109,28 +101,15 @@ class Startup:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Node:
-    """A sandbox's place in a Galera cluster.
-
-    Attributes:
-        membership: cluster, number, addresses and provider; the sandbox's name, address and port follow.
-        view: primary component in which all nodes start; None: the nodes find each other.
-        link: end of a network of the node's own; the server's process is attached before it is executed.
-    """
-
-    membership: Membership
-    view: View | None = None
-    link: AttachesProcess | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class SandboxSpec:
     """Everything that a sandbox is started from.
 
     Attributes:
         arguments: flushlab's own last words of the command line; no secrets, nothing of the user's.
+        membership: its place in a Galera cluster; name, address and port follow.
+        view: primary component in which all nodes start; None: the nodes find each other.
+        link: attaches the process to a network of its own before it is executed.
         written: lines of the user's option file as arguments; a start refuses those that are not admitted.
-        node: its place in a cluster, or None.
     """
 
     build: Build
@@ -140,4 +119,6 @@ class SandboxSpec:
     data: DataDirectory = DataDirectory()
     instance: Instance = Instance()
     startup: Startup = Startup()
-    node: Node | None = None
+    membership: Membership | None = None
+    view: tuple[str, ...] | None = None
+    link: Callable[[int], None] | None = None

@@ -31,7 +31,6 @@ from flushlab.server.control import (
 )
 from flushlab.server.sandbox import log, option_files
 from flushlab.server.sandbox.log import ending, killed, start_failed
-from flushlab.server.sandbox.node import Membership
 from flushlab.server.sandbox.option_files import SandboxPaths, account_sql, logs_in_by_sha2, write_secret
 from flushlab.server.sandbox.spec import READY_LIMIT_S, SandboxSpec
 from flushlab.settings.admission import require_admitted_words
@@ -181,17 +180,13 @@ class Start:
     endpoint: Endpoint
     once: Sequence[str] = ()
 
-    @property
-    def _membership(self) -> Membership | None:
-        return self.spec.node.membership if self.spec.node else None
-
     def spawn(self, guard: Guard) -> ServerProcess:
         """Writes the client's option file and the accounts, and starts the process under the guard."""
         paths, user = self.paths, server_user()
         require_admitted_words(self.spec.written, self.spec.build.flavor, self.spec.build.version)
         paths.clear_socket()
         write_secret(paths.client_options, option_files.client_option_file(self.endpoint))
-        build, membership = self.spec.build, self._membership
+        build, membership = self.spec.build, self.spec.membership
         clients = self.spec.instance.clients
         access = clients.access if clients else None
         accounts = account_sql(build, self.endpoint.password, access)
@@ -199,7 +194,7 @@ class Start:
             accounts = f"SET SESSION wsrep_on = OFF;\n{accounts}"  # every node makes them for itself
         connects = membership is not None or self.spec.instance.connects
         network: Network = "own" if self._has_own_network else "host" if connects else "none"
-        link = self.spec.node.link if self.spec.node else None
+
         sql = self.spec.startup.sql
         write_secret(paths.init_file, accounts + "".join(f"{one};\n" for one in sql), user)
         return guard.spawn(
@@ -218,20 +213,16 @@ class Start:
                 "TMPDIR": str(paths.temporary),
             },
             reach=Reach(paths.of_server, network),
-            before_exec=link.attach if link else None,
+            before_exec=self.spec.link,
             outlives_guard=self.spec.instance.kept,
         )
 
     @property
     def _has_own_network(self) -> bool:
-        return self._membership is not None and self._membership.place.own_network
+        return self.spec.membership is not None and self.spec.membership.place.own_network
 
     def await_ready(self, process: ServerProcess, log_start: int, identify: Callable[[], None]) -> None:
-        """Waits until queries are answered over both ways in; `identify` asks the last one.
-
-        Raises:
-            StartFailed, PortTaken, NoSpace, NoMemory, LibraryMissing: it did not become ready, and is dead.
-        """
+        """Waits until queries are answered over both ways in; `identify` asks the last one."""
         try:
             self._await_ready(process, log_start, identify)
         finally:
@@ -257,7 +248,7 @@ class Start:
                     return
                 except (ConnectionGone, StatementFailed, OSError, pymysql.MySQLError) as error:
                     complaint = str(error)
-                    if self._membership:
+                    if self.spec.membership:
                         time.sleep(_NODE_POLL_S)  # it waits for others, who need the processors
                     if isinstance(error, pymysql.MySQLError) and explain(error)[0] in ACCESS_DENIED:
                         end(process, signal.SIGKILL)

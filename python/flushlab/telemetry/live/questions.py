@@ -220,7 +220,6 @@ def _is_on(variables: Mapping[str, str], name: str) -> bool:
 
 
 def parse_pairs(rows: Rows) -> dict[str, str]:
-    """Names in small letters, and their values as the server prints them."""
     return {str(name).lower(): str(value) for name, value in rows}
 
 
@@ -252,7 +251,6 @@ def _threads(identity: ServerIdentity, *, instrumented: bool) -> tuple[str, ...]
 
 
 def parse_threads(rows: Rows) -> tuple[Threads, ...]:
-    """Connections alike, the watcher's own left out."""
     return tuple(
         Threads(
             _text(user),
@@ -278,7 +276,6 @@ LIVE_STATES_S = 0.25
 
 
 def _states(which: str, *, instrumented: bool) -> tuple[str, ...]:
-    """Connections one by one."""
 
     def connections(table: str, prefix: str, users: str) -> str:
         info = f"{prefix}INFO"
@@ -301,7 +298,6 @@ def _states(which: str, *, instrumented: bool) -> tuple[str, ...]:
 
 
 def parse_states(rows: Rows) -> tuple[ThreadState, ...]:
-    """Connections at one moment."""
     return tuple(
         ThreadState(
             int(number), _text(command), int(seconds or 0), _text(state or ""), _text(verb or "").rstrip(";")
@@ -348,7 +344,6 @@ _LOCK_INFO = (
 
 
 def parse_transactions(rows: Rows) -> tuple[OpenTransaction, ...]:
-    """Open transactions, the oldest first."""
     return tuple(
         OpenTransaction(
             id=int(number),
@@ -377,7 +372,6 @@ def parse_locks(rows: Rows) -> tuple[MetadataLock, ...]:
 
 
 def parse_xids(rows: Rows) -> tuple[str, ...]:
-    """Prepared transactions, as XA COMMIT and XA ROLLBACK take them."""
     xids = []
     for form, first, second, data in rows:
         raw = data if isinstance(data, bytes) else str(data).encode()
@@ -421,7 +415,6 @@ def _metrics(identity: ServerIdentity) -> tuple[str, ...]:
 
 
 def parse_metrics(rows: Rows) -> tuple[Metric, ...]:
-    """InnoDB's metrics that are enabled."""
     return tuple(
         Metric(_text(name), _text(subsystem), _text(kind), _text(comment), float(count))
         for name, subsystem, kind, comment, count in rows
@@ -429,7 +422,6 @@ def parse_metrics(rows: Rows) -> tuple[Metric, ...]:
 
 
 def parse_files(rows: Rows) -> dict[str, FileEvents]:
-    """By class of files."""
     return {
         FILE_CLASSES[_text(name)]: FileEvents(
             syncs=int(syncs),
@@ -452,7 +444,6 @@ def parse_scans(rows: Rows) -> dict[str, tuple[int, int]]:
 
 
 def parse_errors(rows: Rows) -> dict[str, int]:
-    """Errors since the server's start, by name."""
     return {_text(name): int(count) for name, count in rows}
 
 
@@ -560,7 +551,6 @@ FIRST_QUESTIONS = (Question(VARIABLES, 10.0, ("SHOW GLOBAL VARIABLES",), "variab
 
 
 def questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Question, ...]:
-    """What any server is asked."""
     sees_threads = _is_on(variables, "performance_schema")
     threads = _threads(identity, instrumented=sees_threads)
     asked = [
@@ -599,7 +589,6 @@ def live_questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tu
 
 
 def load_questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Question, ...]:
-    """The doctor's questions that tell of commits and their latency, and the write statements' sums."""
     names = (STATES, STATUS, VARIABLES, FILES)
     asked = [one for one in doctor_questions(identity, variables) if one.name in names]
     if _is_on(variables, "performance_schema"):

@@ -77,7 +77,6 @@ class Answerer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def proxy(self) -> str:
-        """Name of the proxy that answers; empty if none named itself."""
         return _named(_PROXIES, self.greeting, self.comment)
 
     @property
@@ -208,18 +207,15 @@ class Session:
 
     @property
     def is_known(self) -> bool:
-        """Whether its status was asked for."""
         return self.seen is not None and bool(self.seen.status)
 
     def close(self) -> None:
-        """Says goodbye."""
         if self._syncs is not None:
             self._syncs.close()
         with contextlib.suppress(pymysql.MySQLError, OSError):
             self._connection.close()
 
     def ask_what_is_due(self, driven_s: float | None, is_over: Callable[[], bool]) -> None:
-        """Asks one question after the other."""
         assert self.seen is not None
         for due in self._due:
             if is_over():
@@ -240,7 +236,6 @@ class Session:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the questions for this server."""
         return tuple(due.question.name for due in self._due)
 
     def account(self) -> str:
@@ -271,7 +266,6 @@ class Session:
         return self._answerer
 
     def _one(self, sql: str) -> str:
-        """The one value of an answer; empty if it is refused."""
         try:
             rows = self._query(sql)
         except Refused:
@@ -279,7 +273,6 @@ class Session:
         return str(rows[0][0]) if rows else ""
 
     def ask_now(self, *names: str) -> None:
-        """Asks these questions, whether they are due or not."""
         for due in self._due:
             if due.question.name in names:
                 self._ask(due, None)
@@ -315,7 +308,6 @@ class Session:
             answer_within(self._connection, DEADLINE_S)
 
     def _limit(self, identity: ServerIdentity, seconds: float) -> None:
-        """Lets the server end statements that take longer."""
         limit = f"max_execution_time = {seconds * 1000:.0f}"
         if identity.flavor == "mariadb":
             limit = f"max_statement_time = {seconds}"
@@ -387,7 +379,6 @@ class Session:
 
 @contextlib.contextmanager
 def waiting_aloud(key: str, progress: Progress) -> Iterator[None]:
-    """Reports it if the first answers of a server take long."""
     text = f"{key} has not answered for {DEADLINE_S:g} s: waiting for {FIRST_S:g} s at most; Ctrl-C ends it"
     timer = threading.Timer(DEADLINE_S, progress, [text])
     timer.daemon = True

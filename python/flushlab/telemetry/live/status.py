@@ -142,7 +142,6 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     spared: frozenset[str] = frozenset()
 
     def number(self, name: str) -> float | None:
-        """A status variable."""
         return _number(self.status.get(name))
 
     def growth(self, since: ServerStatus, name: str) -> float | None:
@@ -151,7 +150,6 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         return None if before is None or after is None else after - before
 
     def variable(self, name: str) -> int | None:
-        """A system variable that is a whole number."""
         value = _number(self.variables.get(name))
         return None if value is None else int(value)
 
@@ -181,7 +179,6 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def redo(self) -> Redo:
-        """Age of the checkpoint and size of the log, under one name for every flavor and version."""
         capacity = self._redo_capacity or None
         age = self.number("innodb_checkpoint_age")
         if age is None:
@@ -226,13 +223,11 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def dirty(self) -> float | None:
-        """Share of the buffer pool's pages that are dirty."""
         dirty, total = (self.number(f"innodb_buffer_pool_pages_{name}") for name in ("dirty", "total"))
         return dirty / total if dirty is not None and total else None
 
     @property
     def connections(self) -> tuple[Connections, ...]:
-        """Users' connections by user and command, the most first."""
         groups: dict[tuple[str, str], list[Threads]] = {}
         for alike in sorted(self.threads or (), key=lambda alike: -alike.count):
             key = alike.user, alike.command
@@ -284,14 +279,12 @@ class Rates:
                 self._before = None
 
     def per_s(self, *names: str) -> float | None:
-        """Of a counter, or of the sum of several."""
         deltas = [self._delta(name) for name in names]
         total = None if None in deltas else sum(delta for delta in deltas if delta is not None)
         return self._rate(total)
 
     @property
     def rows(self) -> RowRates:
-        """Rows; where InnoDB does not count them, as the handlers were asked for."""
         kinds = (("inserted", "write"), ("updated", "update"), ("deleted", "delete"))
         return RowRates(
             **{
@@ -303,18 +296,15 @@ class Rates:
 
     @property
     def lock_waits(self) -> LockWaits:
-        """Row locks."""
         now = self._after.row_lock_waiters
         return LockWaits(now=None if now is None else int(now), per_s=self.per_s("innodb_row_lock_waits"))
 
     @property
     def syncs(self) -> Syncs:
-        """Syncs by class, as the kernel counts them, or the server."""
         return Syncs(**{name: self._rate(self._sync_delta(name)) for name in ("redo", "data", "binlog")})
 
     @property
     def binlog_bytes(self) -> float | None:
-        """Bytes that went to the binary log, per second."""
         told = self.per_s("binlog_bytes_written")
         return told if told is not None else self._rate(self._file_delta("binlog", "bytes_written"))
 

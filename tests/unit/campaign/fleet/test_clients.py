@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -11,25 +12,31 @@ import pytest
 from click.testing import CliRunner
 
 from flushlab import _core
-from flushlab.campaign.fleet.clients import FleetClients, Place, chosen, completed, require_drivable
 from flushlab.campaign.target import WithClients, target_of
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.cli.app import make_app
-from flushlab.errors import FleetError, UsageError
-from flushlab.fleet import secret
-from flushlab.record import Endpoint, Launch, LoadSpec
+from flushlab.errors import UsageError
+from flushlab.fleet import key, local_node
+from flushlab.fleet.connect import FleetNode
+from flushlab.record import Endpoint, LoadSpec
 from flushlab.server.clients import Access
 from flushlab.spec.build import build
 from flushlab.spec.kinds import BenchSpec, CompareSpec, CrashSpec, TuneSpec
 from flushlab.spec.parts import RemoteAccess, RunSpec, ServerOrKeptSpec, ServersSpec
-from flushlab.workload.generator import Acted, Refused
+from flushlab.workload.generators import Generator
 from flushlab.workload.parse import parse_workload
 from tests.threaded_generator import Threaded
 from tests.unit.campaign.test_series_analysis import MARIADB, STORAGE
 from tests.unit.report.campaigns import tune_request
 
-HERE = Place("db", "id-db", "10.0.0.1")
-LOADS = [Place("load1", "id-1", "10.0.0.2"), Place("load2", "id-2", "10.0.0.3")]
+pytest.importorskip("ray")
+
+from flushlab.campaign.fleet import clients
+from flushlab.campaign.fleet.clients import ClientWorker, FleetClients, chosen
+from flushlab.campaign.fleet.ray_workers import FirstMachine, RayWorker
+
+HERE = FleetNode(id="id-0", name="db", address="10.0.0.1")
+LOADS = [FleetNode(id=f"id-{n}", name=f"load{n}", address=f"10.0.0.{n + 1}") for n in (1, 2)]
 SPEC = LoadSpec(workload="oltp_insert", endpoint=Endpoint(user="u", password="", host="h", port=1))
 
 
@@ -57,49 +64,61 @@ def test_a_fleet_of_one_machine_has_no_client() -> None:
     assert "fleet join" in (refused.value.hint or "")
 
 
-@pytest.mark.parametrize("name", ["command: true", "sql:x.sql"])
-def test_a_load_that_runs_by_itself_is_refused(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "changes", "says"),
+    [
+        ("command: true", {}, "--client drives loads of flushlab's own"),
+        ("sql:x.sql", {}, "--client drives loads of flushlab's own"),
+        ("oltp_write_only", {"hdr_log": "x.hlog"}, "are not written with --client"),
+        ("oltp_write_only", {}, ""),
+    ],
+)
+def test_a_load_whose_connections_flushlab_does_not_open_is_refused(
+    name: str, changes: dict[str, str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("x.sql").write_text("SELECT 1;")
-    with pytest.raises(UsageError, match="--client drives loads of flushlab's own"):
-        require_drivable(parse_workload(name, {}))
+    target = target_of(compare(fleet="10.0.0.1", client=("load1",)))
+    workload: Any = parse_workload(name, {})
+    with pytest.raises(UsageError, match=says) if says else nullcontext():
+        target.require_load(msgspec.structs.replace(workload, **changes))
 
 
-def test_a_load_of_the_engine_is_taken() -> None:
-    require_drivable(parse_workload("oltp_write_only", {}))
+def test_a_client_knows_the_server_by_the_certificate_of_the_fleet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connected = list[LoadSpec]()
+    monkeypatch.setattr(Generator, "connect", lambda _, number, spec: connected.append(spec))
+    monkeypatch.setattr(local_node, "state", lambda: tmp_path)
+    ClientWorker().connect(1, SPEC)
+    assert connected[0].ssl_ca == str(tmp_path / "fleet" / "authority.pem")
 
 
-@pytest.fixture
-def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "fleet"
-    folder.mkdir()
-    (folder / "token").write_text("0123\n")
-    monkeypatch.setattr("flushlab.fleet.local_node.fleet_folder", lambda: folder)
-    return folder
+@pytest.mark.parametrize(("client", "server"), [(HERE, LOADS[0]), (LOADS[0], HERE)])
+def test_two_commands_that_load_each_others_machines_claim_them_in_one_order(
+    monkeypatch: pytest.MonkeyPatch, client: FleetNode, server: FleetNode
+) -> None:
+    order, killed = list[str](), list[str]()
 
+    def claim(node: FleetNode, *_: object) -> object:
+        order.append(node.name)
+        return SimpleNamespace(clock=SimpleNamespace(remote=lambda: 1.0))
 
-def test_both_sides_derive_the_password_and_it_differs_by_nonce_and_token(fleet: Path) -> None:
-    first = secret.password("n1")
-    there = completed("n1", SPEC)
-    assert there.endpoint.password == first
-    assert there.ssl_ca == str(fleet / "authority.pem")
-    assert secret.password("n2") != first
-    (fleet / "token").write_text("4567\n")
-    assert secret.password("n1") != first
-    assert "0123" not in first
-
-
-def test_what_travels_has_no_password(fleet: Path) -> None:
-    assert secret.password("n1").encode() not in msgspec.json.encode(SPEC)
-
-
-def test_a_machine_without_a_fleet_derives_nothing(fleet: Path) -> None:
-    (fleet / "token").unlink()
-    with pytest.raises(FleetError) as refused:
-        secret.password("n1")
-    assert "--listen" in (refused.value.hint or "")
+    monkeypatch.setattr(clients, "find", lambda _: ([client], server))
+    monkeypatch.setattr(clients, "_claimed", claim)
+    monkeypatch.setattr(clients, "first_machine", lambda _: FirstMachine("", print))
+    monkeypatch.setattr(RayWorker, "first_answer", lambda *_: None)
+    monkeypatch.setattr(RayWorker, "kill", lambda worker: killed.append(worker.machine))
+    monkeypatch.setattr(key, "identity", lambda: "key")
+    monkeypatch.setattr(local_node, "read", lambda: SimpleNamespace(address=server.address))
+    with clients.claimed([client.name], lambda _: None) as found:
+        assert found.names == (client.name,)
+        assert (found.access.address, found.access.hosts) == (server.address, (client.address,))
+        other = found.access.password
+    with clients.claimed([client.name], lambda _: None) as found:
+        assert found.access.password != other
+    assert order == ["db", "load1"] * 2
+    assert sorted(killed) == ["db", "db", "load1", "load1"]
 
 
 def compare(**run: Any) -> CompareSpec:
@@ -116,9 +135,9 @@ def test_clients_may_be_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_tuning_is_loaded_by_clients_and_not_spread_over_machines() -> None:
     target = target_of(TuneSpec(run=RunSpec(fleet="10.0.0.1", client=("load1",))))
     assert (target.driven_by, target.needed_fleet, target.on_fleet) == (("load1",), "10.0.0.1", "")
-    for clients, spread in (((), True), (("load1",), False)):
-        request = tune_request(fleet="10.0.0.1", clients=clients)
-        assert TuneAnalysis(request, MARIADB, STORAGE, Launch()).plan().spread == spread
+    for names, spread in (((), True), (("load1",), False)):
+        request = tune_request(fleet="10.0.0.1", clients=names)
+        assert TuneAnalysis(request, MARIADB, STORAGE).plan().spread == spread
 
 
 def test_a_crash_campaign_says_why_no_client_can_load_it() -> None:
@@ -162,16 +181,13 @@ def test_bench_takes_clients_too_but_not_for_a_server_that_was_kept() -> None:
 class Refusing(Threaded):
     """A client whose server has no TLS that it knows."""
 
-    def call(self, method: str, *arguments: Any) -> Callable[[], Any]:
+    def _called(self, method: str, *arguments: Any) -> Any:
         if method != "connect":
-            return super().call(method, *arguments)
-        refused = Refused(
-            kind="server",
-            message="no TLS",
-            text="no TLS",
-            hint="choose the ssl_mode disabled, or a newer server",
-        )
-        return lambda: msgspec.json.encode(Acted(refused=refused))
+            return super()._called(method, *arguments)
+        error = _core.CoreError("no TLS")
+        error.kind, error.message = "server", "no TLS"
+        error.hint = "choose the ssl_mode disabled, or a newer server"
+        raise error
 
 
 def test_a_server_without_a_common_tls_is_refused_with_a_way_out_that_is_one() -> None:

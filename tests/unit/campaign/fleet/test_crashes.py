@@ -13,12 +13,13 @@ import pytest
 from flushlab.campaign import Budget, Watcher, run
 from flushlab.campaign.crash.experiment import CrashExperiment
 from flushlab.campaign.fleet.crashes import FleetCrashes
-from flushlab.campaign.fleet.machines import Opening, ThreadMachines
+from flushlab.campaign.fleet.machines import Opening
 from flushlab.campaign.pool.work import CrashTask
 from flushlab.errors import MeasurementError, NoSpace, UsageError
 from flushlab.experiment.protocol import Request
 from flushlab.record import CrashArm, CrashOutcome, CrashRow
 from flushlab.store import Store
+from tests.fakes.machines import ThreadMachines
 from tests.unit.crashes import judged
 
 BASE, FAST = CrashArm(name="base", settings={}), CrashArm(name="fast", settings={"sync_binlog": 0})
@@ -77,7 +78,7 @@ class Fleet:
             self.store.create_campaign("c", "crash", b"{}")
         experiment = CrashExperiment(arms, CRASHES, control)
         watcher = Watcher(self.said.append)
-        names = self.machines.open(Opening(lambda *_: pytest.fail("opened"), b""))
+        names = self.machines.open(Opening(lambda *_: pytest.fail("opened")))
         crashes = FleetCrashes(self.machines, names, experiment.ahead, watcher)
         left = count() if saves is None else iter(range(saves))
 

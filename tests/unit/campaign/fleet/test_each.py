@@ -13,13 +13,14 @@ import msgspec
 import pytest
 
 from flushlab.campaign.bench import bench_on_fleet, compared
-from flushlab.campaign.fleet.machines import Opening, Task, ThreadMachines
+from flushlab.campaign.fleet.machines import Opening, Task
 from flushlab.campaign.fleet.runner import OpenMachines, run_on_each
 from flushlab.campaign.request import BenchRequest
 from flushlab.campaign.target import OnFleet
 from flushlab.errors import NoSpace, UsageError
 from flushlab.record import Trial
 from flushlab.report.bench import fleet_as_json, fleet_document
+from tests.fakes.machines import ThreadMachines
 from tests.golden.test_reports import text_of
 from tests.unit.builds import MARIADB
 from tests.unit.records import trial
@@ -137,7 +138,6 @@ def test_machines_get_the_request_whose_content_they_need(
     assert isinstance(found.request, BenchRequest)
     assert (found.request.build_id, found.request.folder) == (MARIADB.id, str(tmp_path))
     assert found.request.spec.base.base == str(tmp_path / "my.cnf"), "workers run in other folders"
-    assert msgspec.json.decode(found.plan, type=BenchRequest) == found.request
 
 
 def test_without_a_fleet_the_command_says_how_to_name_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from flushlab.campaign import Budget, Watcher, run
-from flushlab.campaign.fleet.machines import Opening, Task, ThreadMachines
+from flushlab.campaign.fleet.machines import Opening, Task
 from flushlab.campaign.fleet.runner import Arrivals, ArrivedBlock, FleetRunner
 from flushlab.campaign.fleet.worker import trials_of
 from flushlab.errors import MeasurementError, NoSpace, UsageError
@@ -18,6 +18,7 @@ from flushlab.experiment.protocol import Request
 from flushlab.experiment.series import Series, SeriesPlan
 from flushlab.record import Arm, Trial
 from flushlab.store import Store
+from tests.fakes.machines import ThreadMachines
 from tests.unit.records import trial
 from tests.waiting import wait_until
 
@@ -94,7 +95,7 @@ class Fleet:
     def runner(self, experiment: Series) -> FleetRunner:
         return FleetRunner(
             machines=self.machines,
-            names=self.machines.open(Opening(lambda *_: pytest.fail("opened"), b"")),
+            names=self.machines.open(Opening(lambda *_: pytest.fail("opened"))),
             ahead=experiment.ahead,
             arrivals=Arrivals(self.store, "c"),
             watcher=Listener(self),

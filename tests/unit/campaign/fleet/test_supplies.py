@@ -13,10 +13,9 @@ from flushlab.campaign.crash.plan import asked_load, load_of
 from flushlab.campaign.fleet import supplies
 from flushlab.campaign.fleet.supplies import OPTION_FILE, PASSWORD, Asked, Supplies, supplies_of
 from flushlab.campaign.request import BenchRequest, SeriesRequest, TuneRequest
-from flushlab.campaign.series import workload_of
 from flushlab.errors import UsageError
 from flushlab.fleet.content import Manifest
-from flushlab.fleet.recipient import ABSOLUTE, Place
+from flushlab.fleet.transfer import ABSOLUTE, Place
 from flushlab.spec.kinds import BenchSpec, CrashSpec
 from flushlab.spec.parts import BaseSpec, CrashWorkloadSpec, DataSpec, WorkloadSpec
 from flushlab.workload.parse import fingerprint
@@ -63,7 +62,7 @@ def there(request: Asked, root: str = ROOT) -> Any:
     """The request as a machine gets it whose files are below another root."""
     found = supplies_of(request)
     places = [Place(root=root, key={"dataset": "there"}) for _ in found.needed.manifests]
-    return msgspec.json.decode(found.plan_at(places), type=type(request))
+    return found.request_at(places)
 
 
 def test_a_build_outside_the_home_is_named_and_not_sent() -> None:
@@ -145,15 +144,15 @@ def test_a_digest_does_not_depend_on_where_the_files_are(tmp_path: Path, name: s
     (tmp_path / "b.toml").write_text('database = "d"\n[transaction.t]\nstatements = ["DELETE FROM t"]\n')
     base = BoundArm(name="base", workload=WorkloadSpec(name=name.format(folder=tmp_path)))
     request = series_request(base=base, arms=(), folder=str(tmp_path))
-    digest = fingerprint(workload_of(request, base))
+    digest = fingerprint(request.workload_of(base))
     base = msgspec.structs.replace(base, workload_digest=digest)
     root = tmp_path / "there"
     shutil.copytree(tmp_path, f"{root}{tmp_path}", ignore=shutil.ignore_patterns("there"))
     found: SeriesRequest = there(msgspec.structs.replace(request, base=base), str(root))
     assert found.base.workload_digest == digest
-    assert fingerprint(workload_of(found, found.base), found.root) == digest
+    assert fingerprint(found.workload_of(found.base), found.root) == digest
     (Path(f"{root}{tmp_path}") / "a.sql").write_text("SELECT 2;\n")
-    changed = fingerprint(workload_of(found, found.base), found.root) != digest
+    changed = fingerprint(found.workload_of(found.base), found.root) != digest
     assert changed == name.startswith("sql:"), "of a command its text counts; its files were compared"
 
 
@@ -170,8 +169,8 @@ def test_files_at_the_same_path_leave_the_request_as_it_is(tmp_path: Path) -> No
     (tmp_path / "load.sh").write_text("true\n")
     request = tuning(tmp_path, "command: sh load.sh")
     found = supplies_of(request)
-    plan = found.plan_at([Place(root="/")])
-    there = msgspec.json.decode(plan, type=TuneRequest)
+    there = found.request_at([Place(root="/")])
+    assert isinstance(there, TuneRequest)
     assert there.spec.server.server == request.build_id
     assert there == msgspec.structs.replace(request, spec=there.spec)
     assert there.spec.workload == request.spec.workload
@@ -182,7 +181,6 @@ def test_what_holds_a_password_stays(tmp_path: Path) -> None:
     (tmp_path / "my.cnf").write_text("[client]\nuser=me\n")
     manifest = files_in(tuning(tmp_path, "command: sh load.sh --defaults-file=my.cnf"))
     assert below(tmp_path, manifest) == {"load.sh": PASSWORD, "my.cnf": OPTION_FILE}
-    assert not manifest.places()
     assert SECRET.encode() not in msgspec.json.encode(manifest)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flushlab.campaign import Budget, Watcher, run
-from flushlab.campaign.fleet.machines import Opening, Task, ThreadMachines
+from flushlab.campaign.fleet.machines import Opening, Task
 from flushlab.campaign.fleet.runner import Arrivals, FleetRunner
 from flushlab.campaign.fleet.worker import trials_of
 from flushlab.experiment.protocol import Request
@@ -20,6 +20,7 @@ from flushlab.experiment.tune_plan import FrontierPoint
 from flushlab.record import Trial, Value
 from flushlab.settings.floor import Floor
 from flushlab.store import Store
+from tests.fakes.machines import ThreadMachines
 from tests.unit.experiment.test_tune import plan
 
 GAIN: dict[tuple[str, Value], float] = {("flush", 2): math.log(1.6), ("a", 1): math.log(1.25)}
@@ -76,7 +77,7 @@ class Fleet:
         self.machines = ThreadMachines(names, block)
         runner = FleetRunner(
             machines=self.machines,
-            names=self.machines.open(Opening(lambda *_: pytest.fail("opened"), b"")),
+            names=self.machines.open(Opening(lambda *_: pytest.fail("opened"))),
             ahead=experiment.ahead,
             arrivals=Arrivals(self.store, "c"),
             watcher=Watcher(self.said.append),

@@ -3,54 +3,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import msgspec
-
-from flushlab.campaign.fleet.machines import Failure, Opening, Task
+from flushlab.campaign.fleet.machines import Opening, Task
 from flushlab.campaign.fleet.worker import Worker, trials_of
 from flushlab.campaign.pool.work import Composed, RunTrial
-from flushlab.errors import HarnessError, NoSpace
+from flushlab.campaign.request import TuneRequest
 from flushlab.experiment.protocol import BlockAhead, Request
 from flushlab.progress import Progress
 from flushlab.record import Arm, Trial
 from tests.unit.records import trial
+from tests.unit.report.campaigns import tune_request
+
+ARMS = tuple(Arm(name=name, settings={}) for name in ("base", "control", "fast"))
 
 
-def entering(error: Exception) -> Opening:
-    @contextmanager
-    def enter(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
-        raise error
-        yield
-
-    return Opening(enter, b"")
-
-
-def test_an_error_that_is_not_flushlabs_travels_as_words_from_the_opening() -> None:
-    failure = msgspec.json.decode(Worker().open(entering(ValueError("no such plan"))), type=Failure)
-    error = failure.error("m2")
-    assert isinstance(error, HarnessError)
-    assert str(error) == "machine m2: ValueError: no such plan"
-
-
-def test_a_full_disk_keeps_its_kind_on_the_way() -> None:
-    error = NoSpace("/data is full", hint="free some")
-    failure = msgspec.json.decode(Worker().open(entering(error)), type=Failure)
-    assert (failure.kind, failure.message, failure.hint) == ("NoSpace", "/data is full", "free some")
-
-
-def test_an_error_that_is_not_flushlabs_travels_as_words_from_a_block() -> None:
-    def breaks(request: Request) -> Trial:
-        raise ZeroDivisionError("float division by zero")
+def test_a_worker_runs_blocks_on_what_the_request_opened_and_knows_what_best_is_composed_of() -> None:
+    known = list[object]()
 
     @contextmanager
-    def enter(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
-        yield breaks
+    def enter(asked: TuneRequest, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
+        known.append(asked)
 
-    worker = Worker()
-    assert worker.open(Opening(enter, b"")) == b"null"
-    arms = (Arm(name="base", settings={}),)
-    task = Task(block=BlockAhead(stage="arms", block=0, arms=arms))
-    failure = msgspec.json.decode(worker.run(msgspec.json.encode(task)), type=Failure)
-    assert (failure.kind, failure.message) == ("HarnessError", "ZeroDivisionError: float division by zero")
+        def run(request: Request) -> Trial:
+            known.append(composed.best_of)
+            return trial(arm=request.arm)
+
+        yield run
+        known.append("left")
+
+    worker, request = Worker(), tune_request()
+    worker.open(Opening(enter, request))
+    task = Task(block=BlockAhead(stage="arms", block=0, arms=ARMS[:1]), best_of=("a", "b"))
+    assert [row.arm for row in worker.run(task) if isinstance(row, Trial)] == [ARMS[0]]
+    worker.close()
+    assert known == [request, ("a", "b"), "left"]
 
 
 def test_a_cancelled_block_stops_before_its_next_trial() -> None:
@@ -60,8 +45,7 @@ def test_a_cancelled_block_stops_before_its_next_trial() -> None:
         ran.append(request.arm.name)
         return trial(arm=request.arm)
 
-    arms = tuple(Arm(name=name, settings={}) for name in ("base", "control", "fast"))
-    task = Task(block=BlockAhead(stage="arms", block=0, arms=arms))
+    task = Task(block=BlockAhead(stage="arms", block=0, arms=ARMS))
     assert len(trials_of(task, keeps, lambda: len(ran) == 2)) == 2
     assert len(ran) == 2
     assert trials_of(task, keeps, lambda: True) == []

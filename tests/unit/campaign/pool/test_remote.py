@@ -156,5 +156,5 @@ def test_a_dry_run_is_refused_what_the_run_would_be(
     target = RemoteTarget.of(RemoteAccess(dsn=DSN, allow_writes=allowed))
     use = Use([build_workload("upsert", {})], None, [{}], 48, None)
     with pytest.raises(UsageError, match=message) if message else nullcontext():
-        RemotePool(group, target).require_usable(use, lambda _: None)
+        RemotePool(group, target, dry_run=True).used(use, lambda _: None).__enter__()
     assert all(one.replication for one in needed), "what is not permitted yet counts as permitted"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from flushlab.campaign.pool.running_server import (
+from flushlab.campaign.pool.settings import (
     has_all,
     raise_running,
     restarts,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from flushlab.campaign.data import open_data
 from flushlab.campaign.pool.sandboxes import SandboxPool
-from flushlab.campaign.pool.user_settings import persisted_settings
+from flushlab.campaign.pool.settings import brought_along
 from flushlab.campaign.watcher import Watcher
 from flushlab.datadir import DataRoot, Volume
 from flushlab.spec.parts import DataSpec
@@ -22,7 +22,7 @@ def test_what_was_persisted_is_part_of_the_base_where_it_may_enter_and_is_told(
     (tmp_path / "mysqld-auto.cnf").write_text(PERSISTED)
     said: list[str] = []
     identity = SandboxPool(MYSQL80, Volume(DataRoot.open(), None)).identity
-    found = persisted_settings(open_data(DataSpec(dataset=str(tmp_path)), ()), identity, Watcher(said.append))
+    found = brought_along(open_data(DataSpec(dataset=str(tmp_path)), ()), identity, Watcher(said.append))
     assert found == {"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 2}
     taken, left = said
     assert "added to the base: sync_binlog=0, innodb_flush_log_at_trx_commit=2" in taken
@@ -32,4 +32,4 @@ def test_what_was_persisted_is_part_of_the_base_where_it_may_enter_and_is_told(
 
 def test_without_a_data_set_nothing_was_persisted(tmp_path: Path, private_home: Path) -> None:
     identity = SandboxPool(MYSQL80, Volume(DataRoot.open(), None)).identity
-    assert persisted_settings(None, identity, Watcher()) == {}
+    assert brought_along(None, identity, Watcher()) == {}

@@ -5,20 +5,18 @@ from __future__ import annotations
 import pytest
 
 from flushlab.errors import StorageError
-from flushlab.server.galera.bootstrap import NodePosition, choose
+from flushlab.server.galera.bootstrap import choose
 from flushlab.server.sandbox.node import NOWHERE, State
 
 GROUP = "468fa093-8086-4859-a9c5-a8c9ebf88205"
 OTHER = "11111111-8086-4859-a9c5-a8c9ebf88205"
 
 
-def found(*seqnos: int, safe: int = 0, recovered: bool = False, group: str = GROUP) -> list[NodePosition]:
-    return [
-        NodePosition(
-            name=f"trio-{number}", state=State(group, seqno, safe=number == safe), recovered=recovered
-        )
+def found(*seqnos: int, safe: int = 0, recovered: bool = False) -> dict[str, State]:
+    return {
+        f"trio-{number}": State(GROUP, seqno, safe=number == safe, recovered=recovered)
         for number, seqno in enumerate(seqnos, 1)
-    ]
+    }
 
 
 def test_node_that_left_last_starts_the_cluster() -> None:
@@ -52,11 +50,11 @@ def test_a_node_without_a_position_does_not_start_the_cluster() -> None:
 
 
 def test_no_position_at_all_is_an_error_that_names_the_nodes() -> None:
-    nodes = [NodePosition(name="trio-1", state=NOWHERE), NodePosition(name="trio-2", state=State(GROUP, -1))]
+    nodes = {"trio-1": NOWHERE, "trio-2": State(GROUP, -1)}
     with pytest.raises(StorageError, match="trio-1 unknown, trio-2 unknown"):
         choose(nodes)
 
 
 def test_histories_of_different_clusters_are_not_joined() -> None:
     with pytest.raises(StorageError, match="different clusters"):
-        choose([*found(7), *found(9, group=OTHER)])
+        choose({**found(7), "trio-2": State(OTHER, 9)})

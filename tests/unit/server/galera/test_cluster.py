@@ -249,8 +249,10 @@ def test_all_is_undone_and_the_first_error_raised_if_a_node_does_not_start(
         def __init__(self, _latency_s: float) -> None:
             super().__init__(undone, "network")
 
-        def end(self, number: int) -> SimpleNamespace:
-            return SimpleNamespace(address=f"127.0.0.{number}")
+        def address(self, number: int) -> str:
+            return f"127.0.0.{number}"
+
+        def attach(self, number: int, pid: int) -> None: ...
 
     monkeypatch.setattr("flushlab.server.galera.cluster.EmulatedNetwork", Network)
     with pytest.raises(StartFailed, match="node 3 does not start") as failed:

@@ -56,7 +56,7 @@ def test_the_position_of_a_killed_node_is_what_its_recovery_says(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     ends(monkeypatch, 0, RECOVERED)
-    assert recovering.recover(node(tmp_path)) == State(GROUP, 105)
+    assert recovering.recover(node(tmp_path)) == State(GROUP, 105, recovered=True)
 
 
 def test_a_recovery_that_the_kernel_kills_or_that_has_no_space_says_nothing_of_the_data(

@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from flushlab.machine import ServerUser
-from flushlab.server.sandbox.node import NOWHERE, State, View, read_state, recovered, write_state
+from flushlab.server.sandbox.node import (
+    NOWHERE,
+    State,
+    new_view,
+    read_state,
+    recovered,
+    write_state,
+    write_view,
+)
 
 GROUP = "468fa093-8086-4859-a9c5-a8c9ebf88205"
 ME = ServerUser(name="me", uid=os.getuid(), gid=os.getgid())
@@ -54,16 +62,16 @@ def test_no_file_is_no_position(tmp_path: Path) -> None:
 
 
 def test_position_of_a_killed_node_is_what_the_server_recovers() -> None:
-    assert recovered(RECOVERED) == State(GROUP, 105)
+    assert recovered(RECOVERED) == State(GROUP, 105, recovered=True)
     assert recovered("nothing of the kind") == NOWHERE
 
 
 def test_every_node_of_a_view_writes_the_same_members_under_its_own_name(tmp_path: Path) -> None:
-    view = View.of(3)
+    view = new_view(3)
     texts = []
     for number in (1, 2, 3):
-        view.write(tmp_path, number, ME)
+        write_view(tmp_path, view, number, ME)
         texts.append((tmp_path / "gvwstate.dat").read_text().partition("\n"))
-    assert [first for first, _, _ in texts] == [f"my_uuid: {one}" for one in view.members]
+    assert [first for first, _, _ in texts] == [f"my_uuid: {one}" for one in view]
     assert len({rest for _, _, rest in texts}) == 1
-    assert re.findall(r"^member: (\S+) 0$", texts[0][2], re.MULTILINE) == list(view.members)
+    assert re.findall(r"^member: (\S+) 0$", texts[0][2], re.MULTILINE) == list(view)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import time
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,8 +10,62 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flushlab.record import Comparison, Ratio
-from flushlab.statistics import InterimAnalyses, held
-from flushlab.statistics.limits import FAMILY
+from flushlab.statistics import InterimAnalyses, critical_value, exceedance, held, shift_for_power
+from flushlab.statistics.limits import FAMILY, upper_bound
+
+
+@pytest.fixture
+def stats() -> Any:
+    """scipy.stats takes seconds to load, which only the worker that runs these tests needs to spend."""
+    from scipy import stats
+
+    return stats
+
+
+# C. W. Dunnett, Biometrics 20 (1964), two-sided 5 % table, 1 to 6 arms.
+TABLE = {
+    5: (2.57, 3.03, 3.29, 3.48, 3.62, 3.73),
+    10: (2.23, 2.57, 2.76, 2.89, 2.99, 3.07),
+    20: (2.09, 2.38, 2.54, 2.65, 2.73, 2.80),
+}
+
+
+@pytest.mark.parametrize(("df", "row"), TABLE.items())
+def test_critical_values_are_those_of_dunnetts_table(df: int, row: tuple[float, ...]) -> None:
+    assert [critical_value(0.05, arms, df) for arms in range(1, 7)] == pytest.approx(row, abs=0.0065)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 1e-2, 1e-4])
+@pytest.mark.parametrize("df", [1, 2, 4, 30, 200])
+def test_one_arm_is_students_t(alpha: float, df: int, stats: Any) -> None:
+    assert critical_value(alpha, 1, df) == pytest.approx(stats.t.isf(alpha / 2, df), rel=2e-4)
+
+
+def test_exceedance_agrees_with_the_multivariate_t_distribution(stats: Any) -> None:
+    shape = [[1.0 if i == j else 0.5 for j in range(3)] for i in range(3)]
+    inside = stats.multivariate_t.cdf(
+        [2.5] * 3, shape=shape, df=6, lower_limit=[-2.5] * 3, random_state=1, maxpts=200_000
+    )
+    assert exceedance(2.5, 3, 6) == pytest.approx(1 - inside, abs=2e-4)
+
+
+def test_independent_contrasts_need_a_wider_limit_than_correlated_ones() -> None:
+    assert critical_value(0.05, 4, 8, 0.0) > critical_value(0.05, 4, 8, 0.5) > critical_value(0.05, 4, 8, 0.9)
+
+
+@pytest.mark.parametrize(("limit", "df"), [(2.228, 10), (4.3, 2), (3.0, 40), (40.0, 3)])
+def test_shift_for_power_is_the_noncentral_t_quantile(limit: float, df: int, stats: Any) -> None:
+    assert stats.nct.sf(limit, df, shift_for_power(limit, df, 0.8)) == pytest.approx(0.8, abs=1e-4)
+
+
+def test_a_critical_value_takes_less_than_50_ms() -> None:
+    took = []
+    for _ in range(20):  # whoever shares the processor's caches makes it slower now and then
+        critical_value.cache_clear()
+        started = time.process_time()
+        critical_value(0.0123, 7, 11)
+        took.append(time.process_time() - started)
+    assert min(took) < 0.05
 
 
 @settings(deadline=None, max_examples=50)
@@ -139,3 +195,21 @@ def test_analyses_that_exclude_each_other_are_spanned_and_said() -> None:
 
 def test_what_is_contradicted_never_narrows_again() -> None:
     assert held([analysis(1.05, 1.1), analysis(1.2, 1.3), analysis(1.06, 1.07)]).ratio.high == 1.3
+
+
+def test_nothing_seen_bounds_by_the_rule_of_three() -> None:
+    assert upper_bound(0, 300) == pytest.approx(0.00994, rel=0.01)
+    assert upper_bound(0, 3000) == pytest.approx(0.000998, rel=0.01)
+
+
+def test_always_seen_bounds_nothing() -> None:
+    assert upper_bound(5, 5) == 1.0
+
+
+@settings(deadline=None)
+@given(st.integers(1, 60), st.data())
+def test_at_the_bound_so_few_are_seen_in_one_of_twenty(of: int, data: st.DataObject) -> None:
+    from scipy.stats import binom  # takes seconds to load
+
+    seen = data.draw(st.integers(0, of - 1))
+    assert binom.cdf(seen, of, upper_bound(seen, of)) == pytest.approx(0.05, abs=1e-6)

@@ -1,0 +1,589 @@
+"""Settings of the servers that a campaign runs on: which they have, take, and may be given. Sits in
+`campaign.pool`.
+
+A pool hands out one `ServerSettings`. `SandboxSettings` are of servers that flushlab starts for an arm,
+`OwnServerSettings` of the user's running server: whatever needs a restart is out there, with its reason.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import msgspec
+
+from flushlab.build.build import Build
+from flushlab.build.choice import Sign, caveats
+from flushlab.build.inspect import verbose_help
+from flushlab.campaign.data import Data, bytes_of
+from flushlab.campaign.facts import EXTERNAL
+from flushlab.campaign.pool.room import paper_root
+from flushlab.campaign.watcher import Watcher
+from flushlab.datadir import Volume
+from flushlab.errors import BelowFloor, ServerError, StartFailed, UsageError
+from flushlab.machine import available_memory_bytes, home_path
+from flushlab.plan.plan import Plan
+from flushlab.record import Launch, ServerIdentity, SourceText, Storage, Value, Warning
+from flushlab.server import DataDirectory, Sandbox
+from flushlab.server.remote.server import RemoteGroup, require_alike
+from flushlab.server.sandbox.base_file import fit_here, read_base_file, require_taken, whole
+from flushlab.server.sandbox.log import refusal
+from flushlab.server.sql import persisted
+from flushlab.settings.admission import admit_for, describe_left_out, parse_settings
+from flushlab.settings.candidates import Candidate, raise_to_floor
+from flushlab.settings.catalog import canonical, load_catalog
+from flushlab.settings.configuration import Configuration
+from flushlab.settings.fit import Fit, Scaled, Shrunk, as_warnings, lines
+from flushlab.settings.floor import Floor
+from flushlab.settings.option_names import read_help
+from flushlab.spec.parts import FileSpec
+from flushlab.trial.runner import restart_settings
+from flushlab.units import format_latency, parse_size
+from flushlab.workload.parse import source_text
+
+HOW_TO_SCALE = "--memory changes it, --no-scale refuses it"
+UNSEEN = Storage(visible=False)
+"""Somebody's storage: its owner answers for it; what is judged is what settings give up."""
+_RESTART = "needs a restart, and your own server is never restarted"
+_SPARE_CONNECTIONS = 50
+_DEFAULT_MAX_CONNECTIONS = 151
+
+Settings = Mapping[str, Value]
+Propose = Callable[..., tuple[Candidate, ...]]
+Candidates = tuple[tuple[Candidate, ...], tuple[Warning, ...]]
+"""What may be tried, and notes on what is left out."""
+
+
+class UserSettings(NamedTuple):
+    """The user's option file and the settings that the user's data bring along: as they are, and as this
+    machine can hold them."""
+
+    original: Mapping[str, Value] = {}
+    here: Mapping[str, Value] = {}
+    scaled: tuple[Scaled, ...] = ()
+    warnings: tuple[Warning, ...] = ()
+
+
+class ServerSettings(ABC):
+    """What a campaign may ask about settings of its servers."""
+
+    restarts: ClassVar[bool] = True
+    """Servers may be restarted, killed or exchanged for an arm: then windows may also outlast the redo log,
+    and recovery may be measured."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> ServerIdentity:
+        """Flavor, version and number of nodes."""
+
+    @property
+    @abstractmethod
+    def key(self) -> str:
+        """A campaign that is resumed must find the same: the binary, or the version and the address."""
+
+    @property
+    @abstractmethod
+    def storage(self) -> Storage:
+        """The storage that durability is judged by."""
+
+    @property
+    @abstractmethod
+    def folder(self) -> Path:
+        """Where this machine's disk is watched."""
+
+    def launch(self, each: int, together: int) -> Launch:
+        """Arguments of the servers, for the connections of one arm, or of all arms of a campaign."""
+        return Launch()
+
+    def parse(self, settings: Settings) -> dict[str, Value]:
+        """Settings as the server takes them; a UsageError for one that it does not have, or not so."""
+        here = self.identity
+        return parse_settings(settings, here.flavor, here.version, load_catalog(), nodes=here.nodes)
+
+    def require_taken(self, settings: Settings) -> None:
+        """Asks the binary, if it is here, about values that only it can judge; a UsageError if it refuses."""
+        return
+
+    def hidden_options(self, names: Iterable[str], values: Settings) -> frozenset[str]:
+        """Those of the names that the server takes as options, though none of its variables is called so."""
+        return frozenset()
+
+    def of_files(
+        self,
+        files: Sequence[Path | None],
+        asked: FileSpec,
+        data: Data | None,
+        connections: int,
+        watcher: Watcher,
+        server: str | None = None,
+    ) -> Mapping[Path | None, UserSettings]:
+        """The user's option files and what the data bring along, scaled by the same factor.
+
+        Args:
+            files: None: no option file.
+            asked: the memory, and whether to scale.
+            connections: that the workload opens.
+            server: its name in messages; empty if there is only one; None: files are not named either.
+
+        Raises:
+            UsageError, StorageError: a file cannot be read, or does not fit and must not be scaled.
+        """
+        return dict.fromkeys(files, UserSettings())
+
+    def of_base(self, asked: FileSpec, data: Data | None, connections: int, watcher: Watcher) -> UserSettings:
+        """The same of the option file that was named as the base, or of none."""
+        path = Path(asked.base) if asked.base else None
+        return self.of_files((path,), asked, data, connections, watcher)[path]
+
+    @abstractmethod
+    def read(
+        self, base: Settings, launch: Launch, watcher: Watcher, also: Iterable[str] = ()
+    ) -> dict[str, Value]:
+        """All catalogued settings as a server with this base has them, and further ones by name; a UsageError
+        if the server refuses the base."""
+
+    def has(self, also: Iterable[str] = ()) -> dict[str, Value]:
+        """Catalogued settings that arms have unless they change them, and further ones by name; none for
+        servers that are started for an arm."""
+        return {}
+
+    def persisted(self) -> Mapping[str, str] | None:
+        """What SET PERSIST has stored on the user's own server; None: not known."""
+        return None
+
+    def guarding(self, given: Iterable[str]) -> dict[str, Value]:
+        """Settings that decide what the server keeps and that are there already, without the given ones."""
+        catalog, out = load_catalog(), {*given}
+        return {
+            name: value
+            for name, value in self.has().items()
+            if name not in out and name in catalog and catalog.setting(name).durability
+        }
+
+    def raise_to_floor(
+        self, settings: Settings, floor: Floor, keep: Iterable[str], launch: Launch
+    ) -> tuple[dict[str, Value], tuple[str, ...]]:
+        """What raises settings to a floor, and why each; BelowFloor if nothing does, or only a restart of a
+        server that must not be restarted."""
+        return raise_to_floor(
+            settings, floor, identity=self.identity, storage=self.storage, launch=launch, keep=keep
+        )
+
+    def lowest(self, floor: Floor, offer: Floor | None) -> Floor:
+        """The lowest floor that trials may run at, so that gains below the user's floor can be offered. A
+        server of the user's own never runs below its floor: a UsageError if that was asked for."""
+        if offer is None:
+            offer = Floor.SECOND if self.restarts else floor
+        if not offer.at_least(floor) and not self.restarts:
+            raise UsageError(
+                f"--offer {offer} is below --floor {floor}: flushlab sets nothing below the floor there",
+                hint=f"accept less with --floor {offer}, or measure the offer on a sandbox, without --dsn",
+            )
+        return floor if offer.at_least(floor) else offer
+
+    def may_be_below(self, given: Settings) -> bool:
+        """Whether the user's own settings, of which these were given, may be measured below the floor: on the
+        user's own server only if the server has them."""
+        return self.restarts or has_all(given, self.has(given), self.identity)
+
+    @abstractmethod
+    def candidates(
+        self, propose: Propose, base: Settings, seen: Settings, keep: Sequence[str], memory: str | None
+    ) -> Candidates:
+        """What may be tried.
+
+        Args:
+            propose: from settings, bytes of memory and settings to keep, all that is worth trying.
+            base: settings of the base, raised to the floor.
+            seen: settings that a server with the base has.
+            keep: settings that stay as they are.
+            memory: that the server may use, such as `2G`.
+        """
+
+    def reduced(self, plan: Plan, values: Settings) -> tuple[Plan, tuple[Warning, ...]]:
+        """The plan with a base that the servers can have, and notes on what is left out of it."""
+        return plan, ()
+
+    def warnings(self, changed: Iterable[str] = ()) -> tuple[Warning, ...]:
+        """Warnings on results of these servers, where arms change settings of these names."""
+        return ()
+
+
+@dataclass(frozen=True)
+class SandboxSettings(ServerSettings):
+    """Settings of servers that flushlab starts for an arm.
+
+    Attributes:
+        identity: the server that the build will be.
+        latency_s: between nodes, there and back; 0: as on loopback.
+        dry_run: nothing is started: the catalog and the binary's help tell.
+        signs: what the user's files say about servers.
+    """
+
+    build: Build
+    volume: Volume
+    nodes: int = 1
+    latency_s: float = 0.0
+    dry_run: bool = False
+    signs: tuple[Sign, ...] = ()
+
+    @property
+    def identity(self) -> ServerIdentity:
+        return msgspec.structs.replace(self.build.identity, nodes=self.nodes)
+
+    @property
+    def key(self) -> str:
+        return self.build.id
+
+    @property
+    def storage(self) -> Storage:
+        return self.volume.data_root.storage
+
+    @property
+    def folder(self) -> Path:
+        return self.volume.data_root.path
+
+    def launch(self, each: int, together: int) -> Launch:
+        """On a cluster, each arm keeps its connections while others have their slices."""
+        return Launch(arguments=connection_arguments(each if self.nodes == 1 else together))
+
+    def require_taken(self, settings: Settings) -> None:
+        require_taken(self.build, settings)
+
+    def hidden_options(self, names: Iterable[str], values: Settings) -> frozenset[str]:
+        strange = {
+            name for name in map(canonical, names) if name not in values and name not in load_catalog()
+        }
+        return read_help(verbose_help(self.build).text).names & strange if strange else frozenset()
+
+    def of_files(
+        self,
+        files: Sequence[Path | None],
+        asked: FileSpec,
+        data: Data | None,
+        connections: int,
+        watcher: Watcher,
+        server: str | None = None,
+    ) -> Mapping[Path | None, UserSettings]:
+        brought = brought_along(data, self.identity, watcher)
+        own = {file: file_settings(file, self.build, self.identity, watcher) for file in files}
+        theirs = {file: {**settings, **brought} for file, settings in own.items()}
+        fits = fit_alike(
+            theirs,
+            partial(
+                fit_here,
+                identity=self.identity,
+                root=self.volume.data_root,
+                memory=asked.memory,
+                exact=asked.no_scale,
+                connections=connections,
+                data_bytes=bytes_of(data),
+            ),
+        )
+        for file, fit in fits.items():
+            called = f"{server}: {file or 'the base'}" if server else str(file or "")
+            for line in lines(fit, HOW_TO_SCALE, file="" if server is None else called):
+                watcher.say(line)
+        return {
+            file: UserSettings(theirs[file], fit.settings, fit.scaled, tuple(as_warnings(fit)))
+            for file, fit in fits.items()
+        }
+
+    def read(
+        self, base: Settings, launch: Launch, watcher: Watcher, also: Iterable[str] = ()
+    ) -> dict[str, Value]:
+        known = load_catalog().names(self.build.flavor, self.build.version)
+        if self.dry_run:
+            configuration = Configuration(base, self.identity)
+            values = {name: value for name in known if (value := configuration.value(name)) is not None}
+            strange = {*also} - {*known}
+            help_values = read_help(verbose_help(self.build).text).values if strange else {}
+            return {**values, **{name: help_values[name] for name in strange & {*help_values}}, **base}
+        watcher.say(f"reading {self.build.name}'s settings back")
+        try:
+            with Sandbox.start(
+                self.build,
+                settings=base,
+                arguments=launch.arguments,
+                data=DataDirectory(self.volume.data_root),
+                progress=watcher.say,
+            ) as server:
+                return server.read_back({*known, *also})
+        except StartFailed as error:
+            if error.refusal is None:
+                raise
+            raise refusal(error.refusal, self.build) from error
+
+    def candidates(
+        self, propose: Propose, base: Settings, seen: Settings, keep: Sequence[str], memory: str | None
+    ) -> Candidates:
+        """With the memory that is free, or that the user allows."""
+        free = available_memory_bytes()
+        memory_bytes = free if memory is None else min(parse_size(memory), free)
+        return propose(base={**base, **seen}, memory_bytes=memory_bytes, keep=keep), ()
+
+    def warnings(self, changed: Iterable[str] = ()) -> tuple[Warning, ...]:
+        signs = (Warning("other-server", text) for text in caveats(self.signs, self.build))
+        return (*([co_located(self.nodes, self.latency_s)] if self.nodes > 1 else []), *signs)
+
+
+@dataclass(frozen=True)
+class OwnServerSettings(ServerSettings):
+    """Settings of the user's running server, or of all nodes of its cluster."""
+
+    server: RemoteGroup
+
+    restarts: ClassVar[bool] = False
+
+    @cached_property
+    def identity(self) -> ServerIdentity:
+        return self.server.identity
+
+    @property
+    def key(self) -> str:
+        return f"{self.identity.version_text} at {self.server.name}"
+
+    @property
+    def storage(self) -> Storage:
+        """Not visible, unless the server is on this machine."""
+        return self.server.storage
+
+    @property
+    def folder(self) -> Path:
+        """Where flushlab keeps its files."""
+        return paper_root(home_path() / "run").path
+
+    def read(
+        self, base: Settings, launch: Launch, watcher: Watcher, also: Iterable[str] = ()
+    ) -> dict[str, Value]:
+        """Whatever the base."""
+        return self.has(also)
+
+    def has(self, also: Iterable[str] = ()) -> dict[str, Value]:
+        names = load_catalog().names(self.identity.flavor, self.identity.version)
+        return self.server.read_back({*names, *also})
+
+    def persisted(self) -> Mapping[str, str] | None:
+        return persisted(self.server.query, self.identity)
+
+    def raise_to_floor(
+        self, settings: Settings, floor: Floor, keep: Iterable[str], launch: Launch
+    ) -> tuple[dict[str, Value], tuple[str, ...]]:
+        return raise_running(settings, self.has(settings), floor, self.identity, keep)
+
+    def candidates(
+        self, propose: Propose, base: Settings, seen: Settings, keep: Sequence[str], memory: str | None
+    ) -> Candidates:
+        """While the server runs. How much memory it may have, only its pool tells."""
+        pool = seen.get("innodb_buffer_pool_size")
+        proposed = partial(propose, base={**seen, **base}, memory_bytes=pool if isinstance(pool, int) else 0)
+        every = proposed(keep=keep)
+        unlike = self._unlike({name for one in every for name in one.settings})
+        possible, notes = tried(every, seen, self.identity, unlike)
+        out = {name for one in every if one not in possible for name in one.settings}
+        # What is out keeps nothing out.
+        return tried(proposed(keep=[*keep, *out]), seen, self.identity, unlike)[0], notes
+
+    def _unlike(self, names: Iterable[str]) -> dict[str, str]:
+        """Settings that nodes of a cluster have different values of, with these in words."""
+        unlike = {}
+        for name in names:
+            try:
+                require_alike(self.server.nodes, [name])
+            except ServerError as error:
+                unlike[name] = error.message
+        return unlike
+
+    def reduced(self, plan: Plan, values: Settings) -> tuple[Plan, tuple[Warning, ...]]:
+        return without_restarts(plan, values, self.identity)
+
+    def warnings(self, changed: Iterable[str] = ()) -> tuple[Warning, ...]:
+        text = (
+            "this is not flushlab's own server: whatever else it does affects the results, and its host"
+            " cannot be seen"
+        )
+        later = "shows later, in background work, which short slices cannot measure"
+        catalog = load_catalog()
+        return (
+            Warning(EXTERNAL, text),
+            *(
+                Warning("shows-later", f"the effect of {name} {later}", name)
+                for name in changed
+                if name in catalog and catalog.setting(name).needs_steady_state
+            ),
+        )
+
+
+# -- what servers that flushlab starts get
+
+
+def connection_arguments(threads: int) -> tuple[str, ...]:
+    """Arguments that let this many connections in, where the default would not."""
+    wanted = threads + _SPARE_CONNECTIONS
+    return (f"--max-connections={wanted}",) if wanted > _DEFAULT_MAX_CONNECTIONS else ()
+
+
+def brought_along(data: Data | None, identity: ServerIdentity, watcher: Watcher) -> dict[str, Value]:
+    """Settings that the user's data bring along, where they may enter a sandbox: what SET PERSIST set on a
+    data directory's server, and what shapes the files of a backup. They hold above every option file."""
+    if data is None:
+        return {}
+    admitted = admit_for(data.dataset.settings(), identity.flavor, identity.version, nodes=identity.nodes)
+    where = f"{data.dataset.path}: its own settings"
+    if admitted.settings:
+        words = ", ".join(f"{name}={value}" for name, value in admitted.settings.items())
+        watcher.warn(f"{where}, added to the base: {words}")
+    if admitted.left_out:
+        watcher.warn(f"{where}, left out: {describe_left_out(admitted.left_out)}")
+    return dict(admitted.settings)
+
+
+def file_settings(
+    path: Path | None, build: Build, identity: ServerIdentity, watcher: Watcher
+) -> dict[str, Value]:
+    """Settings of the user's option file that may enter a sandbox; the watcher reports the others."""
+    if path is None:
+        return {}
+    file = read_base_file(path, build, identity)
+    for note in file.notes:
+        watcher.warn(note)
+    settings = dict(file.settings)
+    for name, value in file.settings.items():
+        here = Configuration({}, identity).here(name)
+        if here is not None and (why := here.unfit(value, identity.nodes)):
+            watcher.warn(f"{path}: left out: {why}")
+            del settings[name]
+    return settings
+
+
+def fit_alike(files: Mapping[Path | None, Settings], fit: Callable[..., Fit]) -> dict[Path | None, Fit]:
+    """Settings of each file as `fit` makes this machine hold them, all scaled by the same factor."""
+    fits = {file: fit(settings) for file, settings in files.items()}
+    least = min(fits, key=lambda file: fits[file].factor)
+    shrunk = Shrunk(f"{least}", fits[least].factor)
+    return {
+        file: one if one.factor == shrunk.factor else fit(files[file], like=shrunk)
+        for file, one in fits.items()
+    }
+
+
+def texts_of(files: Iterable[Path | None]) -> tuple[SourceText, ...]:
+    """The option files of a campaign with what they include; not of a pipe, which can be read only once."""
+    texts = dict[str, str]()
+    for file in files:
+        if file is not None and file.is_file():
+            texts |= whole(file.absolute())
+    return tuple(source_text("option file", path, text.encode()) for path, text in texts.items())
+
+
+def co_located(nodes: int, latency_s: float) -> Warning:
+    """The warning on a cluster whose nodes are all on this machine, with this latency between them."""
+    text = (
+        f"{nodes} nodes share this machine's processors and disk (co-located): what was measured does"
+        " not transfer as it is to nodes that have machines of their own"
+    )
+    if not latency_s:
+        return Warning("co-located", f"{text}; nor is there a network between them")
+    there = f"; between them are {format_latency(latency_s * 1e6)} of network, there and back"
+    return Warning("co-located", text + there)
+
+
+# -- what the user's running server takes; pure
+
+
+def restarts(settings: Settings, has: Settings, identity: ServerIdentity) -> list[str]:
+    """Names of settings that differ from what a server has and cannot be changed while it runs."""
+    same = Configuration({}, identity).same
+    return [
+        name
+        for name, value in restart_settings(settings, identity).items()
+        if name not in has or not same(name, has[name], value)
+    ]
+
+
+def why_not(settings: Settings, has: Settings, identity: ServerIdentity) -> str:
+    """Why a server cannot have settings while it runs; empty if it can."""
+    names = restarts(settings, has, identity)
+    return f"{', '.join(names)} {_RESTART}" if names else ""
+
+
+def without_restarts(plan: Plan, has: Settings, identity: ServerIdentity) -> tuple[Plan, tuple[Warning, ...]]:
+    """The plan with a base that a server can have while it runs, and a note for each setting left out."""
+    static = {
+        name: canonical(name)
+        for name, value in plan.base.items()
+        if restart_settings({canonical(name): value}, identity)
+    }
+    notes = tuple(
+        Warning(
+            "base-left-out",
+            f"the base is measured without {name}={plan.base[name]}, which {_RESTART}:"
+            f" it is {has.get(variable, 'not known')} there",
+        )
+        for name, variable in static.items()
+        if restarts({variable: plan.base[name]}, has, identity)
+    )
+    base = {name: value for name, value in plan.base.items() if name not in static}
+    return msgspec.structs.replace(plan, base=base, alternate=False), notes
+
+
+def has_all(settings: Settings, has: Settings, identity: ServerIdentity) -> bool:
+    """Whether a server has these settings already."""
+    same = Configuration({}, identity).same
+    return all(name in has and same(name, has[name], value) for name, value in settings.items())
+
+
+def raise_running(
+    base: Settings,
+    has: Settings,
+    floor: Floor,
+    identity: ServerIdentity,
+    keep: Iterable[str],
+) -> tuple[dict[str, Value], tuple[str, ...]]:
+    """What brings a base up to a floor while the server, which `has` settings, runs; BelowFloor if nothing
+    does, or only a restart."""
+    changes, reasons = raise_to_floor(
+        base, floor, identity=identity, storage=UNSEEN, launch=Launch(), keep=keep
+    )
+    if names := restarts(changes, has, identity):
+        raise BelowFloor(
+            f"your server is below the floor {floor}: {'; '.join(reasons)}, and {names[0]} {_RESTART}",
+            hint="set it and restart the server, or choose a lower --floor",
+        )
+    return changes, reasons
+
+
+def tried(
+    candidates: Sequence[Candidate],
+    has: Settings,
+    identity: ServerIdentity,
+    unlike: Mapping[str, str],
+) -> Candidates:
+    """The candidates that can be tried, and notes of the others, one for each reason.
+
+    Args:
+        unlike: settings that nodes of a cluster have different values of, with what they are, in words.
+    """
+
+    def why_not_tried(candidate: Candidate) -> str:
+        if restarts(candidate.settings, has, identity):
+            return f"it {_RESTART}"
+        if candidate.needs_steady_state:
+            return "its effect shows later, in background work, which short slices cannot measure"
+        return next((unlike[name] for name in candidate.settings if name in unlike), "")
+
+    kept, out = list[Candidate](), dict[str, list[str]]()
+    for candidate in candidates:
+        if why := why_not_tried(candidate):
+            out.setdefault(why, []).extend(f"{name}={value}" for name, value in candidate.settings.items())
+        else:
+            kept.append(candidate)
+    notes = (
+        Warning("not-tried", f"not tried: {', '.join(dict.fromkeys(values))}: {why}")
+        for why, values in out.items()
+    )
+    return tuple(kept), tuple(notes)
