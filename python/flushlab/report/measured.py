@@ -219,8 +219,8 @@ def nodes(subject: Subject) -> Iterator[Section]:
             "Each node's own report on the windows. Commits: transactions of its own clients. Received:"
             " write sets of the other nodes. Paused: share of the time in which flow control paused writers."
             " Pauses asked: how often this node asked for a pause. Queue: write sets that waited to be"
-            " applied. Conflicts lost: transactions lost to certification or to applied ones. Side by side: how many"
-            " write sets could have been applied at once; appliers beyond that number are idle.",
+            " applied. Conflicts lost: transactions lost to certification or to applied ones. Side by side:"
+            " how many write sets could have been applied at once; appliers beyond that number are idle.",
             tables=(Table((Cell("arm"), Cell("node"), *numbers(*figures)), rows),),
         )
 
