@@ -36,7 +36,7 @@ Row = tuple[Cell, ...]
 
 
 def named(name: str, *figures: str, small: str = "") -> Row:
-    """A name, with a second line, and its figures."""
+    """A name, with a second line, and its numbers."""
     return Cell(name, "name", small), *numbers(*figures)
 
 

@@ -309,7 +309,7 @@ def output(subject: Subject) -> Iterator[Section]:
         yield Section(
             "output",
             "Output of the command",
-            "Of each run, the first 4 KiB and the last 12 KiB of what it printed are kept: here those of "
-            "runs that failed, and of the last run of each arm.",
+            "Of each run, the first 4 KiB and the last 12 KiB of what it printed are kept. Here are the runs"
+            " that failed, and the last run of each arm.",
             code=tuple(code),
         )
