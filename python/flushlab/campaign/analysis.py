@@ -41,17 +41,9 @@ class Analysis(Generic[E]):
     """A request bound to its server: from the trials to the facts."""
 
     def experiment(self) -> E:
-        """The planner, fresh."""
         raise NotImplementedError
 
     def conclude(self, experiment: E, trials: Sequence[Trial], run: CampaignRun) -> CampaignFacts:
-        """Gathers the facts.
-
-        Args:
-            experiment: with all records told.
-            trials: these records.
-            run: of the campaign.
-        """
         raise NotImplementedError
 
     def retold(self, trials: Sequence[Trial], run: CampaignRun) -> CampaignFacts:
@@ -71,16 +63,6 @@ def gathered(
     /,
     **rest: Any,
 ) -> CampaignFacts:
-    """Facts with the rest, which the commands have of their own.
-
-    Args:
-        request: of the campaign.
-        identity: the server, where no trial tells.
-        trials: all of the campaign.
-        base: the base's trials that have a result.
-        run: of the campaign.
-        rest: of `CampaignFacts`.
-    """
     last = base[-1] if base else None
     stand_in = next((trial.stand_in for trial in trials if trial.stand_in is not None), None)
     rest["warnings"] = (*warnings_of(request.dataset, stand_in), *rest["warnings"])
@@ -108,11 +90,7 @@ def gathered(
 
 
 def fleet_machines(base: Iterable[Trial]) -> tuple[FleetMachine, ...]:
-    """The machines that ran blocks, if there was a fleet.
-
-    Args:
-        base: the base's trials that have a result.
-    """
+    """The machines that ran blocks, if there was a fleet."""
     by_name: dict[str, list[Trial]] = {}
     for trial in base:
         by_name.setdefault(trial.machine, []).append(trial)
@@ -129,11 +107,7 @@ def fleet_machines(base: Iterable[Trial]) -> tuple[FleetMachine, ...]:
 
 
 def clients_of(base: Iterable[Trial]) -> tuple[LoadClient, ...]:
-    """The machines that drove the load, as in the window with the median round trip.
-
-    Args:
-        base: the base's trials that have a result.
-    """
+    """The machines that drove the load, as in the window with the median round trip."""
     found = [trial.load.clients for trial in base if trial.load is not None and trial.load.clients]
     found.sort(key=lambda clients: max(one.round_trip_us.p50 for one in clients))
     return found[len(found) // 2] if found else ()
@@ -142,12 +116,6 @@ def clients_of(base: Iterable[Trial]) -> tuple[LoadClient, ...]:
 def of_fleet(
     arms: Iterable[ArmResult], takes: str = f"{LEAST_MACHINES} machines or more"
 ) -> Iterator[Warning]:
-    """What a reader should know of ratios of several machines.
-
-    Args:
-        arms: that were compared, without the control.
-        takes: what intervals for others take, in words.
-    """
     over = {arm.name: arm.machines for arm in arms if arm.machines is not None}
     few = [arm for arm, one in over.items() if len(one.ratios) < LEAST_MACHINES]
     if few:
@@ -169,11 +137,7 @@ def of_fleet(
 
 
 def of_controls(*controls: Comparison | None) -> Iterator[Warning]:
-    """That the base differs from itself; one warning for all its controls.
-
-    Args:
-        controls: that of the arms' blocks, then that of the blocks of `best`; None where there is none.
-    """
+    """That the base differs from itself; one warning for all its controls."""
     found = [
         f"{where}at {one.ratio.estimate:.2f} ({one.ratio.low:.2f} – {one.ratio.high:.2f})"
         for where, one in zip(("", "beside best "), controls, strict=False)
@@ -186,7 +150,6 @@ def of_controls(*controls: Comparison | None) -> Iterator[Warning]:
 
 
 def differs(control: Comparison) -> bool:
-    """Whether a control tells that the machine changed."""
     return control.verdict != "no difference found"
 
 
@@ -209,12 +172,6 @@ class Sizes(NamedTuple):
 
 
 def of_base(base: Sequence[Trial], sizes: Sizes) -> Iterator[Warning]:
-    """What a reader should know of a base before believing ratios to it.
-
-    Args:
-        base: its trials that have a result.
-        sizes: of it.
-    """
     data, pool, redo = sizes
     if pool is not None and data is not None and data < pool:
         fit = f"all data ({format_size(data)}) fits in the buffer pool ({format_size(pool)})"
@@ -245,12 +202,7 @@ def _spread(figures: Sequence[float]) -> float:
 
 
 def of_machine(trials: Collection[Trial], *, disk: str | None) -> Iterator[Warning]:
-    """Caveats about the machine that a reader needs before relying on the results.
-
-    Args:
-        trials: all of the campaign.
-        disk: that was emulated, or None.
-    """
+    """Caveats about the machine that a reader needs before relying on the results."""
     beside = [trial.foreign_cpu_share or 0.0 for trial in trials if trial.slices]
     if beside and (share := sum(beside) / len(beside)) > BUSY_SHARE:
         text = f"other programs used {share:.0%} of the CPU time meanwhile, which makes intervals wider"
@@ -304,14 +256,12 @@ def tables_words(tables: Value, rows: Value | None = None) -> str:
 
 
 def disturbed(trials: Iterable[Trial]) -> int:
-    """How many trials other load disturbed."""
     return sum(
         trial.outcome == "discarded" and trial.result is not None and not trial.slices for trial in trials
     )
 
 
 def disturbed_words(trials: int) -> str:
-    """That so many trials other load disturbed."""
     return f"{trials:,} {'trial was' if trials == 1 else 'trials were'} disturbed by other load"
 
 

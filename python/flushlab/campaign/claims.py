@@ -31,7 +31,6 @@ _CLASSES = dict(zip(COUNTED, ("redo", "binlog"), strict=True))
 
 
 def answered(claim: Claim, ratio: Ratio | None) -> ClaimFacts:
-    """The claim with its answer."""
     return ClaimFacts(
         text=claim.text,
         arm=claim.arm,
@@ -44,12 +43,6 @@ def answered(claim: Claim, ratio: Ratio | None) -> ClaimFacts:
 
 
 def counted_answer(claim: Claim, trials: Iterable[Trial]) -> ClaimFacts:
-    """A claim about something counted, with its answer.
-
-    Args:
-        claim: its `quantity` is one of `COUNTED`.
-        trials: of the series, those in whose window nothing was counted included.
-    """
     seen: dict[str, dict[tuple[str, int], tuple[int, int]]] = {claim.arm: {}, claim.against: {}}
     for trial in trials:
         activity = trial.file_activity.get(_CLASSES[claim.quantity])

@@ -26,15 +26,7 @@ FOLLOWS = 0.5
 
 def require_permitted(request: SeriesRequest, identity: ServerIdentity, storage: Storage) -> None:
     """Refuses arms, the base among them, that guarantee less than the floor and less than the server does
-    now: its users' commits run under them.
-
-    Args:
-        request: what is to run.
-        identity, storage: of the server.
-
-    Raises:
-        BelowFloor: there is one.
-    """
+    now: its users' commits run under them."""
     if request.base.workload.name != protocol.OWN_LOAD:
         return
     launch = request.launch

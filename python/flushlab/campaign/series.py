@@ -139,8 +139,6 @@ def series(
 
 
 def run_plan(asked: SeriesAsked, watcher: Watcher) -> CampaignFacts:
-    """Runs a plan on servers, or resumes a campaign."""
-
     def decided(pool: ServerPool, volumes: Volumes) -> SeriesRequest:
         server = asked.spec.server
         others = server.others if isinstance(server, ServersSpec) else ()
@@ -171,11 +169,7 @@ def _load(name: str) -> Loaded:
 
 
 def decide(asked: SeriesAsked, pool: ServerPool, volumes: Volumes, watcher: Watcher) -> SeriesRequest:
-    """Everything that must not change while the campaign runs.
-
-    Raises:
-        UsageError: the plan does not fit the workload, or the server refuses the base.
-    """
+    """Everything that must not change while the campaign runs."""
     assert asked.load is not None, "what is new has a plan"
     spec, settings, loaded = asked.spec, pool.settings, asked.load(pool)
     plan, identity = loaded.plan, settings.identity
@@ -280,7 +274,6 @@ def _file(loaded: Loaded) -> str:
 
 
 def _require_same_tables(workloads: Mapping[str, Workload]) -> None:
-    """Refuses configurations that need different tables on a server that all of them share."""
     for name, workload in workloads.items():
         if other := with_other_tables(workload, workloads):
             names = " and ".join(sorted({name, other}))
@@ -292,7 +285,6 @@ def _require_same_tables(workloads: Mapping[str, Workload]) -> None:
 
 
 def _threads(plan: Plan) -> int:
-    """The most connections that any arm makes."""
     counts: list[Value] = [1]
     for workload in workloads_of(plan).values():
         known = workload_options(workload.name).get("threads")

@@ -73,7 +73,6 @@ class SeriesAnalysis(Analysis[Series]):
     storage: Storage
 
     def experiment(self) -> Series:
-        """The planner, fresh."""
         request = self.request
         return Series(
             SeriesPlan(
@@ -134,7 +133,6 @@ class SeriesAnalysis(Analysis[Series]):
         trials: Iterable[Trial],
         run: CampaignRun,
     ) -> CampaignFacts:
-        """Gathers the facts."""
         request, trials, result = self.request, list(trials), experiment.result()
         base = [t for t in trials if t.arm.name == BASE and t.stage == "arms" and t.result is not None]
         configuration = self._configured(request.base, base)
@@ -385,7 +383,6 @@ class SeriesAnalysis(Analysis[Series]):
         return found
 
     def _conflicts(self, result: SeriesResult) -> Iterator[Warning]:
-        """Settings on which arms of `best` disagree."""
         if result.best is None:
             return
         asked: dict[str, list[tuple[str, Value | None]]] = {}
@@ -493,7 +490,6 @@ class SeriesAnalysis(Analysis[Series]):
         return found.values()
 
     def _short_windows(self, result: SeriesResult, trials: list[Trial]) -> Iterator[Warning]:
-        """Arms that changed what needs a steady state, and were measured in windows that had none."""
         short = {t.arm.name for t in trials if any(w.slug == "window-too-short" for w in t.warnings)}
         needy: dict[str, list[str]] = {}
         catalog = load_catalog()
@@ -514,7 +510,6 @@ class SeriesAnalysis(Analysis[Series]):
 
 
 def _left_bytes(trials: list[Trial]) -> float:
-    """What an arm's server wrote in the slices of others, per event of its own."""
     events = sum(one.events for trial in trials for one in trial.slices)
     return sum(trial.later_bytes or 0 for trial in trials) / events if events else 0.0
 

@@ -90,15 +90,9 @@ class TuneAnalysis(Analysis[Tune]):
     storage: Storage
 
     def experiment(self) -> Tune:
-        """The planner, fresh.
-
-        Raises:
-            BelowFloor, BudgetTooSmall: as the planner says.
-        """
         return Tune(self.plan())
 
     def plan(self) -> TunePlan:
-        """What the planner needs to know."""
         request = self.request
 
         def redo_to_outlast(settings: Mapping[str, Value]) -> int:
@@ -140,7 +134,6 @@ class TuneAnalysis(Analysis[Tune]):
         return min(max(2 * timing.seconds, share), timing.max_seconds)
 
     def guarantees(self, settings: Mapping[str, Value]) -> Guarantees:
-        """What the server keeps under these settings."""
         return guarantees(settings, self.identity, self.storage, self.request.launch)
 
     def _described(self, settings: Mapping[str, Value]) -> dict[str, str]:
@@ -150,11 +143,9 @@ class TuneAnalysis(Analysis[Tune]):
         return words
 
     def level_of(self, settings: Mapping[str, Value]) -> Floor:
-        """The safest floor that settings meet."""
         return level(self.guarantees(settings))
 
     def is_free(self, settings: Mapping[str, Value]) -> bool:
-        """Whether settings lower no guarantee of the base."""
         return keeps(self.guarantees(settings), self.guarantees(self.request.base))
 
     def conclude(
@@ -165,15 +156,7 @@ class TuneAnalysis(Analysis[Tune]):
         runner: SlicedRunner | None = None,
         crash: Crash | None = None,
     ) -> CampaignFacts:
-        """Judges the winner once more and gathers the facts.
-
-        Args:
-            experiment: with all records told.
-            trials: these records.
-            run: of the campaign.
-            runner: measures recovery; None when there is no time for it (Ctrl-C).
-            crash: crashes a configuration; None: the winner is handed over without.
-        """
+        """Judges the winner once more and gathers the facts."""
         trials, request = list(trials), self.request
         self._reject_short_windows(experiment, trials)
         recovery_s, unchecked = dict[str, float](), dict[str, str]()
@@ -267,7 +250,6 @@ class TuneAnalysis(Analysis[Tune]):
         )
 
     def _reject_short_windows(self, experiment: Tune, trials: list[Trial]) -> None:
-        """Rejects arms that changed what needs a steady state and were confirmed in windows that had none."""
         base, catalog = self.request.base, load_catalog()
         for trial in trials:
             changed = [name for name, value in trial.arm.settings.items() if base.get(name) != value]
@@ -352,7 +334,6 @@ def _note_recovery(
 
 
 def _of_selection(trials: Iterable[Trial]) -> Iterator[Warning]:
-    """On which machines of a fleet the settings were selected and confirmed."""
     machines = dict[bool, set[str]]()
     for trial in trials:
         if trial.machine and trial.stage != "recovery":
