@@ -33,8 +33,6 @@ def write(
     A symbolic link of that name is replaced, never followed.
 
     Args:
-        path: the file; its folder exists.
-        content: what it will hold; text as UTF-8.
         mode: its permissions; None: those of the file that it replaces, else 0644.
         owner: user and group; -1: the calling ones.
         new: replace nothing.

@@ -12,13 +12,8 @@ _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:I?B)?\s*", re.IGNORE
 
 
 def parse_size(text: str) -> int:
-    """Bytes of a size as option files spell it: `134217728`, `128M`, `1.5G`, `2GiB`.
-
-    Suffixes are powers of 1024, as the servers have them.
-
-    Raises:
-        UsageError: the text is not a size.
-    """
+    """Bytes of a size as option files spell it: `134217728`, `128M`, `1.5G`, `2GiB`; suffixes are powers of
+    1024."""
     match = _SIZE.fullmatch(text)
     if match is None:
         raise UsageError(
@@ -76,11 +71,7 @@ def format_spread(least_s: float, most_s: float) -> str:
 
 
 def parse_latency(text: str) -> float:
-    """`1ms`, `500us` or `0.01s` as seconds.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """`1ms`, `500us` or `0.01s` as seconds."""
     units = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(us|ms|s)", text.strip().lower())
     if found is None:

@@ -3,15 +3,3 @@
 from flushlab.build.build import Build
 from flushlab.build.find import DEFAULT, find_build, list_builds, obtainable, survey
 from flushlab.build.prefix import Found, Obtainable, origin
-
-__all__ = [
-    "DEFAULT",
-    "Build",
-    "Found",
-    "Obtainable",
-    "find_build",
-    "list_builds",
-    "obtainable",
-    "origin",
-    "survey",
-]

@@ -69,11 +69,7 @@ def candidate_version(package: str, configuration: Path | None = None) -> str | 
 
 
 def refresh_lists(progress: Progress) -> None:
-    """Fetches package lists into flushlab's own state directory, which is used from then on.
-
-    Raises:
-        ServerError: apt could not fetch them.
-    """
+    """Fetches package lists into flushlab's own state directory, which is used from then on."""
     progress("fetching the package lists of this Debian release")
     state = _state()
     for folder in (state / "state" / "lists" / "partial", state / "cache" / "archives" / "partial"):
@@ -123,11 +119,6 @@ def unpack(
 
 
 def extract(packages: Iterable[Package], folder: Path, prefix: Path) -> None:
-    """Unpacks downloaded packages from `folder` into `prefix`, and removes them.
-
-    Raises:
-        ServerError: a package's content is not what the lists say, or it cannot be unpacked.
-    """
     for package in packages:
         archive = folder / package.file
         actual = hashlib.sha256(archive.read_bytes()).hexdigest()
@@ -140,7 +131,6 @@ def extract(packages: Iterable[Package], folder: Path, prefix: Path) -> None:
 
 
 def library_folders(prefix: Path) -> tuple[str, ...]:
-    """Directories of `prefix` that hold shared libraries, as Debian lays them out."""
     folders = {
         library.parent for root in ("lib", "usr/lib") for library in (prefix / root).glob("*/lib*.so*")
     }
@@ -150,12 +140,7 @@ def library_folders(prefix: Path) -> tuple[str, ...]:
 def complete_libraries(
     binaries: Sequence[Path], prefix: Path, progress: Progress, library_path: Sequence[str] = ()
 ) -> list[Package]:
-    """Adds to `prefix` the packages of all shared libraries that `binaries` need and this system lacks.
-
-    Raises:
-        LibraryMissing: no package here holds one of them.
-        ServerError: a package could not be fetched.
-    """
+    """Adds to `prefix` the packages of all shared libraries that `binaries` need and this system lacks."""
     added: list[Package] = []
     tried: set[str] = set()
     while missing := missing_libraries(binaries, (*library_folders(prefix), *library_path)):

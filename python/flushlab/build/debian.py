@@ -110,11 +110,6 @@ def known_version(suite: str, package: str) -> str | None:
 
 
 def refresh_lists(suite: str, progress: Progress) -> None:
-    """Fetches a suite's package lists.
-
-    Raises:
-        ServerError: this system's apt names no Debian mirror, or the lists could not be fetched.
-    """
     address = mirror()
     if address is None:
         raise ServerError(
@@ -326,7 +321,6 @@ def _obtainable() -> Iterable[Obtainable]:
 
 
 def _get(wanted: Obtainable, progress: Progress) -> Build:
-    """Downloads and unpacks it, with the shared libraries that are missing here."""
     if not wanted.release:
         return _get_own(progress)
     one = next(one for one in SERIES if (one.flavor, one.suite) == (wanted.flavor, wanted.release))

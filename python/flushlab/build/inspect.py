@@ -147,12 +147,6 @@ def inspect(
 
 
 def inspect_once(mysqld: Path, *, source: str, prefix: Path) -> Build:
-    """`inspect`, remembered until the binary changes.
-
-    Raises:
-        LibraryMissing: it needs a shared library that is not here.
-        ServerError: it cannot be executed, or does not print a server's version.
-    """
     mysqld = mysqld.resolve()
     stat = mysqld.stat()
     key = f"{mysqld}|{stat.st_size}|{stat.st_mtime_ns}|{source}|{prefix}"

@@ -60,12 +60,7 @@ _BROKEN = (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error, zstandard.Zst
 
 
 def unpack_tar(archive: IO[bytes], folder: Path, *, name: str) -> None:
-    """Unpacks an archive into an empty folder.
-
-    Raises:
-        ServerError: it is no such archive, is broken, or has a member that is refused.
-        NoSpace: the disk is full.
-    """
+    """Unpacks an archive into an empty folder."""
     folder = folder.resolve()
     try:
         content = _plain(archive)
@@ -198,7 +193,6 @@ def origin(build: Build) -> tuple[Package, ...]:
 
 
 def unpacked_by(source: str) -> Found:
-    """Builds of a source that are published under flushlab's home."""
     files = sorted((home_path() / "builds").glob(f"{source}-*/build.json"))
     return Found(tuple(build for file in files if (build := _build_of(file)) is not None))
 
@@ -283,11 +277,6 @@ def publish_prefix(
 
 
 def require_space(folder: Path, needed_bytes: int) -> None:
-    """Finds out first whether there is room.
-
-    Raises:
-        NoSpace: there is not.
-    """
     status = os.statvfs(folder)
     free = status.f_bavail * status.f_frsize
     if free < needed_bytes:

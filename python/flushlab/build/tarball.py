@@ -37,7 +37,6 @@ SBIN = ("/usr/local/sbin", "/usr/sbin", "/usr/libexec")
 
 
 def _in_basedir() -> Found:
-    """The distribution that `$FLUSHLAB_BASEDIR` names."""
     folder = os.environ.get(VARIABLE)
     try:
         return Found((build_in(Path(folder)),)) if folder else Found()
@@ -127,7 +126,6 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_address(name: str) -> bool:
-    """True if a build's name is a path or a URL."""
     return "/" in name or name.partition("#")[0].lower().endswith(_SUFFIXES)
 
 
@@ -167,12 +165,6 @@ def build_from(name: str, progress: Progress, *, get: bool = True) -> Build:
     """The build in the tarball of that path or URL, unpacked if that was not done before.
 
     A URL's content is fetched once, a file's hash is taken again when the file has changed.
-
-    Raises:
-        UsageError: it is no such address.
-        BuildNotFound: there is no such file, or no server in it, or it is not unpacked and `get` is False.
-        ServerError: it cannot be fetched or unpacked, is not what its SHA-256 says, or does not run here.
-        LibraryMissing: the server lacks a shared library.
     """
     address = parse_address(name)
     known = _remembered(address)

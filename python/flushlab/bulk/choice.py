@@ -58,15 +58,8 @@ LOAD_BYTES = 256 << 10
 
 
 class Possible(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be tried.
-
-    Attributes:
-        load_data: the server takes LOAD DATA LOCAL.
-        prepared: an INSERT costs the server less if it is prepared.
-        indexes_may_wait: the table is empty, and ours to change.
-        connections: at most; the user's choice if `fixed`.
-        packet_bytes: longest statement or packet that the server takes.
-    """
+    """What may be tried. `connections` is at most; the user's choice if `fixed`. Indexes may wait if the
+    table is empty, and ours to change."""
 
     load_data: bool
     prepared: bool
@@ -93,8 +86,7 @@ def resumed_method(
 
 
 def start(server: Server, database: str, table: str, possible: Possible) -> LoadMethod:
-    """What loading an empty table of `LEAST_ROWS` rows or more begins with: secondary indexes wait if they
-    can."""
+    """Of an empty table of `LEAST_ROWS` rows or more: secondary indexes wait if they can."""
     method = first_method(possible, possible.connections if possible.fixed else 1)
     waits = possible.indexes_may_wait and late_parts(server, database, table) is not None
     return msgspec.structs.replace(method, indexes="after") if waits else method
@@ -131,12 +123,8 @@ def fastest(slices: Slices, method: LoadMethod, possible: Possible, *, serial: b
 
 
 class Slices:
-    """Methods compared on slices of a table's rows.
-
-    Args:
-        load: loads the next slice with a method and returns rows and seconds.
-        left: number of slices in the remaining rows.
-    """
+    """Methods compared on slices of a table's rows. `load` gives rows and seconds of the next slice, `left`
+    the number of slices left."""
 
     def __init__(self, load: Callable[[LoadMethod], tuple[int, float]], left: Callable[[], float]) -> None:
         self._load = load
@@ -207,11 +195,7 @@ class Unloaded:
         return self._next(method, self._slice_rows)
 
     def watched(self, method: LoadMethod, after: Callable[[LoadMethod, float], LoadMethod]) -> LoadMethod:
-        """Loads the remaining rows in pieces, the first one with `method`.
-
-        Returns:
-            The method of the last piece. `after` chooses the next method from the present one and its rows/s.
-        """
+        """Loads the remaining rows in pieces, the first one with `method`; returns the method of the last."""
         each = -(-rows_of(self._left.values()) // _PIECES)
         while rows_of(self._left.values()) > each:
             rows, seconds = self._next(method, each)

@@ -69,9 +69,6 @@ class Destination:
     """A server that takes rows.
 
     Attributes:
-        server: target of the rows.
-        address: how its sessions connect.
-        database: of the tables.
         create: it was made for these rows: so are the database and its tables.
         fast: settings that the floor allows a sandbox while rows come.
         quicken: makes the server as fast as the floor allows; called once all is known to fit.
@@ -92,12 +89,7 @@ class Destination:
 
 
 def destination(spec: FillSpec, plan: FillPlan, progress: Progress) -> AbstractContextManager[Destination]:
-    """The server that was asked for, ready for rows; as it was, or with its defaults, behind it.
-
-    Raises:
-        UsageError: there is none of that name, no database is named, or the account lacks rights.
-        FlushlabError: it could not be started.
-    """
+    """The server that was asked for, ready for rows; as it was, or with its defaults, behind it."""
     server, load_bytes = spec.server.build, _ROW_BYTES * plan.rows
     if spec.remote.named_by:
         return _external(spec, plan, load_bytes, progress)
@@ -407,11 +399,7 @@ def unfinished(server: Sandbox) -> Unfinished | None:
 def begin_unfinished(
     server: Sandbox, *, defaults: bool = False, values: Mapping[str, Value] | None = None
 ) -> None:
-    """Notes what is to be given back, unless another load that still runs has done so.
-
-    Raises:
-        NotWritable: it cannot be written down.
-    """
+    """Notes what is to be given back, unless another load that still runs has done so."""
     if (note := _read_unfinished(server)) is not None and note.runs_elsewhere:
         return
     path = server.folder / _UNFINISHED

@@ -165,17 +165,6 @@ _MAKES_UNSAFE = "another program writes to it, or the server changed them"
 
 
 class Load:
-    """A load of a plan into a database.
-
-    Args:
-        place: target of the rows.
-        asked: method, connections and what may happen to tables.
-        plan: of the rows, where the tables are empty.
-        throttle: says when the load has to wait.
-        say: takes a line at a time.
-        show: takes how far it is, a few times a second.
-    """
-
     def __init__(
         self,
         place: Destination,
@@ -199,12 +188,7 @@ class Load:
         self._index_seconds = 0.0
 
     def run(self) -> Filled:
-        """Loads all tables of the plan and verifies them.
-
-        Raises:
-            UsageError: tables that are not as they must be; plans that do not fit.
-            ServerError, ServerDied: the server refused, or is gone; `--continue` goes on.
-        """
+        """Loads all tables of the plan and verifies them."""
         asked, server, say = self._asked, self._server, self._say
         seen = preflight.read_server_state(server)
         preflight.require_connections(seen, asked.threads or 1)
@@ -507,11 +491,8 @@ class Load:
         return rows.watched(take(choice.fastest(slices, method, possible, serial=serial)), after)
 
     def _require_insert_helps(self, error: ServerError) -> None:
-        """Continues with INSERT if the server takes no LOAD DATA LOCAL.
-
-        Raises:
-            ServerError: `--method load-data` was given, or `error` has another cause.
-        """
+        """Raises the error unless its cause is that the server takes no LOAD DATA LOCAL, and INSERT may be
+        used."""
         errno = errno_of(error)
         if errno not in (*_NO_LOCAL_FILES, _NO_DEFAULT) or self._asked.method not in ("auto", "load-data"):
             raise error
@@ -594,8 +575,7 @@ class Load:
             self._warnings.append(Warning("retried", f"{table}: {again}"))
 
     def _verify(self, table: PlanTable, loaded: Evidence | None) -> FilledTable:
-        """Counts a table's rows, reads some of them back and looks for parents that are missing; raises
-        ServerError if they are not as they must be."""
+        """Counts a table's rows, reads some of them back and looks for parents that are missing."""
         self._say(f"verifying {table.name}")
         total = count(self._server, self._database, table.name)
         if total != table.rows:

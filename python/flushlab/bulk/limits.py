@@ -174,22 +174,8 @@ _CONNECT_S = 5.0
 
 
 class Throttle:
-    """Whether a load is to wait.
-
-    Args:
-        server: target of the rows.
-        replicas: of the server, by name.
-        max_lag_s: how far they may be behind.
-        say: takes a line when the load waits, and when it goes on.
-        clock: seconds.
-
-    Attributes:
-        waited: seconds that the load has waited, by reason.
-
-    Raises:
-        UsageError: one of them is no replica.
-        ServerError: one of them does not answer, or does not say how far it is.
-    """
+    """Whether a load is to wait; seconds waited by reason. The load is not begun if a server is no replica,
+    or does not tell how far it is."""
 
     def __init__(
         self,

@@ -25,13 +25,8 @@ SAMPLE_S = 0.2
 
 
 class Range(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows that one connection loads in their order.
-
-    Attributes:
-        id: of its note.
-        first: the first row, from 0.
-        end: number behind the last row.
-    """
+    """Rows that one connection loads in their order; `id` is of its note, `end` the number behind the last
+    row."""
 
     id: int
     first: int = msgspec.field(name="from")
@@ -43,13 +38,10 @@ class TableLoad(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         plan: JSON of the plan.
-        table: name in the plan.
-        into: target table, as SQL spells it.
-        batch_rows: rows of one INSERT, at most.
+        into, notes: tables as SQL has them.
         packet_bytes: of one statement of INSERT, or one packet of LOAD DATA.
         chunk_bytes: of rows in one transaction; 0 commits each statement by itself.
         session: statements run on each connection before its first row.
-        notes: table of notes, as SQL has it; None keeps none.
         limit_seconds: begin nothing after so long.
     """
 
@@ -90,12 +82,7 @@ class MeasuredLoads:
 
     def run(self, spec: TableLoad, show: Show | None = None) -> Counts:
         """Loads rows until all are there or the limit is reached; begins no transaction while the throttle
-        holds.
-
-        Raises:
-            ServerDied, ServerError, ProtocolError: what ended it early.
-            KeyboardInterrupt: on Ctrl-C; what is not committed is rolled back.
-        """
+        holds."""
         server, throttle = self._server, self._throttle
         held = throttle is not None and throttle.holds() is not None  # asked first: it takes a while
         load = native(lambda: _core.FillRun(msgspec.json.encode(spec)), server)
@@ -129,12 +116,8 @@ class MeasuredLoads:
 
 
 def sample_rows(server: Server, plan: FillPlan, table: str, rows: Sequence[int]) -> str:
-    """Rows of a plan's table, by number, as the VALUES of one INSERT.
-
-    Raises:
-        UsageError: the plan cannot give them: a function of the user's failed.
-        KeyboardInterrupt: on Ctrl-C, in the midst of such a function too.
-    """
+    """Rows of a plan's table, by number, as the VALUES of one INSERT. Ctrl-C ends a function of the user's
+    too."""
     try:
         return native(lambda: _core.sample_rows(plan.json.decode(), table, list(rows)), server)
     except UsageError as error:

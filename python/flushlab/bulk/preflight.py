@@ -42,8 +42,6 @@ class ServerState(msgspec.Struct, frozen=True, kw_only=True):
     """Variables and connections of a server before a load.
 
     Attributes:
-        variables: global variables, as texts; those that the server has.
-        connected: connections that are open.
         sleepers: user, host and seconds of those that sleep; empty where they cannot be seen.
         replicas: connections of servers that replicate from it; 0 where they cannot be seen.
     """
@@ -97,12 +95,7 @@ def read_server_state(server: Server) -> ServerState:
 
 
 def require_connections(seen: ServerState, connections: int) -> None:
-    """Refuses a load that cannot begin.
-
-    Raises:
-        ServerError: the server takes no writes.
-        UsageError: there are not enough connections left.
-    """
+    """Refuses a load that cannot begin: on a read-only server, or without enough connections left."""
     if seen.is_on("super_read_only") or seen.is_on("read_only"):
         name = "super_read_only" if seen.is_on("super_read_only") else "read_only"
         raise ServerError(
@@ -201,12 +194,8 @@ def sleeping(seen: ServerState, *, needed: bool = False) -> list[str]:
 
 
 def space_warning(server: Server, load_bytes: int) -> Warning | None:
-    """A warning where rows of that size, as they are sent, may not fit beside the server's data, if those are
-    visible from here.
-
-    Raises:
-        UsageError: the rows would take several times the free space.
-    """
+    """A warning where rows may not fit beside the server's data, if those are visible from here. Several
+    times too many are refused."""
     if server.pid is None:
         return None
     ((path,),) = server.query("SELECT @@datadir")

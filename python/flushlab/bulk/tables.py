@@ -35,12 +35,7 @@ _TRUNCATE_ILLEGAL = 1701
 
 
 class Tables:
-    """The tables of a plan in a database; missing ones are made if `asked` or `create` says so.
-
-    Attributes:
-        made: names of those that were made here.
-        warnings: caveats about those that were there.
-    """
+    """The tables of a plan in a database; missing ones are made if `asked` or `create` says so."""
 
     def __init__(self, server: Server, database: str, asked: FillSpec, *, create: bool) -> None:
         self._server = server
@@ -136,11 +131,7 @@ def count(server: Server, database: str, table: str) -> int:
 
 
 def is_there(server: Server, database: str, name: str, mark: str = _MARK) -> bool:
-    """Whether flushlab has made the table.
-
-    Raises:
-        UsageError: a table of that name is somebody else's.
-    """
+    """Whether flushlab has made the table; a UsageError if a table of that name is somebody else's."""
     found = server.query(
         "SELECT table_comment FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
         (database, name),
@@ -155,11 +146,7 @@ def is_there(server: Server, database: str, name: str, mark: str = _MARK) -> boo
 
 @contextmanager
 def own_table(server: Server, database: str, name: str, like: str) -> Iterator[str]:
-    """An empty table of flushlab's own with the columns of another, as SQL spells it; gone behind it.
-
-    Raises:
-        UsageError: a table of that name is somebody else's.
-    """
+    """An empty table of flushlab's own with the columns of another, as SQL spells it; gone behind it."""
     table = quoted(database, name)
     if is_there(server, database, name):
         server.query(f"DROP TABLE {table}")
@@ -205,11 +192,6 @@ class Notes:
         self._in_format = self.table.replace("%", "%%")  # beside values that PyMySQL puts in
 
     def read(self) -> list[Note]:
-        """All notes; none if there is no such table.
-
-        Raises:
-            UsageError: somebody else has a table of that name.
-        """
         if not is_there(self._server, self._database, NOTES, _NOTES_MARK):
             return []
         rows = self._server.query(
@@ -219,11 +201,6 @@ class Notes:
         return [msgspec.convert(dict(zip(Note.__struct_fields__, row, strict=True)), Note) for row in rows]
 
     def write(self, notes: Iterable[Note]) -> None:
-        """Makes the table with these notes.
-
-        Raises:
-            UsageError: another load has left its notes.
-        """
         if self.read():
             raise UsageError(
                 f"an earlier load into {self._database} did not finish",
@@ -285,11 +262,7 @@ class Sample:
 
     @contextmanager
     def inserted(self) -> Iterator[None]:
-        """Inserts them; gone behind it.
-
-        Raises:
-            UsageError: the table cannot hold one of them, or the server take it in one statement.
-        """
+        """Inserts them; gone behind it. A UsageError if the table cannot hold one, or the server take it."""
         if not self.rows:
             yield
             return

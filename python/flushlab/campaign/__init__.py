@@ -2,5 +2,3 @@
 
 from flushlab.campaign.loop import Budget, run
 from flushlab.campaign.watcher import Watcher
-
-__all__ = ["Budget", "Watcher", "run"]

@@ -135,13 +135,7 @@ WAYS_OUT = {
 
 
 def _refuse(reports: list[dict[str, Any]], crashed: bool) -> None:
-    """Raises the worst verdict as an error.
-
-    Raises:
-        BinlogDamaged: bytes break a rule, or the file does not end with a whole transaction.
-        BinlogMisplaced: the file is not the next one of its series.
-        BinlogUnchecked: the file's format is unknown, or the file is encrypted.
-    """
+    """Raises the worst verdict as an error."""
     accepted = [one for one in reports[-1:] if crashed and one["in_use"]]
     for verdict, error in REFUSALS.items():
         found = [one for one in reports if one["verdict"] == verdict]

@@ -11,17 +11,14 @@ import functools
 import inspect
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import Any, get_type_hints
 
 import click
 
 from flushlab.errors import UsageError, nearest
 from flushlab.spec.option import OUTPUT, PANELS, RUN, Field, Spec, field_of, fields, flag, left_out, spelled
-
-if TYPE_CHECKING:
-    from flushlab.workload.options import OptionInfo
 
 _NEAR = 0.75
 _WARNED = "flushlab.warned_of_password"
@@ -38,6 +35,7 @@ _METAVARS = {
 _HELP_ALL = "flushlab.help_all"
 _WORKLOAD = "flushlab.help_of_workload"
 _HELP, _EVERY = "--help", "--help-all"
+_SWITCH = ("on", "off")
 _ALIKE = (
     ("--duration", "--seconds", "--minutes", "--window", "--time", "--run-time", "--length"),
     ("--blocks", "--crashes", "--count", "--pairs", "--repeat", "--repeats", "--rounds", "--runs"),
@@ -57,23 +55,17 @@ class _Takes(click.ParamType[Any]):
     def __init__(self, metavar: str, read: Callable[[str], Any], option_kind: str = "") -> None:
         self.name, self.read, self.option_kind = metavar, read, option_kind
 
-    @classmethod
-    def field(cls, field: Field) -> _Takes:
-        def read(text: str) -> Any:
-            _warn_of_password(field.flag, text)
-            return field.read(text)
-
-        return cls(field.option.metavar or _metavar(field), read)
-
-    @classmethod
-    def option(cls, info: OptionInfo) -> _Takes:
-        words = f"[{'|'.join(info.words)}]" if info.words else "TEXT"
-        metavar = {"integer": "INTEGER", "number": "FLOAT"}.get(info.kind, words)
-        read = functools.partial(info.read, spelling=flag)
-        return cls(metavar, read, info.kind)
-
     def convert(self, value: Any, _param: object, _context: object) -> Any:
         return self.read(value) if isinstance(value, str) else value
+
+
+def _takes(field: Field) -> _Takes:
+    def read(text: str) -> Any:
+        _warn_of_password(field.flag, text)
+        return field.read(text)
+
+    words = f"[{'|'.join(field.words)}]" if field.words else _METAVARS[field.kind]
+    return _Takes(field.option.metavar or words, read)
 
 
 def _warn_of_password(option: str, text: str) -> None:
@@ -110,10 +102,6 @@ def _refuse_password(args: Sequence[str]) -> None:
             )
 
 
-def _metavar(field: Field) -> str:
-    return f"[{'|'.join(field.words)}]" if field.words else _METAVARS[field.kind]
-
-
 class _Option(click.Option):
     """An option with a section of --help; its default, where it tells anything, stands behind its help."""
 
@@ -137,7 +125,9 @@ class Command(click.Command):
         if any(one.name == "ask_pass" for one in self.params):
             _refuse_password(args)
         if self.takes_workloads:
-            context.meta[_WORKLOAD] = _workload_named(args)
+            words = list(itertools.takewhile(lambda word: word != "--", args))
+            # help is printed before options are read
+            context.meta[_WORKLOAD] = _value_of("--workload", words) if _HELP in words else ""
         try:
             rest = super().parse_args(context, self._with_switches(args))
         except click.exceptions.NoSuchOption as error:
@@ -146,12 +136,9 @@ class Command(click.Command):
             raise self._without_value(context, error.option_name) from None
         except click.exceptions.MissingParameter as error:
             name = error.param.name if error.param else ""
-            raise UsageError(
-                f"missing argument {name!r}", hint=f"see {context.command_path} --help"
-            ) from None
+            raise UsageError(f"missing argument {name!r}", hint=_see(context)) from None
         if context.args:
-            words = " ".join(context.args)
-            raise UsageError(f"unexpected argument: {words}", hint=f"see {context.command_path} --help")
+            raise UsageError(f"unexpected argument: {' '.join(context.args)}", hint=_see(context))
         return rest
 
     def get_params(self, context: click.Context) -> list[click.Parameter]:
@@ -173,7 +160,12 @@ class Command(click.Command):
         """Lists the usual options, or all with --help-all, by section."""
         every = bool(context.meta.get(_HELP_ALL))
         named = context.meta.get(_WORKLOAD) or ""
-        taken = _taken(named) if named else ()
+        taken: Collection[str] = ()
+        if named:
+            from flushlab.workload.parse import workload_options
+
+            with suppress(UsageError):  # an unknown one takes none
+                taken = workload_options(named)
         of_workloads = [one for one in self.params if _is_of_workloads(one)]
         options = [one for one in self.params if isinstance(one, _Option) and not _is_of_workloads(one)]
         rows: dict[str, list[click.Parameter]] = {}
@@ -201,12 +193,10 @@ class Command(click.Command):
         if not self.takes_workloads:
             return list(args)
         bare = {one.opts[0] for one in self.params if getattr(one.type, "option_kind", "") == "switch"}
-        found: list[str] = []
-        for place, word in enumerate(args):
-            following = args[place + 1].lower() if place + 1 < len(args) else ""
-            lone = word.replace("_", "-") in bare and not _is_switch(following)
-            found.append(f"{word}=on" if lone else word)
-        return found
+        return [
+            f"{word}=on" if word.replace("_", "-") in bare and following.lower() not in _SWITCH else word
+            for word, following in itertools.pairwise((*args, ""))
+        ]
 
     def _no_such_option(self, context: click.Context, name: str, args: Sequence[str]) -> UsageError:
         spelled_ = name.replace("_", "-")
@@ -230,14 +220,13 @@ class Command(click.Command):
         alike = next((names for names in _ALIKE if spelled_ in names), ())
         near = [one for one in alike if one in known][:2]
         near = near or nearest(spelled_, [*known, _HELP, _EVERY], most=2, cutoff=_NEAR)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"see {context.command_path} --help"
-        return UsageError(f"no such option: {name}", hint=hint)
+        return UsageError(f"no such option: {name}", hint=_meant(near, context))
 
     def _without_value(self, context: click.Context, name: str) -> UsageError:
         option = next((one for one in self.params if name in (*one.opts, *one.secondary_opts)), None)
         if isinstance(option, click.Option) and option.is_flag:
-            return UsageError(f"{name} takes no value", hint=f"see {context.command_path} --help")
-        hint = option.plain if isinstance(option, _Option) else f"see {context.command_path} --help"
+            return UsageError(f"{name} takes no value", hint=_see(context))
+        hint = option.plain if isinstance(option, _Option) else _see(context)
         return UsageError(f"{name} requires an argument", hint=hint)
 
 
@@ -252,18 +241,6 @@ def _is_of_workloads(parameter: click.Parameter) -> bool:
     return bool(getattr(parameter.type, "option_kind", ""))
 
 
-def _workload_named(args: Sequence[str]) -> str | None:
-    """The workload of a request for help, which is printed before options are read; None without one."""
-    words = list(args[: args.index("--")] if "--" in args else args)
-    if _HELP not in words:
-        return None
-    for place, word in enumerate(words):
-        name, separator, value = word.partition("=")
-        if name == "--workload":
-            return value if separator else next(iter(words[place + 1 : place + 2]), None)
-    return None
-
-
 def _value_of(name: str, args: Sequence[str]) -> str:
     """The value of an option among the words of a command line; empty without one."""
     for word, following in itertools.pairwise((*args, "")):
@@ -273,19 +250,12 @@ def _value_of(name: str, args: Sequence[str]) -> str:
     return ""
 
 
-def _is_switch(word: str) -> bool:
-    from flushlab.workload.options import SWITCH
-
-    return word in SWITCH
+def _see(context: click.Context) -> str:
+    return f"see {context.command_path} --help"
 
 
-def _taken(workload: str) -> Iterable[str]:
-    """The options of a workload; none of an unknown one."""
-    from flushlab.workload.parse import workload_options
-
-    with suppress(UsageError):
-        return workload_options(workload)
-    return ()
+def _meant(near: Sequence[str], context: click.Context) -> str:
+    return f"did you mean {' or '.join(near)}?" if near else _see(context)
 
 
 class Group(click.Group):
@@ -316,9 +286,7 @@ class Group(click.Group):
         try:
             return super().parse_args(context, args)
         except click.exceptions.NoSuchOption as error:
-            raise UsageError(
-                f"no such option: {error.option_name}", hint=f"see {context.command_path} --help"
-            ) from None
+            raise UsageError(f"no such option: {error.option_name}", hint=_see(context)) from None
 
     def summaries(self, context: click.Context) -> list[tuple[str, str]]:
         """First line of each command's help, by name."""
@@ -337,8 +305,7 @@ class Group(click.Group):
         found = self.get_command(context, args[0])
         if found is not None:
             return args[0], found, args[1:]
-        near = nearest(args[0], self.list_commands(context), most=2, cutoff=_NEAR)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"see {context.command_path} --help"
+        hint = _meant(nearest(args[0], self.list_commands(context), most=2, cutoff=_NEAR), context)
         if args[0].startswith("-"):
             raise UsageError(f"no such option: {args[0]}", hint=hint)
         raise UsageError(f"no such command {args[0]!r}", hint=hint)
@@ -367,7 +334,12 @@ def command(
         if spec is None:
             function(**mine)
             return
-        given = {key: value for key, value in flags.items() if key not in by_name and _is_given(running, key)}
+        default = click.core.ParameterSource.DEFAULT
+        given = {
+            key: value
+            for key, value in flags.items()
+            if key not in by_name and running.get_parameter_source(key) not in (None, default)
+        }
         function(given, **mine)
 
     made = Command(
@@ -387,54 +359,47 @@ def command(
     return made
 
 
-def _is_given(context: click.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source is not click.core.ParameterSource.DEFAULT
-
-
 def _own(field: Field, value: Any) -> Any:
-    """A value as the function's own parameter has it: paths as they were typed."""
+    """A value as the function's own parameter has it."""
     if value is None or value == field.default or (field.kind in ("texts", "wholes") and not value):
         return field.default
     return field.check(value)
 
 
-def _of_spec(spec: type[Spec]) -> list[click.Parameter]:
+def _of_spec(spec: type[Spec]) -> Iterator[click.Parameter]:
     """The options of a specification's fields, and of workloads where it has one."""
-    found: list[click.Parameter] = []
     known = fields(spec)
     for key, field in known.items():
-        found.append(_parameter(field, key))
+        yield _parameter(field, key)
         if key == "workload":
-            found += _of_workloads(known)
-    return found
+            yield from _of_workloads(known)
 
 
-def _of_workloads(taken: Mapping[str, Field]) -> Iterable[click.Parameter]:
+def _of_workloads(taken: Mapping[str, Field]) -> Iterator[click.Parameter]:
     from flushlab.workload.parse import all_options, defaults_of
 
-    every = {name: info for name, info in all_options().items() if name not in taken}
-    for name, info in every.items():
-        takes = _Takes.option(info)
-        yield _Option(
-            [flag(name), name],
-            type=takes,
-            help=info.help,
-            said=spelled(info.default) if info.default and len(defaults_of(name)) == 1 else "",
-            default=None,
-            metavar=takes.name,
-        )
+    for name, info in all_options().items():
+        if name not in taken:
+            words = f"[{'|'.join(info.words)}]" if info.words else "TEXT"
+            metavar = {"integer": "INTEGER", "number": "FLOAT"}.get(info.kind, words)
+            yield _Option(
+                [flag(name), name],
+                type=_Takes(metavar, functools.partial(info.read, spelling=flag), info.kind),
+                help=info.help,
+                said=spelled(info.default) if info.default and len(defaults_of(name)) == 1 else "",
+                default=None,
+                metavar=metavar,
+            )
 
 
 def _parameter(field: Field, key: str | None = None) -> click.Parameter:
     name, option = key or field.name, field.option
-    several = field.kind in ("texts", "settings")
     short = [f"-{option.short}"] if option.short else []
     if option.positional:
         required = field.default is inspect.Parameter.empty
         return click.Argument(
             [name],
-            type=_Takes.field(field),
+            type=_takes(field),
             required=required,
             nargs=-1 if field.kind == "texts" else 1,
             metavar=option.metavar or None,
@@ -452,12 +417,12 @@ def _parameter(field: Field, key: str | None = None) -> click.Parameter:
         )
     return _Option(
         [field.flag, *short, name],
-        type=_Takes.field(field),
-        multiple=several,
+        type=_takes(field),
+        multiple=field.kind in ("texts", "settings"),
         default=None,
         help=option.help,
         said=_default(field),
-        metavar=option.metavar or _metavar(field),
+        metavar=_takes(field).name,
         panel=option.panel or OUTPUT,
         rare=option.rare,
     )

@@ -14,24 +14,3 @@ from flushlab.datadir.slow_disk import (
     volume_in,
 )
 from flushlab.datadir.snapshots import Snapshot, SnapshotKey, Snapshots
-
-__all__ = [
-    "DataRoot",
-    "FaultDisk",
-    "FaultImage",
-    "Recording",
-    "Restored",
-    "SlowDisk",
-    "Snapshot",
-    "SnapshotKey",
-    "Snapshots",
-    "Volume",
-    "named_disks",
-    "open_volume",
-    "own_disk",
-    "parse_disk",
-    "remove_record",
-    "require_fault_disk",
-    "storage_of",
-    "volume_in",
-]

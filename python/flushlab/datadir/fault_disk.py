@@ -520,9 +520,6 @@ def leave_memory_limit(pid: int) -> None:
     the process serves, it waits for itself, together with all users of the disk. This was seen on Linux 6.18
     with 300 MB and 100 busy processes. Version 2 has no such wait, and the kernel exempts a program that it
     knows as a disk's.
-
-    Raises:
-        HarnessError: it has to stay there.
     """
     group = group_of_self("memory")
     if group is None or group.version == 2 or memory_limit_bytes(group) is None:

@@ -132,11 +132,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def check_facts(manifest: Manifest, directory: Path) -> bool:
-    """True if every file still has the size and modification time that were saved; reads no content.
-
-    Raises:
-        SnapshotDamaged: a file is missing, has another size, or there is one too many.
-    """
+    """True if every file still has the size and modification time that were saved; reads no content."""
     found = {
         path.relative_to(directory).as_posix(): facts
         for path in _walk(directory)
@@ -157,11 +153,7 @@ def check_facts(manifest: Manifest, directory: Path) -> bool:
 
 
 def check_content(manifest: Manifest, directory: Path) -> None:
-    """Compares sizes and checksums of all files.
-
-    Raises:
-        SnapshotDamaged: a file is missing, has changed, or there is one too many.
-    """
+    """Compares sizes and checksums of all files."""
     check_facts(manifest, directory)
     with ThreadPoolExecutor(THREADS) as pool:
         checksums = pool.map(lambda file: checksum(directory / file.path), manifest.files)

@@ -243,9 +243,6 @@ def parse_disk(text: str) -> DiskProfile:
 
     A latency is a median, or a median and a 99th percentile. The words may begin with a name; the following
     words replace its values: `gp3,iops=16000`.
-
-    Raises:
-        UsageError: it is no disk, or one that cannot be emulated.
     """
     first, *rest = words = [word.strip() for word in text.split(",")]
     known = named_disks().get(first.lower())

@@ -7,14 +7,3 @@ Sits beside `workload`. What is there is looked at before anything is started (`
 from flushlab.dataset.directory import Directory
 from flushlab.dataset.loaded import Dataset, analyze, choose_database, estimated_bytes, loaded, open_dataset
 from flushlab.dataset.survey import Survey
-
-__all__ = [
-    "Dataset",
-    "Directory",
-    "Survey",
-    "analyze",
-    "choose_database",
-    "estimated_bytes",
-    "loaded",
-    "open_dataset",
-]

@@ -58,11 +58,7 @@ _OUTSIDE_HINT = "use a dump instead: mysqldump --single-transaction --databases 
 
 
 class Directory(msgspec.Struct, frozen=True, kw_only=True):
-    """A data directory that no server runs on.
-
-    Attributes:
-        path: absolute.
-    """
+    """A data directory that no server runs on; the path is absolute."""
 
     TITLE: ClassVar[str] = "data directory"
 
@@ -70,11 +66,6 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def open(cls, path: Path) -> Directory:
-        """Looks at what is there.
-
-        Raises:
-            StorageError: its server runs, tables are stored outside, or a backup that was not prepared.
-        """
         path = path.absolute()
         require_prepared(path)
         if (holder := _lock_holder(path / "ibdata1")) is not None:
@@ -130,11 +121,7 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
         return [of_release(self.path, self.origin, data_directory=True)] if self.origin else []
 
     def copy(self, target: Path) -> None:
-        """Copies the data directory without what makes it another server's; the original is only read.
-
-        Raises:
-            NoSpace: it does not fit.
-        """
+        """Copies the data directory without what makes it another server's; the original is only read."""
         copy_tree(Path(self.path), target, leave_out=_left_out(Path(self.path)))
         if _checkpoints(Path(self.path)) is not None:
             for file in [*_compressed(target)]:  # a server could not drop a database with such a file in it
@@ -147,11 +134,7 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
 
     def settings(self) -> dict[str, Value]:
         """What SET PERSIST wrote down: in force on its server, above every option file. Of a backup, also
-        what the tool wrote down to start a server on it.
-
-        Raises:
-            StorageError: it cannot be read.
-        """
+        what the tool wrote down to start a server on it."""
         found: dict[str, Value] = {}
         options, persisted = Path(self.path) / _BACKUP_OPTIONS, Path(self.path) / _PERSISTED
         try:
@@ -165,11 +148,7 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def adopt(server: Server) -> None:
-    """Has the first server on a copied directory forget what it replicated from and what it would load.
-
-    Raises:
-        StorageError: a table's file is outside the directory.
-    """
+    """Has the first server on a copied directory forget what it replicated from and what it would load."""
     tables = {
         str(name).lower()
         for (name,) in server.query(

@@ -28,11 +28,7 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9_$]+")
 
 
 class SqlData(msgspec.Struct, frozen=True, kw_only=True):
-    """A dump. Kinds of it have `files`, `databases` and `load` of their own.
-
-    Attributes:
-        path: absolute.
-    """
+    """A dump. Kinds of it have `files`, `databases` and `load` of their own; the path is absolute."""
 
     KIND: ClassVar[str]
     """In its key."""
@@ -43,20 +39,13 @@ class SqlData(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All files of the dump.
-
-        Raises:
-            StorageError: it lacks files, or has rows in a form that is not SQL.
-        """
+        """All files of the dump; a StorageError if it lacks some, or has rows in a form that is not SQL."""
         raise NotImplementedError
 
     @property
     def databases(self) -> tuple[str, ...]:
-        """Databases in the dump, without the server's own; the one that it is for, if it names none itself.
-
-        Raises:
-            StorageError: it cannot be read.
-        """
+        """Databases in the dump, without the server's own; the one that it is for, if it names none
+        itself."""
         raise NotImplementedError
 
     @property
@@ -66,15 +55,11 @@ class SqlData(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> Mapping[str, str]:
-        """Changes with the content.
-
-        Raises:
-            StorageError: it cannot be read.
-        """
+        """Changes with the content."""
         return {"dataset": f"{self.KIND} {self.survey().digest}"}
 
     def survey(self) -> Survey:
-        """Its databases, accounts and size; remembered."""
+        """What is in it; remembered."""
         return survey(Path(self.path), self.files)
 
     def signs(self) -> list[Sign]:
@@ -105,7 +90,6 @@ class Dump(SqlData, frozen=True, kw_only=True):
 
     @property
     def takes_any(self) -> bool:
-        """It names no database itself, so it can be loaded into any."""
         return not self.survey().databases
 
     @property
@@ -115,7 +99,6 @@ class Dump(SqlData, frozen=True, kw_only=True):
         return found.all_databases or (found.named or stem(self.file),)
 
     def survey(self) -> Survey:
-        """Its databases, accounts and size; remembered."""
         return survey(self.file, [self.file], within=self.file.resolve().parent)
 
     def load(self, filling: Filling) -> None:
@@ -124,10 +107,8 @@ class Dump(SqlData, frozen=True, kw_only=True):
         self.run(filling, database=database, created=found.created)
 
     def run(self, filling: Filling, *, database: str | None, created: Iterable[str]) -> None:
-        """Runs its statements in their order, the first of them in `database`.
-
-        Databases that are not among `created` are made first: the others are there, or made before they are
-        used."""
+        """Runs its statements in their order, the first of them in `database`. Databases that are not among
+        `created` are made first: the others are there, or made before they are used."""
         found = self.survey()
         for name in found.databases:
             if name not in created:
@@ -169,11 +150,6 @@ class SqlFolder(SqlData, frozen=True, kw_only=True):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All of them.
-
-        Raises:
-            StorageError: as `sql_files`.
-        """
         return tuple(sql_files(Path(self.path)))
 
     @property
@@ -192,7 +168,6 @@ class SqlFolder(SqlData, frozen=True, kw_only=True):
         return tuple(found) or (stem(Path(self.path)),)
 
     def survey(self) -> Survey:
-        """What is in it; remembered file by file."""
         whole, found = hashlib.sha256(), []
         for script in self._scripts():
             found.append(script.survey())
@@ -265,11 +240,7 @@ class SqlFolder(SqlData, frozen=True, kw_only=True):
 
 
 def sql_files(folder: Path) -> list[Path]:
-    """Files of SQL in a folder, or else in its folders.
-
-    Raises:
-        StorageError: rows lie beside them in another form, or a file leads out of the folder.
-    """
+    """Files of SQL in a folder, or else in its folders."""
     folders = (one for one in sorted(folder.iterdir()) if one.is_dir())
     found = _sql_in(folder) or [file for one in folders for file in _sql_in(one)]
     for file in found:

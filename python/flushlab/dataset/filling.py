@@ -163,17 +163,10 @@ class Filling:
         """Runs the statements of a file.
 
         Args:
-            sql: pieces of the statement.
-            name: of the file.
             database: the default at its beginning.
             alone: no other file is run meanwhile; as many connections are used as there are processors.
             script: the file, if it may read others.
             followed: the files that it may read: those that the survey has read.
-
-        Raises:
-            DumpRefused: the server did not take a statement.
-            StorageError: the file is damaged, or ends in the middle of something.
-            ServerDied: the server is gone.
         """
         if database is not None:
             self.create(database)
@@ -221,17 +214,7 @@ class Filling:
         return True
 
     def load_rows(self, rows: Iterable[bytes], name: str, into: str) -> None:
-        """Loads a file of rows by LOAD DATA LOCAL.
-
-        Args:
-            rows: pieces of the file.
-            name: of the file.
-            into: the statement from INTO on.
-
-        Raises:
-            DumpRefused: the server did not take them.
-            StorageError: the file is damaged.
-        """
+        """Loads a file of rows by LOAD DATA LOCAL; `into` is the statement from INTO on."""
         source, sink = os.pipe()
         failure: list[Exception] = []
         writer = threading.Thread(target=_write, args=(sink, rows, failure, self._stopped), daemon=True)

@@ -41,11 +41,7 @@ _STREAMED = {
 
 
 def open_dataset(path: Path | str) -> Dataset:
-    """Looks at what is there.
-
-    Raises:
-        StorageError: nothing, or no data set; the hint says what to give instead.
-    """
+    """Looks at what is there; a StorageError, with a hint, if it is no data set."""
     path = Path(path).expanduser().absolute()
     if path.is_file():
         _require_sql(path)
@@ -77,13 +73,7 @@ def open_dataset(path: Path | str) -> Dataset:
 
 
 def choose_database(data: Dataset, asked: str | None) -> str:
-    """The database that a workload on this data is for; `asked` by the user, or None.
-
-    Raises:
-        UsageError: there is no such database, there are several and none was asked for, or it is the
-            server's own.
-        StorageError: the data set cannot be read.
-    """
+    """The database that a workload on this data is for; `asked` by the user, or None."""
     there = data.databases
     if asked is None and len(there) == 1:
         return require_not_system(there[0])
@@ -156,18 +146,12 @@ def loaded(
     """The snapshot of a data set on a build; made if it is not there.
 
     Args:
-        build: of the data directory.
-        data: the user's.
         database: the workload's; a dump that names none goes there. Empty: none in particular.
         layout: settings that shape files.
         data_root: of the loading server.
-        snapshots: the store of snapshots.
-        progress: takes a line at a time.
 
     Raises:
         DumpRefused: the server did not take a statement; it was tried once.
-        UsageError: it has no such database.
-        NoSpace, StorageError, StartFailed: it could not be made.
     """
     key = SnapshotKey(
         {
@@ -222,11 +206,7 @@ def loaded(
 
 
 def estimated_bytes(data: Dataset) -> int:
-    """Of its tables and indexes in InnoDB, about.
-
-    Raises:
-        StorageError: it cannot be read.
-    """
+    """Of its tables and indexes in InnoDB, about."""
     if isinstance(data, Directory):
         return sum(file.stat().st_size for file in data.files)
     return _in_tables(data.survey())

@@ -44,11 +44,8 @@ class _Told:
 
 
 def pieces(path: Path, read: Callable[[bytes], None] = lambda _: None) -> Iterator[bytes]:
-    """The file's content in pieces; `read` gets the file's own bytes, compressed as they are, all by the end.
-
-    Raises:
-        StorageError: it cannot be read, or its compression is damaged or cut off.
-    """
+    """The file's content in pieces; `read` gets the file's own bytes, compressed as they are, all by the
+    end."""
     try:
         with path.open("rb") as raw:
             head = raw.read(8)
@@ -144,12 +141,7 @@ _COMPLETE = b"-- Dump completed"
 
 
 class Followed(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that a script reads, as it was.
-
-    Attributes:
-        path: absolute.
-        state: size, time and inode.
-    """
+    """A file that a script reads, as it was: size, time and inode."""
 
     path: str
     state: tuple[int, int, int]
@@ -248,15 +240,9 @@ def survey(
     """Reads a dump through, unless it has been read before and has not changed since.
 
     Args:
-        path: the dump.
-        files: of it.
         look: adds what the kind of dump knows by itself.
         sql: whether a file holds SQL.
         within: the folder in which a script's `source` is followed, resolved; None: the files are no scripts.
-
-    Raises:
-        StorageError: it cannot be read.
-        DumpRefused: a script does not end, or has a command that is not taken.
     """
     files = sorted(files)
     stats = [(str(file), *_state(file)) for file in files]
@@ -402,11 +388,8 @@ def origin_of(version: str) -> str:
 
 
 def sourced(folder: Path, by: Path, line: int, name: str) -> Path:
-    """The file that `source NAME` is for: beside the script, or beside the file `by` with the command.
-
-    Raises:
-        StorageError: there is none, or it is not in the script's folder.
-    """
+    """The file that `source NAME` is for: beside the script, or beside the file `by` with the command; a
+    StorageError if it is not in the script's folder."""
     where = f"{by}, line {line}: source {name}"
     if Path(name).is_absolute():
         raise StorageError(

@@ -44,11 +44,6 @@ class MydumperDump(SqlData, frozen=True, kw_only=True):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Its files of SQL.
-
-        Raises:
-            StorageError: it has none, or rows in a form that is not SQL.
-        """
         folder = Path(self.path)
         found = tuple(sorted(file for file in folder.iterdir() if _name(file).endswith(".sql")))
         rows = next((file.name for file in folder.iterdir() if _name(file).endswith((".dat", ".csv"))), None)
@@ -67,7 +62,7 @@ class MydumperDump(SqlData, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(name for name in names if not is_system(name)))
 
     def survey(self) -> Survey:
-        """What is in it; remembered. No file names the server, but positions of replication differ."""
+        """No file names the server, but positions of replication differ."""
 
         def look(found: Survey) -> Survey:
             text = (Path(self.path) / METADATA).read_text(errors="replace")
@@ -152,8 +147,6 @@ class ShellDump(SqlData, frozen=True, kw_only=True):
         return tuple(name for name in names if not is_system(name))
 
     def survey(self) -> Survey:
-        """What is in it; remembered."""
-
         def look(found: Survey) -> Survey:
             origin = origin_of(str(self._header.get("serverVersion", "")))
             return msgspec.structs.replace(found, databases=self.databases, origin=origin)
@@ -207,11 +200,7 @@ class ShellDump(SqlData, frozen=True, kw_only=True):
         return (file for file in self.files if name.fullmatch(file.name))
 
     def _require_all(self, read: Collection[Path]) -> None:
-        """Refuses rows that no table claims: the table would be empty.
-
-        Raises:
-            StorageError: there are some.
-        """
+        """Refuses rows that no table claims: the table would be empty."""
         schemas = tuple(f"{self._header.get('basenames', {}).get(one, one)}@" for one in self.databases)
         rows = re.compile(rf".*{_ROWS}")
         for file in self.files:

@@ -264,13 +264,8 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class PlanTable(msgspec.Struct, frozen=True, kw_only=True):
-    """A table of a plan.
-
-    Attributes:
-        rows: how many it gets.
-        columns: of the rows, in their order; others get their default.
-        create: CREATE TABLE, without a database and without `;`.
-    """
+    """A table of a plan. Columns that are not named get their default; `create` has no database and no
+    `;`."""
 
     name: str
     rows: int
@@ -279,13 +274,8 @@ class PlanTable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FillPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan that is ready to run.
-
-    Attributes:
-        name: of the built-in plan, or the file's without its suffix.
-        json: all that decides the bytes of all rows, as `crates/generate` reads it.
-        tables: referenced tables first.
-    """
+    """A plan that is ready to run: its rows as `crates/generate` reads them, and tables, referenced ones
+    first."""
 
     name: str
     json: bytes
@@ -305,12 +295,7 @@ def builtin_names() -> tuple[str, ...]:
 
 
 def plan_text(name: str) -> tuple[str, str]:
-    """The text of a plan and its path; a file that is there comes before a built-in plan.
-
-    Raises:
-        UsageError: there is none of that name, or it is no text.
-        StorageError: it cannot be read.
-    """
+    """The text of a plan and its path; a file that is there comes before a built-in plan."""
     path = Path(name).expanduser()
     if not path.is_file():
         if name not in builtin_names():
@@ -326,7 +311,6 @@ def read_plan(name: str, *, rows: int | None = None, seed: int | None = None) ->
     """A built-in plan or that of a file, checked.
 
     Args:
-        name: a file, or the name of a built-in plan.
         rows: of its largest table; the others keep their ratio to it.
         seed: instead of the plan's.
 

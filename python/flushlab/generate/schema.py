@@ -210,17 +210,8 @@ def plan_from_schema(
     server: str | None = None,
     remote: RemoteAccess | None = None,
 ) -> str:
-    """The TOML of a plan for the tables of a database.
-
-    Args:
-        schema: a DSN with the database; or the database's name, beside `server` or `remote`.
-        server: the kept sandbox with the database (`sandbox:NAME`).
-        remote: the running server with the database.
-
-    Raises:
-        UsageError: no server or no database is named, or the database has no tables.
-        ServerError: the server cannot be reached, or refuses.
-    """
+    """The TOML of a plan for the tables of a database: of a DSN; or of a name, beside the kept sandbox or the
+    running server that has it."""
     named = [one for one in (server, remote and remote.named_by) if one]
     if "://" in schema:
         if named:
@@ -246,12 +237,6 @@ def plan_from_schema(
 
 
 def plan_of(query: Query, database: str) -> str:
-    """The TOML of a plan for all tables of a database.
-
-    Raises:
-        UsageError: there is no such database, or it has no tables.
-        ServerError: the server does not answer, or refuses.
-    """
     tables = _read(query, database)
     most = _within_parents(tables, {table.name: _at_most(table) for table in tables})
     rows = _within_parents(tables, {table.name: min(table.rows, most[table.name]) for table in tables})

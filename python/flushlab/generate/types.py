@@ -45,10 +45,7 @@ class ColumnType(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: in small letters, without its arguments: `varchar`.
-        size: the first argument; None if there is none.
-        scale: the second; 0 if there is none.
-        members: of ENUM and SET.
-        unsigned: only numbers from 0.
+        size, scale: the arguments.
         not_null: NOT NULL, or part of the primary key by its own definition.
     """
 

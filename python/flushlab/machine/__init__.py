@@ -18,31 +18,3 @@ from flushlab.machine.home import (
 )
 from flushlab.machine.mounts import BlockDevice, FileSystem, file_system_of
 from flushlab.machine.pressure import MachineSample, Pressure, between, sample
-
-__all__ = [
-    "BlockDevice",
-    "FileSystem",
-    "MachineSample",
-    "Pressure",
-    "ServerUser",
-    "available_memory_bytes",
-    "between",
-    "cpu_count",
-    "describe",
-    "describe_client",
-    "file_system_of",
-    "home",
-    "home_part",
-    "home_path",
-    "is_open_to_all",
-    "make_open",
-    "may_enter",
-    "may_write",
-    "memory_bytes",
-    "run_as",
-    "sample",
-    "server_user",
-    "state",
-    "state_path",
-    "threads_left",
-]

@@ -162,11 +162,7 @@ def process_io() -> ProcessIo:
 
 
 def parse_io(text: str) -> int:
-    """Bytes that a process caused to be written, less those that were given up again.
-
-    Raises:
-        ValueError: the text has no such line.
-    """
+    """Bytes that a process caused to be written, less those that were given up again."""
     fields = dict(re.findall(r"^(\w+): (\d+)$", text, re.MULTILINE))
     if "write_bytes" not in fields:
         raise ValueError("no write_bytes")

@@ -231,11 +231,7 @@ class RowText(Draw, frozen=True, kw_only=True):
 
 
 def moment(at: Table, key: str, given: Any) -> datetime:
-    """A date, perhaps with a time, in UTC; TOML's own or a text.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """A date, perhaps with a time, in UTC; TOML's own or a text."""
     hint = "write 2024-01-31, or 2024-01-31T12:00:00"
     if not isinstance(given, str | Node):
         raise at.wrong_type(at.entries[key].node, key, "a date", hint)

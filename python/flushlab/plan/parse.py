@@ -110,15 +110,7 @@ class _File(_Table, frozen=True, kw_only=True):
 
 
 def parse_plan(text: str, *, path: str) -> Plan:
-    """The plan that a TOML file holds.
-
-    Args:
-        text: content of the file.
-        path: for messages; the plan is named after it.
-
-    Raises:
-        UsageError: it is not TOML or not a plan; `PATH:LINE:COL: …`, with the nearest key in the hint.
-    """
+    """The plan that a TOML file holds, named after its path."""
     root = Table(path, read_toml(text, path=path), "a plan")
     return _Reader(root, root.read(_File)).plan()
 
@@ -406,11 +398,8 @@ def shipped(name: str) -> Path | None:
 
 
 def find_plan(name: str) -> Path:
-    """The file of a plan: a path, or the name of a shipped one. A file, or a pipe, that is there comes first.
-
-    Raises:
-        UsageError: there is neither; the hint has the nearest shipped name.
-    """
+    """The file of a plan: a path, or the name of a shipped one. A file, or a pipe, that is there comes
+    first."""
     path = Path(name).expanduser()
     if path.is_file():  # behind /dev/stdin there is one, too, if it is not a pipe
         return path.resolve() if path.is_relative_to("/dev") else path
@@ -428,12 +417,7 @@ def find_plan(name: str) -> Path:
 
 
 def read_plan(path: Path) -> Plan:
-    """The plan in a file or pipe.
-
-    Raises:
-        UsageError: it is no plan, or too large to be one.
-        StorageError: it cannot be read.
-    """
+    """The plan in a file or pipe."""
     text = read_text(path, _LARGEST)
     plan = msgspec.structs.replace(parse_plan(text, path=str(path)), source=text)
     return msgspec.structs.replace(plan, name=PIPED) if path.is_fifo() else plan

@@ -93,14 +93,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Requirement(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server must have, with the base's settings in force, for the plan to make sense there.
-
-    Attributes:
-        setting: it must exist.
-        values: it must have one of these, if there are any.
-        not_values: it must have none of these.
-        why: what it is needed for.
-    """
+    """What the server must have, with the base's settings in force, for the plan to make sense there: one of
+    `values`, if there are any, and none of `not_values`."""
 
     setting: str
     values: tuple[Value, ...] = ()

@@ -11,21 +11,3 @@ from flushlab.process.run_record import (
     reap,
     run_folder,
 )
-
-__all__ = [
-    "Guard",
-    "GuardedProcess",
-    "Network",
-    "ProcessIdentity",
-    "Reach",
-    "RunRecord",
-    "all_records",
-    "discard",
-    "identify",
-    "make_lasting",
-    "myself",
-    "passing_folder",
-    "reap",
-    "run_folder",
-    "terminate",
-]

@@ -196,11 +196,7 @@ class Guard(Closing):
             ownership.remove(str(folder), token=self._record.token)
 
     def exit_status(self, pid: int, seconds: float) -> int:
-        """Wait status of a process that has ended, as the guard reaped it.
-
-        Raises:
-            HarnessError: the guard does not tell within `seconds`.
-        """
+        """Wait status of a process that has ended, as the guard reaped it."""
         process = self._processes[pid]
         deadline = time.monotonic() + seconds
         while process.status is None:

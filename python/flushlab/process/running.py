@@ -15,7 +15,7 @@ import socket
 import stat
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,11 +27,10 @@ from flushlab.errors import FlushlabError
 from flushlab.machine import home_part
 from flushlab.machine.home import home_path
 from flushlab.process.identity import machine
-from flushlab.record import Ratio
+from flushlab.record import LoadSeen, Ratio, seen_together
 from flushlab.record.running import (
     FillProgress,
     LoadSecond,
-    LoadTotals,
     Running,
     RunningKind,
     RunningMark,
@@ -61,7 +60,7 @@ class LiveStatus:
         self._seconds: deque[LoadSecond] = deque(maxlen=SECONDS_KEPT)
         self._marks: deque[RunningMark] = deque(maxlen=MARKS_KEPT)
         self._number = 0
-        self._loads: dict[int, LoadTotals] = {}
+        self._loads: dict[int, LoadSeen] = {}
         self._servers: dict[str, WatchedServer] = {}
         self._driven_s: dict[str, float] = {}
         self._driven: tuple[str, float] | None = None
@@ -179,7 +178,7 @@ class LiveStatus:
             )
         )
 
-    def load(self, load: int, totals: LoadTotals) -> None:
+    def load(self, load: int, totals: LoadSeen) -> None:
         """What one of the loads has done since it began; those that have ended count on."""
         self._loads.pop(load, None)
         self._loads[load] = totals
@@ -204,19 +203,11 @@ class LiveStatus:
         self._marks.append(RunningMark(number=number, at=time.time(), kind=kind, text=text))
 
 
-def _together(loads: Sequence[LoadTotals]) -> LoadTotals:
-    latencies, errors = Counter[int](), Counter[int]()
-    for load in loads:
-        latencies.update(dict(load.latencies_us))
-        errors.update(load.errors)
-    return LoadTotals(
-        events=sum(load.events for load in loads),
-        errors=dict(errors),
-        latencies_us=tuple(sorted(latencies.items())),
-        latency_sum_s=sum(load.latency_sum_s for load in loads),
-        backlog=loads[-1].backlog if loads else None,
-        lag_s=loads[-1].lag_s if loads else None,
-    )
+def _together(loads: Sequence[LoadSeen]) -> LoadSeen:
+    whole = seen_together(loads)
+    if not loads:
+        return whole
+    return msgspec.structs.replace(whole, backlog=loads[-1].backlog, lag_p99_us=loads[-1].lag_p99_us)
 
 
 _boards: list[LiveStatus] = []

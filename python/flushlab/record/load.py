@@ -6,7 +6,8 @@ never stored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -483,6 +484,20 @@ class LoadSeen(msgspec.Struct, frozen=True, kw_only=True):
     latency_sum_s: float = 0.0
     backlog: int | None = None
     lag_p99_us: int | None = None
+
+
+def seen_together(parts: Sequence[LoadSeen]) -> LoadSeen:
+    """All that several loads have done, without backlog and lag."""
+    errors, latencies = Counter[int](), Counter[int]()
+    for part in parts:
+        errors.update(dict(part.errors))
+        latencies.update(dict(part.latencies_us))
+    return LoadSeen(
+        events=sum(part.events for part in parts),
+        errors=tuple(sorted(errors.items())),
+        latencies_us=tuple(sorted(latencies.items())),
+        latency_sum_s=sum(part.latency_sum_s for part in parts),
+    )
 
 
 class RowCounts(msgspec.Struct, frozen=True, kw_only=True):

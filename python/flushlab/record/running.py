@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from flushlab.record.load import Endpoint, SslMode
+from flushlab.record.load import Endpoint, LoadSeen, SslMode
 
 RunningKind = Literal["tune", "series", "compare", "bench", "fill", "test", "crash"]
 
@@ -52,24 +52,6 @@ class LoadSecond(msgspec.Struct, frozen=True, kw_only=True):
     per_second: float
     p50_ms: float | None = None
     p99_ms: float | None = None
-
-
-class LoadTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """All load of the process so far, over all trials.
-
-    Attributes:
-        latencies_us: counts by upper end in microseconds, ascending; the counts are of each alone.
-        latency_sum_s: of all events.
-        backlog: events that are due and not begun; None in a closed loop.
-        lag_s: how late the last slice's or second's events were begun, at p99; None in a closed loop.
-    """
-
-    events: int = 0
-    errors: Mapping[int, int] = {}
-    latencies_us: tuple[tuple[int, int], ...] = ()
-    latency_sum_s: float = 0.0
-    backlog: int | None = None
-    lag_s: float | None = None
 
 
 class FillProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +120,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     pids: tuple[int, ...] = ()
     unit: str = ""
     seconds: tuple[LoadSecond, ...] = ()
-    totals: LoadTotals = LoadTotals()
+    totals: LoadSeen = LoadSeen()
     trial_results: Mapping[str, float] = {}
     fill: FillProgress | None = None
     ratios: tuple[ShownRatio, ...] = ()

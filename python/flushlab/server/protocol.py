@@ -214,9 +214,6 @@ def not_in_step(
     Args:
         nodes: expected size of the cluster; None: any.
         answer_s: longest wait for its answer; for ever if None.
-
-    Raises:
-        ServerError: it does not answer.
     """
     status = wsrep_status(node.query, answer_s=answer_s)
     if status["wsrep_cluster_status"] != "Primary":
@@ -241,11 +238,7 @@ def _trouble(node: Server) -> str:
 
 
 def wsrep_status(query: Callable[..., list[tuple[Any, ...]]], *, answer_s: float | None) -> dict[str, str]:
-    """How a node sees its cluster: the status variables of Galera by name, in lower case.
-
-    Raises:
-        ServerError: it does not answer.
-    """
+    """How a node sees its cluster: the status variables of Galera by name, in lower case."""
     rows = query("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'", answer_s=answer_s)
     return {str(name).lower(): str(value) for name, value in rows}
 

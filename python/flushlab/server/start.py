@@ -127,11 +127,7 @@ def restart_kept(name: str) -> tuple[Sandbox | Cluster, Choice | None] | None:
 
 
 def require_unused(name: str) -> None:
-    """Makes sure that no kept sandbox or cluster has that name: both are started again and removed by it.
-
-    Raises:
-        UsageError: one has.
-    """
+    """Makes sure that no kept sandbox or cluster has that name: both are started again and removed by it."""
     found = []
     for one in kept.statuses():
         cluster = one.saved.membership.cluster if one.saved.membership is not None else None

@@ -269,10 +269,10 @@ def _gather(
     text: str, path: str, loader: Loader | None, findings: list[Remark], whole: bool, depth: int = 0
 ) -> Iterator[OptionLine]:
     for line in lines(text, path, whole=whole):
-        if line.include is None:
+        if not line.include:
             yield line
             continue
-        target, directory = line.include.target, line.include.directory
+        target, directory = line.include, line.is_directory
         if loader is None:
             findings.append(Remark("include", "note", "", *line.at, f"{target} was not read"))
             continue

@@ -13,5 +13,3 @@ the Python function with its documentation, what is stored, and the command that
 """
 
 from flushlab.spec.option import Field, Option, Spec, fields
-
-__all__ = ["Field", "Option", "Spec", "fields"]

@@ -8,20 +8,3 @@ from flushlab.statistics.comparison import RESOLUTION, Contrasts, Scores, compar
 from flushlab.statistics.factors import Effects, estimate_effects, factor_effects
 from flushlab.statistics.limits import InterimAnalyses, critical_value, exceedance, held, shift_for_power
 from flushlab.statistics.machines import Table
-
-__all__ = [
-    "RESOLUTION",
-    "Contrasts",
-    "Effects",
-    "InterimAnalyses",
-    "Scores",
-    "Table",
-    "compare",
-    "contrasts",
-    "critical_value",
-    "estimate_effects",
-    "exceedance",
-    "factor_effects",
-    "held",
-    "shift_for_power",
-]

@@ -1,5 +1,3 @@
 """Store: every record saved as it is made, in one SQLite file."""
 
 from flushlab.store.store import CampaignRow, State, Store, existing_store, new_id, open_store, unreadable
-
-__all__ = ["CampaignRow", "State", "Store", "existing_store", "new_id", "open_store", "unreadable"]

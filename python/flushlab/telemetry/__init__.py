@@ -14,5 +14,3 @@ One source, one file:
 
 from flushlab.telemetry.activity import counted_by
 from flushlab.telemetry.observation import Observation, observe
-
-__all__ = ["Observation", "counted_by", "observe"]

@@ -12,5 +12,3 @@ Nothing is enabled on the server. No document has SQL text or a password.
 """
 
 from flushlab.watch.watch import Watch, watching
-
-__all__ = ["Watch", "watching"]

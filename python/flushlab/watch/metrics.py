@@ -16,7 +16,8 @@ from prometheus_client.core import (
     UntypedMetricFamily,
 )
 
-from flushlab.record.running import LoadTotals, Running
+from flushlab.record import LoadSeen
+from flushlab.record.running import Running
 from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.status import ServerStatus
 from flushlab.version import __version__
@@ -178,10 +179,10 @@ def running(what: Running) -> Iterator[Metric]:
         yield labelled(CounterMetricFamily, "flushlab_rows", "Rows that were loaded.", ["table"], rows)
 
 
-def load(totals: LoadTotals, unit: str) -> Iterator[Metric]:
+def load(totals: LoadSeen, unit: str) -> Iterator[Metric]:
     events = [([unit.partition("/")[0]], totals.events)]
     yield labelled(CounterMetricFamily, "flushlab_events", "Events that were completed.", ["kind"], events)
-    errors = (([str(code)], count) for code, count in sorted(totals.errors.items()))
+    errors = (([str(code)], count) for code, count in totals.errors)
     yield labelled(CounterMetricFamily, "flushlab_errors", "Errors of the server.", ["code"], errors)
     yield HistogramMetricFamily(
         "flushlab_event_seconds",
@@ -189,9 +190,10 @@ def load(totals: LoadTotals, unit: str) -> Iterator[Metric]:
         buckets=buckets(totals.latencies_us),
         sum_value=totals.latency_sum_s,
     )
+    lag_s = None if totals.lag_p99_us is None else totals.lag_p99_us / 1e6
     for name, text, value in (
         ("flushlab_backlog_events", "Events that are due and not begun.", totals.backlog),
-        ("flushlab_lag_seconds", "How late events were begun, at p99.", totals.lag_s),
+        ("flushlab_lag_seconds", "How late events were begun, at p99.", lag_s),
     ):
         if value is not None:
             yield GaugeMetricFamily(name, text, value=value)

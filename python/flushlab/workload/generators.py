@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -16,7 +16,16 @@ import msgspec
 
 from flushlab import _core
 from flushlab.errors import FlushlabError, UsageError
-from flushlab.record import Latency, LoadClient, LoadProgress, LoadResult, LoadSeen, LoadSpec, ShareSpec
+from flushlab.record import (
+    Latency,
+    LoadClient,
+    LoadProgress,
+    LoadResult,
+    LoadSeen,
+    LoadSpec,
+    ShareSpec,
+    seen_together,
+)
 
 PINGS = 300
 """Round trips of the network that a generator measures when it connects."""
@@ -243,18 +252,8 @@ def seen_of(parts: Sequence[LoadSeen]) -> LoadSeen:
     """All that several have seen; a lag is that of the latest generator."""
     lags = [one.lag_p99_us for one in parts if one.lag_p99_us is not None]
     backlogs = [one.backlog for one in parts if one.backlog is not None]
-    return LoadSeen(
-        events=sum(one.events for one in parts),
-        errors=_summed(one.errors for one in parts),
-        latencies_us=_summed(one.latencies_us for one in parts),
-        latency_sum_s=sum(one.latency_sum_s for one in parts),
+    return msgspec.structs.replace(
+        seen_together(parts),
         backlog=sum(backlogs) if backlogs else None,
         lag_p99_us=max(lags, default=None),
     )
-
-
-def _summed(parts: Iterable[Iterable[tuple[int, int]]]) -> tuple[tuple[int, int], ...]:
-    found = dict[int, int]()
-    for key, number in (pair for part in parts for pair in part):
-        found[key] = found.get(key, 0) + number
-    return tuple(sorted(found.items()))

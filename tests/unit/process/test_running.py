@@ -16,8 +16,8 @@ import pytest
 from flushlab.machine.home import home_path, make_open
 from flushlab.process import running
 from flushlab.process.running import FOLDER, ask, find, live_status, publish_status
-from flushlab.record import Endpoint, Ratio
-from flushlab.record.running import FillProgress, LoadTotals, WatchedServer
+from flushlab.record import Endpoint, LoadSeen, Ratio
+from flushlab.record.running import FillProgress, WatchedServer
 from tests.waiting import wait_until
 
 SERVER = WatchedServer(
@@ -160,13 +160,13 @@ def test_a_slice_that_lasts_counts_as_driven() -> None:
 def test_counters_run_over_all_loads() -> None:
     with publish_status("bench") as noted:
         for number in range(1, 100):
-            load = LoadTotals(
-                events=10, errors={1213: 1}, latencies_us=((90, 9), (1000 + number, 1)), latency_sum_s=0.5
+            load = LoadSeen(
+                events=10, errors=((1213, 1),), latencies_us=((90, 9), (1000 + number, 1)), latency_sum_s=0.5
             )
-            noted.load(number, LoadTotals(events=3))
+            noted.load(number, LoadSeen(events=3))
             noted.load(number, load)
         totals = noted.current().totals
-    assert (totals.events, totals.errors, totals.latency_sum_s) == (990, {1213: 99}, 49.5)
+    assert (totals.events, totals.errors, totals.latency_sum_s) == (990, ((1213, 99),), 49.5)
     assert dict(totals.latencies_us)[90] == 9 * 99
     assert [us for us, _ in totals.latencies_us] == sorted(us for us, _ in totals.latencies_us)
 

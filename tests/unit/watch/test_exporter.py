@@ -8,7 +8,8 @@ import msgspec
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain
 
-from flushlab.record.running import FillProgress, LoadTotals, Running, ShownRatio
+from flushlab.record import LoadSeen
+from flushlab.record.running import FillProgress, Running, ShownRatio
 from flushlab.telemetry.live.questions import parse_threads
 from flushlab.watch import metrics
 from flushlab.watch.exporter import Exporter
@@ -31,8 +32,11 @@ RUNNING = Running(
     trial=9,
     left_s=80.0,
     unit="rows/s",
-    totals=LoadTotals(
-        events=60, errors={1213: 2}, latencies_us=((90, 10), (1500, 40), (30_000_000, 10)), latency_sum_s=2.5
+    totals=LoadSeen(
+        events=60,
+        errors=((1213, 2),),
+        latencies_us=((90, 10), (1500, 40), (30_000_000, 10)),
+        latency_sum_s=2.5,
     ),
     trial_results={"flush=2": 1234.5},
     ratios=(ShownRatio(arm="flush=2", low=1.4, mid=1.45, high=1.5, early=True, objective="p99"),),

@@ -428,14 +428,15 @@ def brought_along(data: Data | None, identity: ServerIdentity, watcher: Watcher)
     data directory's server, and what shapes the files of a backup. They hold above every option file."""
     if data is None:
         return {}
-    admitted = admit_for(data.dataset.settings(), identity.flavor, identity.version, nodes=identity.nodes)
+    given = data.dataset.settings()
+    settings, left_out = admit_for(given, identity.flavor, identity.version, nodes=identity.nodes)
     where = f"{data.dataset.path}: its own settings"
-    if admitted.settings:
-        words = ", ".join(f"{name}={value}" for name, value in admitted.settings.items())
+    if settings:
+        words = ", ".join(f"{name}={value}" for name, value in settings.items())
         watcher.warn(f"{where}, added to the base: {words}")
-    if admitted.left_out:
-        watcher.warn(f"{where}, left out: {describe_left_out(admitted.left_out)}")
-    return dict(admitted.settings)
+    if left_out:
+        watcher.warn(f"{where}, left out: {describe_left_out(left_out)}")
+    return settings
 
 
 def file_settings(

@@ -6,5 +6,3 @@ are in `screening` and `reduction`, and `confirmation` judges.
 
 from flushlab.experiment.tune.tune import Tune
 from flushlab.experiment.tune_plan import Guards, TunePlan
-
-__all__ = ["Guards", "Tune", "TunePlan"]

@@ -139,10 +139,6 @@ def node_data(
 
     Args:
         snapshot: a server's data directory; the build's initialised one if None.
-
-    Raises:
-        StartFailed: the node did not become ready.
-        NoSpace, StorageError: it could not be written.
     """
     kept = snapshots or Snapshots()
     plain = snapshot or initialised(build, settings, progress)

@@ -264,11 +264,6 @@ class Cluster(NodeGroup[Sandbox], Closing):
         return self.speaker.query(sql, args, answer_s=answer_s)
 
     def require_alive(self) -> None:
-        """Makes sure that no node has died.
-
-        Raises:
-            ServerDied: one has; carries the tail of its error log.
-        """
         for node in self.nodes:
             if not node.alive():
                 raise ServerDied(
@@ -328,11 +323,7 @@ class Cluster(NodeGroup[Sandbox], Closing):
         return self.await_synced(limit_s, queues_empty=True)
 
     def await_synced(self, limit_s: float = SYNC_LIMIT_S, *, queues_empty: bool = False) -> float:
-        """Waits until every node is synced and sees all others; the seconds that took.
-
-        Raises:
-            ServerError: it is not so within `limit_s`.
-        """
+        """Waits until every node is synced and sees all others; the seconds that took."""
         began = time.monotonic()
         while True:
             self.require_alive()

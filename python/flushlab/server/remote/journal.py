@@ -56,7 +56,6 @@ E = TypeVar("E", bound=Entry)
 
 
 def this_author() -> dict[str, Any]:
-    """The fields of an `Entry` that this flushlab writes."""
     return {"owner": myself(), "world": world(), "machine": machine()}
 
 
@@ -74,11 +73,7 @@ def write(path: Path, entry: Entry, *, new: bool, without: str) -> None:
 
 
 def await_answer(query: Callable[..., object], name: str, say: Progress) -> None:
-    """Waits until a server answers, so that things on it can be undone; says so if that takes long.
-
-    Raises:
-        ServerDied: it is down or silent for too long, or after Ctrl-C.
-    """
+    """Waits until a server answers, so that things on it can be undone; says so if that takes long."""
     began = time.monotonic()
     try:
         _ask(query, CONNECT_S)

@@ -83,11 +83,7 @@ def from_dsn(dsn: str, flag: str = "--dsn") -> Address:
 
 
 def from_nodes(dsn: str) -> tuple[Address, ...]:
-    """The addresses of a DSN with one host, or with several hosts between commas: the nodes of a cluster.
-
-    Raises:
-        UsageError: as `from_dsn`.
-    """
+    """The addresses of a DSN with one host, or with several hosts between commas: the nodes of a cluster."""
     try:
         parts = urlsplit(dsn)
     except ValueError:
@@ -98,11 +94,7 @@ def from_nodes(dsn: str) -> tuple[Address, ...]:
 
 
 def other_address(address: Address, place: str) -> Address:
-    """The address of another server for the same account, with TLS unless the server is on loopback.
-
-    Raises:
-        ValueError: `place` is not HOST:PORT.
-    """
+    """The address of another server for the same account, with TLS unless the server is on loopback."""
     host, _, port = place.rpartition(":")
     host = host.strip("[]")
     if not host or not int(port):
@@ -120,9 +112,6 @@ def address_of(given: Mapping[str, str]) -> Address:
     Args:
         given: the known ones of `user`, `password`, `host`, `port`, `socket`, `database`, `ssl-mode` and
             `ssl-ca`. A host other than localhost means TCP, also beside a socket.
-
-    Raises:
-        UsageError: the port is not a number, or the ssl-mode is unknown.
     """
     socket, host = given.get("socket", ""), given.get("host", "") or "127.0.0.1"
     if socket and given.get("host", "localhost") not in ("", "localhost"):
@@ -161,11 +150,6 @@ _HINT = "use an option file such as ~/.my.cnf, of mode 0600, with user and passw
 
 
 def ask_password(prompt: str) -> str:
-    """The password that the user types.
-
-    Raises:
-        UsageError: there is no terminal, or the user ended the input.
-    """
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:
@@ -329,11 +313,11 @@ def _lines(file: Path, depth: int = 0) -> Iterator[OptionLine]:
     except OSError as error:
         raise StorageError(f"{file} cannot be read: {error.strerror}") from error
     for line in lines(text, str(file)):
-        if line.include is None:
+        if not line.include:
             yield line
         elif depth < INCLUDES_AT_MOST:
-            target = file.parent / line.include.target
-            included = sorted(target.glob("*.cnf")) if line.include.directory else [target]
+            target = file.parent / line.include
+            included = sorted(target.glob("*.cnf")) if line.is_directory else [target]
             for one in included:
                 if os.access(one, os.R_OK):
                     yield from _lines(one, depth + 1)

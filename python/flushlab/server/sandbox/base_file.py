@@ -77,8 +77,8 @@ def read_base_file(file: Path, build: Build, identity: ServerIdentity) -> BaseFi
     others = {
         name: int(text) if text.lstrip("-").isdecimal() else text for name, text in checked.others.items()
     }
-    found = admit({**checked.settings, **others})
-    return BaseFile(dict(found.settings), tuple(_notes(file, checked, found.left_out, identity)))
+    settings, left_out = admit({**checked.settings, **others})
+    return BaseFile(settings, tuple(_notes(file, checked, left_out, identity)))
 
 
 def require_taken(build: Build, settings: Mapping[str, Value]) -> None:
@@ -170,9 +170,6 @@ def examine(
 
     Args:
         text: its `content`. It is not read here: a pipe gives it only once.
-
-    Raises:
-        ServerError: the build cannot be executed.
     """
     known = read_help(verbose_help(build).text) if build is not None else None
     checked = check(text, identity, path=str(file), loader=loader(file), known=known, suffix=suffix)
@@ -242,7 +239,6 @@ def _notes(
 
 
 def nothing_read(file: Path, checked: CheckedFile) -> Iterator[Remark]:
-    """A file for clients or other instances, or of comments only."""
     if not checked.lines and checked.starts:
         says = "the file sets nothing for this server: its defaults hold"
         yield Remark("not-read", "note", "", str(file), 0, says)
@@ -271,10 +267,10 @@ def whole(file: Path) -> dict[str, str]:
     while unread:
         path = unread.pop(0)
         for line in lines(found[path], path):
-            if line.include is None:
+            if not line.include:
                 continue
             with suppress(OSError):  # a server goes on without it, or says so
-                included = dict(load(line.include.target, line.include.directory))
+                included = dict(load(line.include, line.is_directory))
                 unread += included.keys() - found.keys()
                 found |= included
     return found
@@ -306,11 +302,6 @@ def text_of(file: Path) -> str:
 
 
 def require_option_file(text: str, file: Path) -> None:
-    """Makes sure that a text is that of an option file.
-
-    Raises:
-        UsageError: it is not.
-    """
     if found := unusable(text):
         raise UsageError(f"{file} {found[0]}", hint=found[1])
 

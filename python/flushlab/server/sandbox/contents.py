@@ -58,11 +58,7 @@ def initialised(build: Build, settings: Mapping[str, Value], progress: Progress 
 
 
 def initialise(build: Build, layout: Mapping[str, Value], target: Path) -> None:
-    """Fills `target` by the build's own program, under a guard: killing flushlab ends this too.
-
-    Raises:
-        StartFailed, NoSpace: as `initialised`.
-    """
+    """Fills `target` by the build's own program, under a guard: killing flushlab ends this too."""
     name = f"init-{secrets.token_hex(4)}"
     folder = run_folder() / name
     user = server_user()

@@ -151,12 +151,7 @@ def stop(name: str) -> list[Path]:
 
 
 def halt(name: str, grace_s: float = STOP_LIMIT_S) -> None:
-    """Stops a kept sandbox in an orderly way, if it runs; its data stay.
-
-    Raises:
-        UsageError: there is none of that name here; lists those that there are.
-        HarnessError: it survived SIGKILL.
-    """
+    """Stops a kept sandbox in an orderly way, if it runs; its data stay."""
     record, server = _record(name)
     if not record.is_of_this_machine and record.machine:
         raise UsageError(

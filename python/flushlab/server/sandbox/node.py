@@ -86,7 +86,6 @@ def new_view(size: int) -> tuple[str, ...]:
 
 
 def write_view(datadir: Path, view: Sequence[str], number: int, owner: ServerUser) -> None:
-    """Writes `gvwstate.dat` of the node `number`, which then waits for the others."""
     members = "".join(f"member: {member} 0\n" for member in view)
     text = f"my_uuid: {view[number - 1]}\n#vwbeg\nview_id: 3 {view[0]} 1\nbootstrap: 0\n{members}#vwend\n"
     atomic.write(datadir / "gvwstate.dat", text, mode=0o660, owner=(owner.uid, owner.gid))
@@ -223,11 +222,6 @@ def _outgoing() -> range:
 
 
 def require_free_port(port: int) -> None:
-    """Makes sure that nobody listens on a port.
-
-    Raises:
-        PortTaken: somebody does, or it is no port.
-    """
     if trouble := _busy(HOST, port):
         raise PortTaken(f"port {port} on {HOST} cannot be used: {trouble}", hint=PORT_HINT)
 
@@ -274,11 +268,7 @@ def free_places(size: int, taken: Collection[str] = ()) -> tuple[NodeAddress, ..
 
 
 def require_free_places(places: Collection[NodeAddress]) -> None:
-    """Makes sure that nobody listens where a cluster did and is to do again.
-
-    Raises:
-        PortTaken: somebody does.
-    """
+    """Makes sure that nobody listens where a cluster did and is to do again."""
     if busy := next(filter(None, map(busy_port, places)), ""):
         raise PortTaken(busy, hint="stop the program that listens there")
 

@@ -203,11 +203,11 @@ def server_option_file(
 def always(build: Build) -> list[str]:
     """Lines that every start of a build needs, its initialisation included."""
     lines = [f"lc_messages_dir = {build.share}"] if build.share else []
-    if build.flavor == "mysql" and build.version >= (8, 0):
-        lines.append("loose_mysqlx = OFF")  # it would listen on port 33060
     if build.flavor == "mysql":
         # Distributions' builds expect a directory of the system's server here; NULL is the tarballs' default.
         lines.append("secure_file_priv = NULL")
+        if build.version >= (8, 0):
+            lines.append("loose_mysqlx = OFF")  # it would listen on port 33060
     return lines
 
 
@@ -234,11 +234,7 @@ def _certificate(paths: SandboxPaths) -> list[str]:
 
 
 def option_line(build: Build, name: str, value: Value) -> str:
-    """An admitted setting as a line of an option file; what the catalog does not know is passed on as it is.
-
-    Raises:
-        UsageError: it may not enter a sandbox.
-    """
+    """An admitted setting as a line of an option file; one that the catalog does not know stays as it is."""
     require_admitted({name: value})
     catalog = load_catalog()
     here = catalog.here(name, build.flavor, build.version) if name in catalog else None

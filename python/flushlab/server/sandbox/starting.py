@@ -222,11 +222,7 @@ class Start:
         return self.spec.membership is not None and self.spec.membership.place.own_network
 
     def await_ready(self, process: ServerProcess, log_start: int, identify: Callable[[], None]) -> None:
-        """Waits until queries are answered over both ways in; `identify` asks the last one.
-
-        Raises:
-            StartFailed, PortTaken, NoSpace, NoMemory, LibraryMissing: it did not become ready, and is dead.
-        """
+        """Waits until queries are answered over both ways in; `identify` asks the last one."""
         try:
             self._await_ready(process, log_start, identify)
         finally:

@@ -24,22 +24,3 @@ from flushlab.settings.durability.guarantee import (
     meets,
 )
 from flushlab.settings.durability.model import FLOOR, RULES, Verdict, described, guarantees, verdict
-
-__all__ = [
-    "FLOOR",
-    "FLUSH_INTERVAL_S",
-    "RULES",
-    "Failure",
-    "Guarantee",
-    "Guarantees",
-    "Level",
-    "Replication",
-    "Verdict",
-    "describe",
-    "described",
-    "guarantees",
-    "keeps",
-    "level",
-    "meets",
-    "verdict",
-]

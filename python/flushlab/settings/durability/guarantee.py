@@ -55,7 +55,7 @@ def badness(level: Level, window_s: float | None) -> tuple[int, float]:
     return LEVELS.index(level), window_s or 0.0
 
 
-class Replication(msgspec.Struct, frozen=True, kw_only=True):
+class Replication(msgspec.Struct, frozen=True):
     """Whether replicas still agree with this server after a crash; part of no floor, always reported."""
 
     level: Literal["consistent", "may_diverge", "not_applicable", "unknown"]

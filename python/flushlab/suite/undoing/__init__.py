@@ -12,5 +12,3 @@ and the caller replaces the server. What was undone is compared with the templat
 
 from flushlab.suite.undoing.traces import CannotUndo, RowsNeeded, UndoneWrongly
 from flushlab.suite.undoing.undoing import Undoing, Undone
-
-__all__ = ["CannotUndo", "RowsNeeded", "Undoing", "Undone", "UndoneWrongly"]

@@ -5,5 +5,3 @@ of the engine.
 """
 
 from flushlab.workload.data.workload import NAME, DataWorkload
-
-__all__ = ["NAME", "DataWorkload"]

@@ -147,16 +147,8 @@ class _TomlFile(_SqlFile, frozen=True, kw_only=True):
 
 
 class TxnFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file says.
-
-    Attributes:
-        title: in one line.
-        database: of the statements.
-        setup: an SQL script that makes the tables, or empty.
-        setup_file: a file that holds it, relative to this one, or None.
-        ignore_errors: numbers of errors that end a transaction but not the load.
-        spec: parameters and transactions.
-    """
+    """What a file says; `setup_file` is relative to it. Errors to ignore end a transaction but not the
+    load."""
 
     title: str = ""
     database: str = DATABASE
@@ -167,15 +159,7 @@ class TxnFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_txn(text: str, *, path: str) -> TxnFile:
-    """The transactions that a file holds: SQL if its name ends in `.sql`, else TOML.
-
-    Args:
-        text: content of the file.
-        path: for messages.
-
-    Raises:
-        UsageError: `PATH:LINE:COL: …`, with the nearest key or name in the hint.
-    """
+    """The transactions that a file holds: SQL if its name ends in `.sql`, else TOML."""
     return _SqlReader(text, path).read() if path.lower().endswith(".sql") else _TomlReader(text, path).read()
 
 
