@@ -1,17 +1,17 @@
 """Analysis of a campaign's trials: facts, warnings and answers that all planners share. Pure.
 
-A claim, `expected`: refuted if the interval excludes it; confirmed if the interval contains it and excludes 1
-(for 1 itself: contains it and lies within 5 % of 1); else undecided, as an interval that contains both says
-nothing for one of them. `at_least`, `at_most`: confirmed if the whole interval lies on the claimed side,
-refuted if it lies wholly on the other, else undecided. Where that ratio is 1, the claim is "faster" or
-"slower", and an interval with 1 inside and both bounds within 2.5 % of it decides that, too: no difference.
+Answers to a claim of a plan, by the interval of its ratio:
 
-A claim about something counted is judged alike. A count has no noise of the clock, so its bounds are no
-confidence interval: they are the least and the greatest ratio of any block. Two blocks are needed.
+- `expected`: confirmed if the interval contains it and excludes 1, refuted if the interval excludes it. An
+  interval that contains both says nothing for one of them. 1 itself is confirmed within 5 % of 1.
+- `at_least`, `at_most`: confirmed if the whole interval lies on the claimed side, refuted if on the other.
+  Where that ratio is 1, the claim is "faster" or "slower". An interval with 1 inside and both bounds within
+  2.5 % of it decides that, too: no difference.
+- of something counted: judged alike. A count has no noise of the clock, so its bounds are the least and the
+  greatest ratio of any block. Two blocks are needed.
 
-Requests that come at the rate of the application's users come no faster if each takes less time (fixed
-demand): latency alone shows a gain. Connections that send the next request when they have the answer do
-(closed loop).
+A load that was only observed has a fixed demand, if requests come at the rate of the application's users:
+latency alone shows a gain. In a closed loop, connections send the next request when they have the answer.
 """
 
 from __future__ import annotations
