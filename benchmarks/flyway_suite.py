@@ -212,7 +212,7 @@ def by_hand(
         startup=Startup(sql=["CREATE DATABASE app"]),
     ) as server:
         up += server.seconds["start"]
-        environment = {**os.environ, **variables([fields_of(build, server.endpoint, "app")], ())}
+        environment = {**os.environ, **variables([fields_of(build, server.endpoint, "app")], {})}
         migrating = counted(MIGRATE, environment)
         testing = counted(JUNIT, environment) if tests else (0.0, 0.0)
         closing = time.monotonic()

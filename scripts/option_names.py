@@ -92,7 +92,7 @@ def main(builds: list[str]) -> None:
     taken = {release: known.of(release) for release in known.releases}
     ignored = listed(known.ignorers)
     limited = listed(known.limited)
-    shapes = dict(load_option_shapes().shapes)
+    shapes = dict(load_option_shapes())
     for wanted in builds:
         build = find_build(wanted)
         series = (build.flavor, build.version[:2])

@@ -84,7 +84,7 @@ def test_the_list_of_options_is_the_builds_own(any_build: Build) -> None:
 
 
 def test_the_shapes_of_options_are_the_builds_own(any_build: Build) -> None:
-    listed = load_option_shapes().shapes.get(Release(any_build.flavor, any_build.version))
+    listed = load_option_shapes().get(Release(any_build.flavor, any_build.version))
     if listed is None:
         pytest.skip(f"{any_build.name} is not the release of its series that is listed")
     some = dict(list(listed.items())[:: len(listed) // 6])

@@ -19,7 +19,7 @@ from flushlab.build import Build
 from flushlab.record import ServerIdentity
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.check import CheckedFile, check
-from flushlab.settings.option_names import load_option_names, load_option_shapes
+from flushlab.settings.option_names import load_option_names, shape_of
 from flushlab.settings.optionfile import groups_of, lines, reads_whole_lines
 from tests.conftest import require_build
 
@@ -218,7 +218,7 @@ def undecided(checked: CheckedFile, build: Build) -> bool:
 
 def option_of(chance: random.Random, build: Build) -> str:
     """A line that gives one option of any server, mostly of this one, in one of many ways."""
-    names, shapes = load_option_names(), load_option_shapes()
+    names = load_option_names()
     release = max(
         one for one in names.releases if one.flavor == build.flavor and one.version <= build.version
     )
@@ -232,7 +232,7 @@ def option_of(chance: random.Random, build: Build) -> str:
     )
     if NOT_ASKED.fullmatch(name) or chance.random() < 0.08:
         return spelled
-    catalog, shape = load_catalog(), shapes.here(name, build.flavor, build.version)
+    catalog, shape = load_catalog(), shape_of(name, build.flavor, build.version)
     here = catalog.here(name, build.flavor, build.version) if name in catalog else None
     members = here.values if here else shape.values if shape else ()
     value = chance.choice(members) if members and chance.random() < 0.5 else chance.choice(VALUES)

@@ -13,7 +13,7 @@ from flushlab.build.inspect import refused, verbose_help
 from flushlab.errors import ServerError
 from flushlab.server import Sandbox
 from flushlab.settings.catalog import canonical
-from flushlab.settings.option_names import load_option_names, load_option_shapes, read_help
+from flushlab.settings.option_names import load_option_names, read_help, shape_of
 from tests.conftest import flavors
 from tests.contract.test_check_soak import NOT_ASKED
 
@@ -38,7 +38,7 @@ def at_their_defaults(build: Build) -> list[str]:
     for name in sorted(
         one for one in told.names if not (NOT_ASKED.fullmatch(one) or OF_THE_SANDBOX.fullmatch(one))
     ):
-        shape, value = load_option_shapes().here(name, build.flavor, build.version), told.values.get(name, "")
+        shape, value = shape_of(name, build.flavor, build.version), told.values.get(name, "")
         option = f"--{name.replace('_', '-')}"
         if value and value != "(No default value)":
             found.append(f"{option}={value}")

@@ -78,7 +78,7 @@ def probe(
             command=" ".join(["flushlab probe", *words(spec)]),
         )
         with StepProgress() as progress:
-            record = run(request, progress)
+            record = run(request, progress.step)
     campaign = new_id("probe")
     save = partial(_save, record, campaign, told=forms.is_printed and not html)
     forms.deliver(shown.document(record, campaign), shown.as_json(record), save)

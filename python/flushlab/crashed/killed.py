@@ -29,7 +29,6 @@ from flushlab.crashed import judge
 from flushlab.crashed.recording import (
     CrashedServer,
     CrashingLoad,
-    Disks,
     LoadOutcome,
     UnderLoad,
     run_until_killed,
@@ -52,7 +51,7 @@ from flushlab.crashed.replica import listening_replica, of_killed
 from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import FaultDisk, FaultImage, remove_record
 from flushlab.errors import FlushlabError, ServerDied, StartFailed
-from flushlab.record import Crash, CrashNode, CrashPoint, NodesKind, NodeWay, Storage
+from flushlab.record import Crash, CrashNode, CrashPoint, Failure, NodesKind, NodeWay, Storage
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.galera.bootstrap import NoPosition
 from flushlab.server.galera.cluster import Cluster
@@ -179,51 +178,6 @@ class KilledServer(Killed):
         super()._end()
 
 
-class _PowerLoss:
-    """The disks of nodes that lose their power, and what their caches hold."""
-
-    def __init__(self, spec: CrashedServer, disks: Disks, seed: int, stack: ExitStack) -> None:
-        self._disks, self._seed, self._stack = disks, seed, stack
-        self.own: list[FaultDisk] = []
-        self._at: dict[int, int] = {}
-        for _ in range(spec.nodes):
-            disk = FaultDisk(disks.folder, disks.size, disks.fs, disks.emulate, record=True)
-            stack.callback(remove_record, disk.record)
-            self.own.append(stack.enter_context(disk))
-        self._under: list[FaultDisk | FaultImage] = [*self.own]
-
-    def require_served(self) -> None:
-        for disk in self._under:
-            disk.require_served()
-
-    def hits(self, number: int) -> None:
-        """A node is dead: whatever it had acknowledged is at this record or before it."""
-        self._at[number] = self.own[number - 1].position()
-
-    def put_back(self, cluster: Cluster, number: int) -> None:
-        """Replaces a dead node by one on what the crash has left of its disk."""
-        dead, disk = cluster.nodes[number - 1], self.own[number - 1]
-        assert dead.membership is not None, "it is a node"
-        datadir = dead.datadir.relative_to(disk.mount)
-        dead.close()
-        disk.require_served()
-        disk.close()
-        seed, folder = self._seed + number, self._disks.folder
-        left = FaultImage(disk.record, self._at[number], self._disks.fail, seed, folder)
-        image = self._under[number - 1] = self._stack.enter_context(left)
-        moved = image.mount / "left"  # the node that comes back has the name of the one that is dead
-        (image.mount / datadir.parts[0]).rename(moved)
-        spec = SandboxSpec(
-            build=dead.build,
-            settings=dead.settings,
-            arguments=dead.arguments,
-            instance=Instance(password=dead.endpoint.password),
-            membership=dead.membership,
-            link=dead.link,
-        )
-        cluster.replace(number, node_on(image, moved.joinpath(*datadir.parts[1:]), spec, self._stack))
-
-
 def bring_back(cluster: Cluster, down: Collection[int]) -> dict[int, NodeWay]:
     """Brings back the nodes that are down, as `flushlab server start` does; how each came.
 
@@ -265,12 +219,12 @@ class KilledCluster(Killed):
         prepare: Callable[[Sandbox], CrashingLoad],
         folder: Path,
         which: NodesKind,
-        disks: Disks | None,
     ) -> None:
         super().__init__(server, prepare, folder)
-        self._which, self._disks = which, disks
+        self._which = which
         self._cluster: Cluster | None = None
-        self._power: _PowerLoss | None = None
+        self._disks: list[FaultDisk] = []
+        self._under: list[FaultDisk | FaultImage] = []
         self._ran = False
 
     def _crash(self, point: CrashPoint) -> tuple[Crash, bool]:
@@ -282,25 +236,24 @@ class KilledCluster(Killed):
             if not self._ran:
                 raise
             return judge.unknown(point, (), str(error)), False
-        return found, found.outcome in ("kept", "lost") and self._disks is None
+        return found, found.outcome in ("kept", "lost") and self._spec.fail is None
 
     def _crash_nodes(self, point: CrashPoint) -> Crash:
-        cluster = self._alive(point.seed)
+        cluster = self._alive()
         draws = random.Random(point.seed)
         order = draws.sample(range(1, len(cluster.nodes) + 1), len(cluster.nodes))
         driven = order[-1] if draws.random() < 0.5 else order[0]
         load, acks = self._load(cluster, cluster.nodes[driven - 1])
         seconds = self._spec.seconds * (0.1 + 0.9 * draws.random())
-        down, crashed_ns = list[int](), 0
+        down, crashed_ns = dict[int, int](), 0
         began = time.monotonic()
 
         def fell(number: int) -> int:
             now_ns = time.monotonic_ns()
             cluster.unplug(number)  # a machine without power sends nothing more
             cluster.nodes[number - 1].kill()
-            if self._power:
-                self._power.hits(number)
-            down.append(number)
+            # Whatever it had acknowledged is at this record or before it.
+            down[number] = self._disks[number - 1].position() if self._disks else 0
             return now_ns
 
         try:
@@ -328,9 +281,9 @@ class KilledCluster(Killed):
                 with cluster.losing_nodes():
                     seen = see(cluster, acks, only=left)
                 on_the_way = [judge.judge(point, notes, crashed_ns, node.recovered) for node in seen]
-            if self._power:
-                for number in down:
-                    self._power.put_back(cluster, number)
+            if self._spec.fail:
+                for number, at in down.items():
+                    self._put_back(cluster, number, at, self._spec.fail, point.seed)
             ways = bring_back(cluster, down)
         except NotBack as error:
             self._require_served()
@@ -357,31 +310,56 @@ class KilledCluster(Killed):
         require_alike(cluster, self._spec.settings)
         make_acks_table(first, load.acks)
         cluster.settled()
-        if self._power:
-            for node, disk in zip(cluster.nodes, self._power.own, strict=True):
-                node.query("SET GLOBAL innodb_max_dirty_pages_pct = 0")  # crashes meet page writes, too
-                disk.start_recording()
+        for node, disk in zip(cluster.nodes, self._disks, strict=False):
+            node.query("SET GLOBAL innodb_max_dirty_pages_pct = 0")  # crashes meet page writes, too
+            disk.start_recording()
         spec = msgspec.structs.replace(load.spec, endpoint=driven.endpoint)
         return CrashingLoad(spec, load.acks), load.acks
 
-    def _alive(self, seed: int) -> Cluster:
+    def _alive(self) -> Cluster:
         if self._cluster is not None:
             return self._cluster
-        if self._disks is not None:
-            self._power = _PowerLoss(self._spec, self._disks, seed, self._stack)
-        started = start_server(self._spec, self._power.own if self._power else ())
+        for _ in range(self._spec.nodes if self._spec.fail else 0):
+            disk = self._spec.new_disk()
+            self._stack.callback(remove_record, disk.record)
+            self._disks.append(self._stack.enter_context(disk))
+        self._under = [*self._disks]
+        started = start_server(self._spec, self._disks)
         assert isinstance(started, Cluster), "it has nodes"
         self._cluster = started
         self._stack.callback(started.close)
         self.storage = started.storage
         return started
 
+    def _put_back(self, cluster: Cluster, number: int, at: int, fail: Failure, seed: int) -> None:
+        """Replaces a dead node by one on what the crash has left of its disk."""
+        dead, disk = cluster.nodes[number - 1], self._disks[number - 1]
+        assert dead.membership is not None, "it is a node"
+        datadir = dead.datadir.relative_to(disk.mount)
+        dead.close()
+        disk.require_served()
+        disk.close()
+        left = FaultImage(disk.record, at, fail, seed + number, self._spec.data_root.path)
+        image = self._under[number - 1] = self._stack.enter_context(left)
+        moved = image.mount / "left"  # the node that comes back has the name of the one that is dead
+        (image.mount / datadir.parts[0]).rename(moved)
+        spec = SandboxSpec(
+            build=dead.build,
+            settings=dead.settings,
+            arguments=dead.arguments,
+            instance=Instance(password=dead.endpoint.password),
+            membership=dead.membership,
+            link=dead.link,
+        )
+        cluster.replace(number, node_on(image, moved.joinpath(*datadir.parts[1:]), spec, self._stack))
+
     def _require_served(self) -> None:
-        if self._power:
-            self._power.require_served()
+        for disk in self._under:
+            disk.require_served()
 
     def _end(self) -> None:
         self._cluster = None
+        self._disks, self._under = [], []
         super()._end()
 
 

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
-from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
@@ -218,24 +217,16 @@ class CrashedServer(msgspec.Struct, frozen=True, kw_only=True):
     data_root: DataRoot
     seconds: float
     latency_s: float = 0.0
-
-
-class Disks(msgspec.Struct, frozen=True, kw_only=True):
-    """Disks that crash with their nodes.
-
-    Attributes:
-        fail: what crashes.
-        fs: file system.
-        size: of each, in bytes.
-        folder: that they are made in.
-        emulate: how slow each is.
-    """
-
-    fail: Failure
-    fs: FileSystemName
-    size: int
-    folder: Path
+    fail: Failure | None = None
+    fs: FileSystemName = "ext4"
+    disk_bytes: int = 0
     emulate: DiskProfile | None = None
+
+    def new_disk(self, record_in: Path | None = None) -> FaultDisk:
+        """A disk of a node's own, which crashes with it, by `fail`."""
+        return FaultDisk(
+            self.data_root.path, self.disk_bytes, self.fs, self.emulate, record=True, record_in=record_in
+        )
 
 
 def start_server(server: CrashedServer, disks: Sequence[FaultDisk] = ()) -> Sandbox | Cluster:
@@ -351,7 +342,6 @@ _SPARED_BYTES = 8 << 20
 
 def record(
     server: CrashedServer,
-    disks: Disks,
     prepare: Callable[[Sandbox], CrashingLoad],
     where: Path,
     owner: str = "",
@@ -366,10 +356,9 @@ def record(
     free = _SPARED_BYTES
     try:
         with ExitStack() as stack:
-            new_disk = partial(FaultDisk, disks.folder, disks.size, disks.fs, disks.emulate)
-            own = [stack.enter_context(new_disk(record=True, record_in=folder)) for _ in range(server.nodes)]
+            own = [stack.enter_context(server.new_disk(folder)) for _ in range(server.nodes)]
             try:
-                _run(server, own, prepare, folder, fault, disks.folder if replica else None)
+                _run(server, own, prepare, folder, fault, server.data_root.path if replica else None)
             except BaseException:
                 free = shutil.disk_usage(where).free
                 raise

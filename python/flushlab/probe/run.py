@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -58,7 +58,7 @@ _CAVEAT_SHARE = 0.10
 
 
 class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for.
+    """The wanted measurements.
 
     Attributes:
         directory: on the disk to be probed.
@@ -83,14 +83,11 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     command: str = "flushlab probe"
 
 
-class ProgressReporter(Protocol):
-    """Hears what a probe does."""
-
-    def step(self, done: int, total: int, doing: str) -> None:
-        """A measurement begins."""
+Watch = Callable[[int, int, str], None]
+"""Hears the number of a measurement that begins, of how many, and its words."""
 
 
-def probe(request: ProbeRequest, watch: ProgressReporter, make: Maker = _core.CommitPath) -> ProbeRecord:
+def probe(request: ProbeRequest, watch: Watch, make: Maker = _core.CommitPath) -> ProbeRecord:
     directory = existing(request.directory)
     medium = medium_of(directory)
     most = most_bytes(medium)
@@ -194,7 +191,7 @@ class _Steps:
     def __init__(
         self,
         request: ProbeRequest,
-        watch: ProgressReporter,
+        watch: Watch,
         on_disk: Sequence[DiskCell],
         cells: Sequence[CommitCell],
         beside: Sequence[StrategyGroup],
@@ -227,7 +224,7 @@ class _Steps:
         """Results of the cells that come next: `measure(cell, seconds=…)`."""
         found = []
         for cell in cells:
-            self._watch.step(self._next, len(self._steps), self._steps[self._next].words)
+            self._watch(self._next, len(self._steps), self._steps[self._next].words)
             window = self._budget.window(self._next)
             self._next += 1
             if window is None:
@@ -310,7 +307,7 @@ class ProbeBudget:
         return window
 
     def _learn(self) -> None:
-        """What a step takes beyond its window: the mean so far, the later ones counting more."""
+        """The time of a step beyond its window: the mean so far, the later ones counting more."""
         if self._begun is None:
             return
         start, window = self._begun

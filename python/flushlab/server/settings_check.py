@@ -302,8 +302,9 @@ def server_of(name: str | None, basedir: Path | None) -> tuple[ServerIdentity, B
 
 def _start(build: Build, checked: CheckedFile, memory: str | None, progress: Progress) -> Started:
     """Starts the build on an empty data directory: as the file is, then without what stops it."""
-    admitted, root = admit({**checked.others, **checked.settings}), DataRoot.open()
-    fitted = fit_here(admitted.settings, build.identity, root, memory=memory)
+    admitted, left_out = admit({**checked.others, **checked.settings})
+    root = DataRoot.open()
+    fitted = fit_here(admitted, build.identity, root, memory=memory)
     usual = _start_once(build, {}, (), root, progress)
     settings = dict(fitted.settings)
     stops = [*checked.rejected, *(one.name for one in checked.findings if one.kind == "refused")]
@@ -326,7 +327,7 @@ def _start(build: Build, checked: CheckedFile, memory: str | None, progress: Pro
         without=tuple(without) if refusal else (),
         ran=outcome.ran,
         said=tuple(said[:_SAID_AT_MOST]),
-        left_out=admitted.left_out,
+        left_out=left_out,
         moved=("log_bin",) if A_PATH.search(checked.binlog_path) else (),
         confined=confinement.available(),
         scaled=fitted,

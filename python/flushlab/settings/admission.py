@@ -87,9 +87,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-class Admitted(msgspec.Struct, frozen=True, kw_only=True):
-    settings: Mapping[str, Value]
-    left_out: tuple[LeftOut, ...]
+Admitted = tuple[dict[str, Value], tuple[LeftOut, ...]]
 
 
 def admit(settings: Mapping[str, Value]) -> Admitted:
@@ -101,21 +99,21 @@ def admit(settings: Mapping[str, Value]) -> Admitted:
             left.append(LeftOut(name=name, why=why))
         else:
             entering[name] = value
-    return Admitted(settings=entering, left_out=tuple(left))
+    return entering, tuple(left)
 
 
 def admit_for(
     settings: Mapping[str, Value], flavor: Flavor, version: tuple[int, ...], *, nodes: int | None = None
 ) -> Admitted:
     """Settings that data bring along, typed for a server: left out too is what this version does not have."""
-    found = admit(settings)
-    entering, left = dict[str, Value](), list(found.left_out)
-    for name, value in found.settings.items():
+    admitted, left = admit(settings)
+    entering: dict[str, Value] = {}
+    for name, value in admitted.items():
         try:
             entering |= parse_settings({name: value}, flavor, version, load_catalog(), nodes=nodes)
         except UsageError as error:
-            left.append(LeftOut(name=name, why=error.message))
-    return Admitted(settings=entering, left_out=tuple(left))
+            left += (LeftOut(name=name, why=error.message),)
+    return entering, left
 
 
 def require_admitted(settings: Mapping[str, Value]) -> dict[str, Value]:

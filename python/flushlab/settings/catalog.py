@@ -144,10 +144,6 @@ class SettingEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True
     successor: tuple[str, ...] = ()
 
 
-class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    setting: tuple[SettingEntry, ...]
-
-
 class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
     """A setting as it is on one flavor and version; see `SettingEntry` for the attributes."""
 
@@ -251,7 +247,7 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name} was set to {value}, and Galera needs {wanted}"
 
     def describe_range(self) -> str:
-        """What is allowed, for people: `0 to 2`, `ON or OFF`, `fsync, O_DSYNC, …`."""
+        """The allowed values, for people: `0 to 2`, `ON or OFF`, `fsync, O_DSYNC, …`."""
         if self.type == "boolean":
             return "ON or OFF"
         if self.values:
@@ -453,7 +449,7 @@ def _files() -> list[Traversable]:
 
 
 def read_entries(text: str) -> tuple[SettingEntry, ...]:
-    return msgspec.convert(tomllib.loads(text), _File).setting
+    return msgspec.convert(tomllib.loads(text)["setting"], tuple[SettingEntry, ...])
 
 
 def is_within(version: tuple[int, ...], since: str, until: str) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.configuration import Configuration
-from flushlab.settings.option_names import load_option_shapes
+from flushlab.settings.option_names import shape_of
 
 _ENGINES = {"innodb", "myisam", "memory", "heap", "merge", "mrg_myisam", "csv", "performance_schema"}
 _ONLY = {"mysql": {"archive", "blackhole"}, "mariadb": {"aria", "sequence"}}
@@ -219,7 +219,7 @@ def _collation(given: GivenOptions) -> Iterator[Contradiction]:
         why = f"is {collation}, which this server does not have: the server does not start"
         yield Contradiction("collation_server", why, "write utf8mb4_unicode_520_ci", fatal=True)
         return
-    sets = load_option_shapes().here("character_set_server", given.identity.flavor, version)
+    sets = shape_of("character_set_server", given.identity.flavor, version)
     family = collation.partition("_")[0]
     if "collation_server" in given.others and sets is not None and family not in (*sets.values, "uca1400"):
         why = f"is {collation!r}, which is no collation of this server: the server does not start"

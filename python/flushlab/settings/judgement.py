@@ -19,11 +19,11 @@ from flushlab.settings.option_names import (
     OptionShape,
     Way,
     load_option_names,
-    load_option_shapes,
     plugin_ended,
     plugin_named,
     plugin_where,
     product_of,
+    shape_of,
 )
 from flushlab.settings.optionfile import OptionLine, Remark, Severity, groups_of
 from flushlab.settings.reading import ReadValue
@@ -50,7 +50,7 @@ class OptionsHere:
         return self.catalog.here(name, *self.key)
 
     def shape(self, name: str) -> OptionShape | None:
-        listed = load_option_shapes().here(name, *self.key)
+        listed = shape_of(name, *self.key)
         return listed or (OptionShape(kind="plugin", optional=True) if self.plugin(name) else None)
 
     def plugin(self, name: str) -> Way | None:
@@ -257,7 +257,7 @@ class Judgement:
         if limits is False:
             self._say("prefix", "error", f"has no maximum: {ends}", hint, fatal)
             return
-        read = ReadValue(value=self._line.text)
+        read = ReadValue(self._line.text)
         if here is not None:
             read = reading.read(here, self._line.text)
         elif shape is not None:

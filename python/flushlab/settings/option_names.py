@@ -331,30 +331,32 @@ class OptionShape(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.kind}{'?' * self.optional}{':' * bool(self.values)}{','.join(self.values)}"
 
 
-class OptionShapes:
-    def __init__(self, shapes: Mapping[Release, Mapping[str, OptionShape]]) -> None:
-        self.shapes = shapes
-
-    def here(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> OptionShape | None:
-        """The shape on that server; None if it is not known, or the listed releases around it differ."""
-        having = (one for one, shapes in self.shapes.items() if name in shapes)
-        before, after = _around(having, flavor, version)
-        found = {self.shapes[one][name] for one in (*before, *after)}
-        if len(found) == 2 and len({(one.kind, one.optional) for one in found}) == 1:
-            values = dict.fromkeys(value for one in sorted(found, key=str) for value in one.values)
-            return msgspec.structs.replace(next(iter(found)), values=tuple(values))
-        return found.pop() if len(found) == 1 else None
+Shapes = Mapping[Release, Mapping[str, OptionShape]]
 
 
 @functools.cache
-def load_option_shapes() -> OptionShapes:
+def load_option_shapes() -> Shapes:
+    """The packaged list; read once."""
     (_, *listed), *rows = map(str.split, packaged("option_shapes.txt"))
     shapes: dict[Release, dict[str, OptionShape]] = {Release.parse(word): {} for word in listed}
     for words in rows:
         for mark, release in zip(words[1], shapes, strict=True):
             if mark == "+":
                 shapes[release][words[0]] = OptionShape.parse(words[2])
-    return OptionShapes(shapes)
+    return shapes
+
+
+def shape_of(
+    name: str, flavor: Flavor, version: tuple[int, ...], shapes: Shapes | None = None
+) -> OptionShape | None:
+    """The shape on that server; None if it is not known, or the listed releases around it differ."""
+    shapes = load_option_shapes() if shapes is None else shapes
+    before, after = _around((one for one in shapes if name in shapes[one]), flavor, version)
+    found = {shapes[one][name] for one in (*before, *after)}
+    if len(found) == 2 and len({(one.kind, one.optional) for one in found}) == 1:
+        values = dict.fromkeys(value for one in sorted(found, key=str) for value in one.values)
+        return msgspec.structs.replace(next(iter(found)), values=tuple(values))
+    return found.pop() if len(found) == 1 else None
 
 
 _PREFIX = re.compile(r"(skip|disable|enable|loose)_")
@@ -392,7 +394,7 @@ def _kinds(name: str) -> set[str]:
         entry = load_catalog().setting(name)
         types = {entry.type, *(one.type for one in entry.version)} - {None}
         return {"switch"} if entry.switch else {str(one) for one in types}
-    return {of[name].kind for of in load_option_shapes().shapes.values() if name in of}
+    return {of[name].kind for of in load_option_shapes().values() if name in of}
 
 
 Way = Literal["built-in", "loadable"]

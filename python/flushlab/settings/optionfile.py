@@ -82,11 +82,6 @@ INCLUDES_AT_MOST = 10
 """A deeper inclusion counts as a circle, as in the servers."""
 
 
-class Include(msgspec.Struct, frozen=True, kw_only=True):
-    target: str
-    directory: bool
-
-
 class OptionLine(msgspec.Struct, frozen=True, kw_only=True):
     """One line that says something: a group's heading, an option as it is written, an include, or what the
     server cannot read.
@@ -97,7 +92,7 @@ class OptionLine(msgspec.Struct, frozen=True, kw_only=True):
         name: the option's name as it is written; empty for other lines.
         text: its value; None if it was given without one.
         argument: what the server takes it for, `--NAME=VALUE`.
-        include: the file or directory that the line refers to.
+        include, is_directory: the file or directory that the line refers to.
         problem: why the server does not start with the line, or passes over it.
         hint: the way out.
         orphan: is outside any group; once it stands in one, it means what it says.
@@ -112,7 +107,8 @@ class OptionLine(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     text: str | None = None
     argument: str = ""
-    include: Include | None = None
+    include: str = ""
+    is_directory: bool = False
     problem: str = ""
     hint: str | None = None
     orphan: bool = False
@@ -242,7 +238,7 @@ def _read(text: str, whole: bool) -> Iterator[_Raw]:
 
 
 def _pieces(raw: str) -> Iterator[str]:
-    """What `fgets` gives of a line, each piece up to its first NUL byte."""
+    """The pieces of a line as `fgets` reads them, each up to its first NUL byte."""
     if "\0" not in raw:
         yield raw
         return
@@ -259,7 +255,7 @@ def _directive(raw: str) -> OptionLine:
     target = match[2].strip(_BLANKS)
     if not target:
         return OptionLine(path="", line=0, problem=f"!{match[1]} names nothing to include", anywhere=True)
-    return OptionLine(path="", line=0, include=Include(target=target, directory=match[1] == "includedir"))
+    return OptionLine(path="", line=0, include=target, is_directory=match[1] == "includedir")
 
 
 def _line(line: str) -> OptionLine:

@@ -20,7 +20,7 @@ import msgspec
 from flushlab.record import Value
 from flushlab.record.machine import Flavor
 from flushlab.settings.catalog import SettingHere
-from flushlab.settings.option_names import OptionShape, load_option_shapes
+from flushlab.settings.option_names import OptionShape, shape_of
 
 LARGE_SUFFIXES_SINCE = (8, 0, 14)
 """First MySQL that takes T, P and E (its release notes); MariaDB takes them in all versions known here."""
@@ -51,7 +51,7 @@ _TEXTS = (
 )
 """Options whose text the servers read further (`mysqld.cc`, `sys_vars.cc`)."""
 _LOADED = ("ON", "OFF", "FORCE", "FORCE_PLUS_PERMANENT")
-"""What an option that loads a plugin takes (`sql_plugin.cc`, global_plugin_typelib_names)."""
+"""Values of an option that loads a plugin (`sql_plugin.cc`, global_plugin_typelib_names)."""
 _POWERS_OF_TWO = ("innodb_page_size", "innodb_log_write_ahead_size")
 _SESSION_BYTES = 32 << 10
 """MariaDB 10.11.19 ends with signal 11 at 24 KiB and starts at 32; 11.8.9 starts with all."""
@@ -61,8 +61,8 @@ _NEAR = 0.85
 """How alike a member of a set must be to be named as the one that was meant."""
 
 
-class ReadValue(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server makes of one text.
+class ReadValue(msgspec.Struct, frozen=True):
+    """A text as the server reads it.
 
     Attributes:
         value: what is in force; None if the server does not start.
@@ -83,7 +83,7 @@ def read(here: SettingHere, text: str | None) -> ReadValue:
     if here.entry.switch:
         return _switch(here, text)
     if here.type == "string":
-        return ReadValue(value=text or "")
+        return ReadValue(text or "")
     if text is None:
         shape = _shape(here)
         if not (shape.optional if shape else here.type == "boolean"):
@@ -103,12 +103,12 @@ def read(here: SettingHere, text: str | None) -> ReadValue:
 def read_shape(
     name: str, shape: OptionShape, text: str | None, flavor: Flavor, version: tuple[int, ...]
 ) -> ReadValue:
-    """What this server makes of the text of an option outside the catalog; the value is that text."""
+    """The text of an option outside the catalog as this server reads it; the value is that text."""
     if text is None and not shape.optional:
         bare = shape.kind == "bare"
         return _refused("is a variable, not an option" if bare else "has no value")
     if text is None:
-        return ReadValue(value="ON")
+        return ReadValue("ON")
     if shape.kind == "bare":
         return _refused("takes no value", hint="leave the value out")
     crashes = name == "max_session_mem_used" and flavor == "mariadb" and version < (11,)
@@ -118,7 +118,7 @@ def read_shape(
         )
     if not text and shape.kind not in ("boolean", "text", "word", "set", "switches"):
         ports = name == "port" and version < (8, 0)
-        return _refused("is empty") if flavor == "mysql" and not ports else ReadValue(value=text)
+        return _refused("is empty") if flavor == "mysql" and not ports else ReadValue(text)
     match shape.kind:
         case "boolean":
             return _boolean_text(text, shape.values[0])
@@ -126,18 +126,16 @@ def read_shape(
             number = _number(text, flavor, version, signed=shape.kind == "signed")
             if crashes and isinstance(number, int) and number < _SESSION_BYTES:
                 return _refused(f"is {text}, below {_SESSION_BYTES}: the server crashes", "out-of-range")
-            return number if isinstance(number, ReadValue) else ReadValue(value=text)
+            return number if isinstance(number, ReadValue) else ReadValue(text)
         case "real":
             return (
-                ReadValue(value=text)
-                if _REAL.fullmatch(text)
-                else _refused(f"is {text!r}, which is not a number")
+                ReadValue(text) if _REAL.fullmatch(text) else _refused(f"is {text!r}, which is not a number")
             )
         case "word":
             words = {value.upper(): value for value in shape.values}
             several = name == "character_set_server" and not (flavor == "mysql" and version >= (9,))
             taken = words.keys() & set(text.upper().split(",") if several else (text.upper(),))
-            return ReadValue(value=text) if taken else _no_member(text, words, shape.values)
+            return ReadValue(text) if taken else _no_member(text, words, shape.values)
         case "enumeration" | "plugin":
             values = shape.values or _LOADED
             return _member(text, {value.upper(): value for value in values}, values)
@@ -147,26 +145,24 @@ def read_shape(
             return _switches(shape.values, text)
     lists = flavor == "mysql" and version >= (9,)
     if "cipher" in name and not lists:
-        return ReadValue(value=text)
+        return ReadValue(text)
     if any(names.fullmatch(name) and not taken.fullmatch(text) for names, taken in _TEXTS):
         if name == "lc_time_names" and flavor == "mysql" and version >= (8, 0):
             says = f"is {text!r}, which is no locale: the server keeps en_US"
-            return ReadValue(value=text, kind="wrong-type", text=says)
+            return ReadValue(text, "wrong-type", says)
         return _refused(f"is {text!r}, which is not as the server needs it")
-    return ReadValue(value=text)
+    return ReadValue(text)
 
 
 def negated(here: SettingHere) -> ReadValue:
-    """What `skip_NAME` and `disable_NAME` mean: OFF, or 0 for a number."""
+    """The meaning of `skip_NAME` and `disable_NAME`: OFF, or 0 for a number."""
     if here.type in ("boolean", "enumeration") and here.same("OFF", "OFF"):
-        return ReadValue(value="OFF")
+        return ReadValue("OFF")
     reading = read(here, "0")
     if reading.kind or reading.value is None:
         return reading
     kind = "has no OFF" if here.values else "is a number"
-    return ReadValue(
-        value=reading.value, kind="prefix", text=f"{kind}: skip_ and disable_ make it {reading.value}"
-    )
+    return ReadValue(reading.value, "prefix", f"{kind}: skip_ and disable_ make it {reading.value}")
 
 
 def pool_bytes(here: SettingHere, size: int, chunk: int | None, instances: int | None) -> int:
@@ -183,19 +179,19 @@ def pool_bytes(here: SettingHere, size: int, chunk: int | None, instances: int |
 
 
 def _shape(here: SettingHere) -> OptionShape | None:
-    return load_option_shapes().here(here.name, here.flavor, here.version)
+    return shape_of(here.name, here.flavor, here.version)
 
 
 def _refused(text: str, kind: str = "wrong-type", hint: str | None = None) -> ReadValue:
-    return ReadValue(value=None, kind=kind, text=text, fatal=True, hint=hint)
+    return ReadValue(None, kind, text, True, hint)
 
 
 def _switch(here: SettingHere, text: str | None) -> ReadValue:
     if text is None or text.upper() not in (*_ON, *_OFF):
-        return ReadValue(value="ON")
+        return ReadValue("ON")
     wanted = "leave the value out" if text.upper() in _ON else f"write skip_{here.name}"
     return ReadValue(
-        value="ON",
+        "ON",
         kind="not-a-switch",
         text=f"takes a file name, so this writes a log named {text}; {wanted}",
     )
@@ -212,11 +208,11 @@ def _boolean(here: SettingHere, text: str) -> ReadValue:
 
 def _boolean_text(text: str, otherwise: str) -> ReadValue:
     if text.upper() in _ON:
-        return ReadValue(value="ON")
+        return ReadValue("ON")
     if text.upper() in _OFF:
-        return ReadValue(value="OFF")
+        return ReadValue("OFF")
     says = f"is {text!r}, which is neither ON nor OFF: the server takes it for {otherwise}"
-    return ReadValue(value=otherwise, kind="wrong-type", text=says)
+    return ReadValue(otherwise, "wrong-type", says)
 
 
 def _empty(here: SettingHere) -> ReadValue:
@@ -224,7 +220,7 @@ def _empty(here: SettingHere) -> ReadValue:
     if here.flavor == "mysql":
         return _refused("is empty")
     becomes = _bounded(here, 0, "0").value
-    return ReadValue(value=becomes, kind="wrong-type", text=f"is empty: the server takes it for {becomes}")
+    return ReadValue(becomes, "wrong-type", f"is empty: the server takes it for {becomes}")
 
 
 def _enumeration(here: SettingHere, text: str) -> ReadValue:
@@ -232,7 +228,7 @@ def _enumeration(here: SettingHere, text: str) -> ReadValue:
         if here.flavor == "mysql":
             return _refused("is empty")
         says = f"is empty: the server takes it for {here.values[0]}"
-        return ReadValue(value=here.values[0], kind="wrong-type", text=says)
+        return ReadValue(here.values[0], "wrong-type", says)
     spelled = {value.upper(): value for value in here.values}
     spelled |= {spelling.upper(): value for spelling, value in here.spellings.items()}
     shape = _shape(here)
@@ -246,17 +242,17 @@ def _named(here: SettingHere, text: str) -> ReadValue:
     exactly = here.name == "innodb_flush_method"
     named = {value if exactly else value.upper(): value for value in here.values}
     value = named.get(text if exactly else text.upper())
-    return _no_member(text, named, here.values) if value is None else ReadValue(value=value)
+    return _no_member(text, named, here.values) if value is None else ReadValue(value)
 
 
 def _member(text: str, spelled: Mapping[str, str], values: Sequence[str]) -> ReadValue:
     if text.upper() in spelled:
-        return ReadValue(value=spelled[text.upper()])
+        return ReadValue(spelled[text.upper()])
     if _PLACE.fullmatch(text) and int(text) < len(values):
-        return ReadValue(value=values[int(text)])
+        return ReadValue(values[int(text)])
     begin = [value for name, value in spelled.items() if text and name.startswith(text.upper())]
     if len(set(begin)) == 1:
-        return ReadValue(value=begin[0])
+        return ReadValue(begin[0])
     return _no_member(text, spelled, values)
 
 
@@ -272,7 +268,7 @@ def _members(values: Sequence[str], text: str, nameless: int) -> ReadValue:
     Behind an equals sign the servers read nothing of a member (`typelib.c`, FIND_TYPE_COMMA_TERM).
     """
     if not text or (_PLACE.fullmatch(text) and int(text) < 1 << len(values) + nameless):
-        return ReadValue(value=text)
+        return ReadValue(text)
     named = [value.upper() for value in values]
     for part in text.split(","):
         member = part.strip().upper().partition("=")[0]
@@ -283,7 +279,7 @@ def _members(values: Sequence[str], text: str, nameless: int) -> ReadValue:
             near = difflib.get_close_matches(member, named, n=1, cutoff=_NEAR)
             meant = f"did you mean {near[0]}?" if near else f"remove {part or 'the comma'} from the list"
             return _refused(f"contains {part!r}, which is not one of its values", hint=meant)
-    return ReadValue(value=text)
+    return ReadValue(text)
 
 
 def _switches(values: Sequence[str], text: str) -> ReadValue:
@@ -298,7 +294,7 @@ def _switches(values: Sequence[str], text: str) -> ReadValue:
             return _refused(f"contains {part!r}, which is not one of its switches", hint=hint)
         if part.upper() != "DEFAULT" and state not in ("ON", "OFF", "DEFAULT"):
             return _refused(f"contains {part!r}, which sets its switch neither on, off nor default")
-    return ReadValue(value=text)
+    return ReadValue(text)
 
 
 def _float(here: SettingHere, text: str) -> ReadValue:
@@ -315,7 +311,7 @@ def _integer(here: SettingHere, text: str) -> ReadValue:
         return _bounded(here, number, text)
     if number.value == 0 and (adjusted := _bounded(here, 0, "0").value):
         says = f"is {text!r}: the server reads no digit and changes it to {adjusted}"
-        return ReadValue(value=adjusted, kind=number.kind, text=says)
+        return ReadValue(adjusted, number.kind, says)
     return number
 
 
@@ -329,7 +325,7 @@ def _number(text: str, flavor: Flavor, version: tuple[int, ...], *, signed: bool
         )
     if not match[2]:
         says = f"is {text!r}: the server reads no digit and takes it for 0"
-        return ReadValue(value=0, kind="wrong-type", text=says)
+        return ReadValue(0, "wrong-type", says)
     number = int(match[2]) << _POWER[letter.upper()]
     if match[1] == "-" and number and flavor == "mariadb" and not signed:
         return _refused(f"is {text!r}; MariaDB takes no negative numbers", "out-of-range")
@@ -347,16 +343,12 @@ def _bounded(here: SettingHere, number: int | float, text: str) -> ReadValue:
         value = value // here.multiple * here.multiple
     if number != value and (number < (low or 0) or (high is not None and number > high)):
         rule = f"{here.name} takes {here.describe_range()}"
-        return ReadValue(
-            value=value, kind="out-of-range", text=f"is {text}; {rule}, and the server changes it to {value}"
-        )
+        return ReadValue(value, "out-of-range", f"is {text}; {rule}, and the server changes it to {value}")
     if here.name in _POWERS_OF_TWO and isinstance(value, int) and value & (value - 1):
         if here.name == "innodb_page_size":
             return _refused(f"is {text}, which is not a power of 2", "out-of-range")
         down = 1 << (value.bit_length() - 1)
-        return ReadValue(
-            value=down, kind="rounded", text=f"is {text}; the server changes it to {down}, a power of 2"
-        )
+        return ReadValue(down, "rounded", f"is {text}; the server changes it to {down}, a power of 2")
     if number != value:
-        return ReadValue(value=value, kind="rounded", text=f"is {text}; the server changes it to {value}")
-    return ReadValue(value=value)
+        return ReadValue(value, "rounded", f"is {text}; the server changes it to {value}")
+    return ReadValue(value)

@@ -90,7 +90,7 @@ def environment(name: str, database: str) -> dict[str, str]:
         if database not in (known := _databases(name)):
             atomic.write(run_folder() / name / _DATABASES, "".join(f"{one}\n" for one in (*known, database)))
         fields = fields_of(sandbox.build, sandbox.endpoint, database)
-    return variables([{**fields, "name": name}], ())
+    return variables([{**fields, "name": name}], {})
 
 
 def _databases(name: str) -> list[str]:

@@ -35,15 +35,9 @@ _PASSWORD = re.compile(r"[A-Za-z0-9._~-]{1,64}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class Template(msgspec.Struct, frozen=True):
-    """A variable that the user asked for: `SPRING_DATASOURCE_URL=jdbc:mysql://{host}:{port}/{database}`."""
-
-    name: str
-    text: str
-
-
-def parse_templates(assignments: Sequence[str]) -> tuple[Template, ...]:
-    templates = []
+def parse_templates(assignments: Sequence[str]) -> dict[str, str]:
+    """Variables that the user asked for: `SPRING_DATASOURCE_URL=jdbc:mysql://{host}:{port}/{database}`."""
+    templates = dict[str, str]()
     for assignment in assignments:
         name, separator, text = assignment.partition("=")
         if not separator or not _VARIABLE.fullmatch(name):
@@ -51,25 +45,21 @@ def parse_templates(assignments: Sequence[str]) -> tuple[Template, ...]:
                 f"--env {assignment!r} is not NAME=TEMPLATE",
                 hint="for example --env SPRING_DATASOURCE_URL='jdbc:mysql://{host}:{port}/{database}'",
             )
-        template = Template(name, text)
-        render(template, dict.fromkeys(FIELDS, ""))
-        templates.append(template)
-    return tuple(templates)
-
-
-def render(template: Template, fields: Mapping[str, str]) -> str:
-    try:
-        names = [name for _, name, _, _ in string.Formatter().parse(template.text) if name is not None]
-        unknown = [name for name in names if name not in FIELDS]
-        if not unknown:
-            return template.text.format_map(fields)
-        reason = f"unknown field {{{unknown[0]}}}"
-    except (ValueError, KeyError, IndexError) as error:
-        reason = str(error)
-    raise UsageError(
-        f"--env {template.name}={template.text}: {reason}",
-        hint=f"fields: {' '.join(f'{{{name}}}' for name in FIELDS)}; for a literal brace, write it twice",
-    )
+        try:
+            named = [field for _, field, _, _ in string.Formatter().parse(text) if field is not None]
+            reason = next((f"unknown field {{{field}}}" for field in named if field not in FIELDS), "")
+            if not reason:
+                text.format_map(dict.fromkeys(FIELDS, ""))
+        except ValueError as error:
+            reason = str(error)
+        if reason:
+            fields = " ".join(f"{{{field}}}" for field in FIELDS)
+            raise UsageError(
+                f"--env {assignment}: {reason}",
+                hint=f"fields: {fields}; for a literal brace, write it twice",
+            )
+        templates[name] = text
+    return templates
 
 
 def check_database(name: str) -> str:
@@ -88,8 +78,8 @@ def database_characters(charset: str | None, collation: str | None) -> str:
     for flag, name, example in (("charset", charset, "utf8mb4"), ("collation", collation, "utf8mb4_bin")):
         if name is not None and not re.fullmatch(r"[A-Za-z0-9_]{1,64}", name):
             raise UsageError(f"--{flag} {name!r} is not a name", hint=f"for example --{flag} {example}")
-    clauses = [f" CHARACTER SET {charset}"] if charset is not None else []
-    return "".join([*clauses, *([f" COLLATE {collation}"] if collation is not None else [])])
+    clauses = ((" CHARACTER SET ", charset), (" COLLATE ", collation))
+    return "".join(f"{clause}{name}" for clause, name in clauses if name is not None)
 
 
 def check_password(text: str | None) -> str | None:
@@ -115,12 +105,12 @@ def fields_of(build: Build, endpoint: Endpoint, database: str) -> dict[str, str]
     }
 
 
-def variables(servers: Sequence[Mapping[str, str]], templates: Sequence[Template]) -> dict[str, str]:
+def variables(servers: Sequence[Mapping[str, str]], templates: Mapping[str, str]) -> dict[str, str]:
     first = servers[0]
     named = client_environment(first) | {"FLUSHLAB_WORKERS": str(len(servers))}
     for suffix, fields in (("", first), *((f"_{i}", one) for i, one in enumerate(servers, 1))):
         named |= {f"FLUSHLAB_{name.upper()}{suffix}": value for name, value in fields.items()}
-    return named | {template.name: render(template, first) for template in templates}
+    return named | {name: text.format_map(first) for name, text in templates.items()}
 
 
 def _jdbc_url(build: Build, endpoint: Endpoint, database: str) -> str:
@@ -139,7 +129,7 @@ class SuiteRequest(msgspec.Struct, frozen=True, kw_only=True):
     characters: str = ""
     settings: Mapping[str, Value] = {}
     inputs: tuple[Input, ...] = ()
-    templates: tuple[Template, ...] = ()
+    templates: Mapping[str, str] = {}
     workers: int = 1
     pool: int | None = None
     password: str | None = None
@@ -170,7 +160,7 @@ def read_request(
     progress: Progress = silent,
     *,
     words: Sequence[str] = (),
-    templates: tuple[Template, ...] = (),
+    templates: Mapping[str, str] = {},
     workers: int = 1,
     pool: int | None = None,
     password: str | None = None,
@@ -245,7 +235,7 @@ def _shape(brought: Mapping[str, Value], build: Build) -> dict[str, Value]:
     from flushlab.settings.catalog import load_catalog
     from flushlab.settings.configuration import layout_of
 
-    return layout_of(admit_for(brought, build.flavor, build.version).settings, load_catalog())
+    return layout_of(admit_for(brought, build.flavor, build.version)[0], load_catalog())
 
 
 def _base(

@@ -133,7 +133,7 @@ class Session:
             dataset=request.dataset_key,
             prepare=request.prepare,
             scripts=request.scripts,
-            environment=tuple(f"{one.name}={one.text}" for one in request.templates),
+            environment=tuple(f"{name}={text}" for name, text in request.templates.items()),
             inputs=request.inputs,
         )
 

@@ -53,9 +53,8 @@ def restart_settings(settings: Mapping[str, Value], identity: ServerIdentity) ->
     return found
 
 
-class _Switched(NamedTuple):
-    refused: tuple[Refusal, ...]
-    settings: dict[str, Value]
+_Switched = tuple[tuple[Refusal, ...], dict[str, Value]]
+"""What a server did not take of some settings, and all of them as they read back."""
 
 
 class NotSwitched(NamedTuple):
@@ -105,7 +104,7 @@ class Switching:
         pass
 
     def _switched(self, node: Server, changed: Mapping[str, Value]) -> _Switched:
-        return _Switched(switch(node, changed), node.read_back(changed))
+        return switch(node, changed), node.read_back(changed)
 
 
 @dataclass
@@ -127,10 +126,10 @@ class RemoteSwitching(Switching):
         remote = next(one for one in self.server.nodes if one is node)
         made = remote.made
         made |= dict.fromkeys(changed)
-        found = super()._switched(node, changed)
-        made |= found.settings
-        same, refused = Configuration({}, node.identity).same, {one.name for one in found.refused}
-        taken = {name for name, value in changed.items() if same(name, value, found.settings.get(name))}
+        refusals, got = super()._switched(node, changed)
+        made |= got
+        same, refused = Configuration({}, node.identity).same, {refusal.name for refusal in refusals}
+        taken = {name for name, value in changed.items() if same(name, value, got.get(name))}
         # What the server took before it takes again: another value is of somebody who was quicker.
         theirs = {
             name: value
@@ -142,7 +141,7 @@ class RemoteSwitching(Switching):
         if theirs:
             made |= theirs
             require_kept(remote)
-        return found
+        return refusals, got
 
 
 _LOADING: Mapping[str, Value] = {"innodb_flush_log_at_trx_commit": 0}
@@ -203,20 +202,19 @@ class Preparation:
         if found is not None:
             return found
         self.progress(f"preparing the workload {workload.name} on {self.build.name}")
-        return self.snapshots.make(key, lambda target: self._fill(target, start, workload, layout))
 
-    def _fill(
-        self, target: Path, start: Snapshot | None, workload: Workload, layout: Mapping[str, Value]
-    ) -> None:
-        with Sandbox.start(
-            self.build,
-            settings={**layout, **_LOADING},
-            data=DataDirectory(self.data_root, snapshot=start, snapshots=self.snapshots),
-        ) as server:
-            workload.prepare(server)
-            analyze(server)
-            server.stop()
-            server.move_datadir(target)
+        def fill(target: Path) -> None:
+            with Sandbox.start(
+                self.build,
+                settings={**layout, **_LOADING},
+                data=DataDirectory(self.data_root, snapshot=start, snapshots=self.snapshots),
+            ) as server:
+                workload.prepare(server)
+                analyze(server)
+                server.stop()
+                server.move_datadir(target)
+
+        return self.snapshots.make(key, fill)
 
 
 Running = Sandbox | Cluster | RemoteGroup
@@ -255,16 +253,7 @@ class ArmRunner:
         return Switching(server, started)
 
     def sliceable(self, workload: Workload, server: Running, number: int) -> Sliceable:
-        """The load of an arm, warmed up and paused.
-
-        Args:
-            workload: the arm's.
-            server: with the arm's settings.
-            number: of the load on that server.
-
-        Raises:
-            ServerError, MeasurementError: it cannot be driven.
-        """
+        """The load of an arm, warmed up and paused; `number`: of the load on that server."""
         driving = drawing(workload, number).driving(server)
         assert driving is not None, "who cannot pause is measured on fresh servers"
         return SlicedLoad(driving, server, self.timing)
@@ -371,8 +360,14 @@ class TrialRunner(ArmRunner):
             started = self.start(arm, variant=-1)
         except ServerError as error:
             raise MeasurementError(f"the server to be killed did not start: {error.message}") from error
+
+        @contextmanager
+        def ending_in(kill: Callable[[], None]) -> Iterator[None]:
+            yield
+            kill()  # while the load still runs
+
         with started as server:
-            return recovered_s(server, lambda kill: workload.run(server, self.timing, _ending_in(kill)))
+            return recovered_s(server, lambda kill: workload.run(server, self.timing, ending_in(kill)))
 
     def _go_on(self, arm: Arm, snapshot: Snapshot) -> Sandbox:
         place = (snapshot.path, self.data_root.path)
@@ -433,7 +428,10 @@ class AlternatingRunner:
     def run(self, arm: Arm, *, stage: Stage, block: int, variant: int = 0) -> Trial:
         draft = Draft(arm=arm, stage=stage, block=block, variant=variant)
         try:
-            switching = self._running()
+            if self._switching is None:
+                self._server = self.trials.start(Arm(name="base", settings=self.base))
+                self._switching = self.trials.switching(self._server, self.base)
+            switching = self._switching
             refused = switching.become(arm)
         except NOT_STARTED as error:
             self.close()
@@ -458,12 +456,6 @@ class AlternatingRunner:
             self._server.close()
         self._server = self._switching = None
 
-    def _running(self) -> Switching:
-        if self._switching is None:
-            self._server = self.trials.start(Arm(name="base", settings=self.base))
-            self._switching = self.trials.switching(self._server, self.base)
-        return self._switching
-
 
 def recovered_s(server: Sandbox | Cluster, drive: Callable[[Callable[[], None]], object]) -> float:
     """Seconds from SIGKILL to the first answered query; `drive` calls its argument while its load still
@@ -485,9 +477,3 @@ def recovered_s(server: Sandbox | Cluster, drive: Callable[[Callable[[], None]],
     began = time.monotonic()
     server.start_again()
     return time.monotonic() - began
-
-
-@contextmanager
-def _ending_in(what: Callable[[], None]) -> Iterator[None]:
-    yield
-    what()

@@ -36,14 +36,14 @@ from flushlab import machine
 from flushlab.errors import FlushlabError, MeasurementError, ProtocolError, ServerError
 from flushlab.experiment.protocol import Request
 from flushlab.process.running import live_status
-from flushlab.record import Arm, Slice, Trial, Value
+from flushlab.record import Arm, LoadResult, ObservedLoad, Slice, Trial, Value
 from flushlab.server import Server
 from flushlab.server.remote.server import RemoteGroup, watched
 from flushlab.telemetry import Observation, observation, observe
 from flushlab.trial.measurement import NOT_STARTED, Draft, require_whole
 from flushlab.trial.runner import ArmRunner, NotSwitched, Running, Switching, recovered_s
 from flushlab.units import format_seconds
-from flushlab.workload.sliced import LEAD_S, Sliceable, SliceResult
+from flushlab.workload.sliced import LEAD_S, Sliceable
 
 SLICE_S = 0.2
 LATE_FACTOR = 2.0
@@ -372,7 +372,7 @@ class _Part:
     seen: Observation = field(default_factory=Observation)
     telemetry: ExitStack = field(default_factory=ExitStack)
     slices: list[Slice] = field(default_factory=list)
-    results: list[SliceResult] = field(default_factory=list)
+    results: list[LoadResult | ObservedLoad] = field(default_factory=list)
     ended: Trial | None = None
     own_bytes: int = 0
     all_bytes: int = 0
@@ -397,9 +397,14 @@ class _Part:
     def take(
         self, number: int, seconds: float, pids: Sequence[int | None], began: float, *, observed: bool = False
     ) -> None:
-        ends = list[_Moment]()
+        ends = list[tuple[float, machine.MachineSample, observation.CpuTimes]]()
         kept, server, switched = self.kept, self.kept.server, time.monotonic()
         self.own_bytes -= _written_bytes(server)
+
+        def look() -> None:
+            now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+            ends.append((now_s, machine.sample(), observation.cpu_times(*pids)))
+
         try:
             if refused := kept.become(self.draft.arm):
                 self.ended = self.draft.ended(*refused)
@@ -409,28 +414,28 @@ class _Part:
                 observe(server, self.seen) if observed and kept.shared else nullcontext(),
             ):
                 lead_s = SWITCH_LEAD_S if kept.shared else LEAD_S
-                result = self.sliced.slice(seconds, lambda: ends.append(_Moment.now(pids)), lead_s)
+                result = self.sliced.slice(seconds, look, lead_s)
             require_whole(server)
             drain_s = kept.drain()
         except (ServerError, MeasurementError, ProtocolError) as error:
             self._fail(error)
             return
         self.own_bytes += _written_bytes(server)
-        first, last = ends[-2:]  # of the last try
-        shares = machine.between(first.machine, last.machine)
+        (began_s, first, first_cpu), (ended_s, last, last_cpu) = ends[-2:]  # of the last try
+        shares = machine.between(first, last)
         self.results.append(result)
         self.slices.append(
             Slice(
                 round=number,
-                start_s=first.machine.at_s - began,
+                start_s=first.at_s - began,
                 seconds=result.seconds,
                 events=round(result.throughput * result.seconds),
                 foreign_share=observation.foreign_share(
-                    first.cpu, last.cpu, last.machine.at_s - first.machine.at_s, os.cpu_count() or 1
+                    first_cpu, last_cpu, last.at_s - first.at_s, os.cpu_count() or 1
                 ),
                 steal_share=shares.steal_share,
-                dropped=last.at_s - first.at_s > LATE_FACTOR * seconds,
-                switch_s=max(0.0, first.machine.at_s - switched) if kept.shared else 0.0,
+                dropped=ended_s - began_s > LATE_FACTOR * seconds,
+                switch_s=max(0.0, first.at_s - switched) if kept.shared else 0.0,
                 drain_s=drain_s,
             )
         )
@@ -459,17 +464,6 @@ class _Part:
         self.telemetry.__exit__(type(error), error, error.__traceback__)
         self.ended = self.kept.failed(self.draft, error)
         return self.ended
-
-
-@dataclass(frozen=True)
-class _Moment:
-    at_s: float
-    machine: machine.MachineSample
-    cpu: observation.CpuTimes
-
-    @classmethod
-    def now(cls, pids: Iterable[int | None]) -> Self:
-        return cls(time.clock_gettime(time.CLOCK_BOOTTIME), machine.sample(), observation.cpu_times(*pids))
 
 
 def _written_bytes(server: Server) -> int:

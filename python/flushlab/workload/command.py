@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, ClassVar, NamedTuple, Self
 from urllib.parse import quote
 
 import msgspec
@@ -33,12 +33,7 @@ class CommandWord(NamedTuple):
     is_whole: bool = True
 
 
-class NamedFile(NamedTuple):
-    word: CommandWord
-    path: Path
-
-
-def files_named(command: str, folder: Path) -> Iterator[NamedFile]:
+def files_named(command: str, folder: Path) -> Iterator[tuple[CommandWord, Path]]:
     for word in dict.fromkeys(words_of(command)):
         try:
             path = Path(os.path.normpath(folder / Path(word.text).expanduser()))
@@ -46,7 +41,7 @@ def files_named(command: str, folder: Path) -> Iterator[NamedFile]:
         except (OSError, RuntimeError):  # a word that is too long for a name, or begins with ~ and no user
             continue
         if is_file:
-            yield NamedFile(word, path)
+            yield word, path
 
 
 def words_of(command: str) -> Iterator[CommandWord]:
@@ -85,34 +80,31 @@ def run_program(
     command: str, env: Mapping[str, str], folder: str | None, limit_s: float, stop: int | None = None
 ) -> ProgramEnd:
     """Runs a shell command; `stop`: a descriptor that becomes readable to have it killed before `limit_s`."""
-    ours, theirs = os.pipe()
-    try:
-        started = time.monotonic()
-        child = subprocess.Popen(
-            ["/bin/sh", "-c", command],
-            env=env,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=theirs,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=_die_with_parent,
-        )
-    except OSError:
-        os.close(ours)
-        raise
-    finally:
-        os.close(theirs)
-    kept = _Kept()
-    try:
-        in_time = _follow(child.pid, ours, kept, started + limit_s, stop)
-        seconds = time.monotonic() - started
-    finally:
-        with suppress(ProcessLookupError):  # the whole group may have ended by itself
-            os.killpg(child.pid, signal.SIGKILL)
-        code = child.wait()
-        _drain(ours, kept)
-        os.close(ours)
+    started = time.monotonic()
+    child = subprocess.Popen(
+        ["/bin/sh", "-c", command],
+        env=env,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=lambda: _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL),
+    )
+    assert child.stdout is not None, "it is a pipe"
+    with child.stdout:
+        output, kept = child.stdout.fileno(), _Kept()
+        try:
+            in_time = _follow(child.pid, output, kept, started + limit_s, stop)
+            seconds = time.monotonic() - started
+        finally:
+            with suppress(ProcessLookupError):  # the whole group may have ended by itself
+                os.killpg(child.pid, signal.SIGKILL)
+            code = child.wait()
+            os.set_blocking(output, False)  # somebody who left the group may still hold it open
+            with suppress(BlockingIOError):
+                while kept.take(os.read(output, _CHUNK_BYTES)):
+                    pass
     return ProgramEnd(code if in_time else None, seconds, kept.text())
 
 
@@ -138,14 +130,6 @@ def _follow(pid: int, output: int, kept: _Kept, deadline: float, stop: int | Non
         os.close(ended)
 
 
-def _drain(output: int, kept: _Kept) -> None:
-    """Takes what is left in the pipe, even if somebody who left the group still holds it open."""
-    os.set_blocking(output, False)
-    with suppress(BlockingIOError):
-        while kept.take(os.read(output, _CHUNK_BYTES)):
-            pass
-
-
 class _Kept:
     """The beginning and the end of an output."""
 
@@ -163,10 +147,6 @@ class _Kept:
         left_out = self._bytes - len(self._head) - len(self._tail)
         gap = f"\n[… {left_out:,} bytes left out …]\n".encode() if left_out else b""
         return (self._head + gap + self._tail).decode(errors="replace")
-
-
-def _die_with_parent() -> None:
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 PREFIX = "command:"
@@ -202,6 +182,7 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         int, takes("Runs before the measured one, on the same server and data; they are not timed.", 0, 100)
     ] = 0
     database: str = DATABASE
+    slice_s: ClassVar[None] = None
 
     @classmethod
     def read(cls, name: str, folder: Path | None, options: Mapping[str, Value]) -> Self:
@@ -220,10 +201,6 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     @property
     def data_key(self) -> Mapping[str, str]:
         return {"workload": "command"} if self.database == DATABASE else {}
-
-    @property
-    def slice_s(self) -> None:
-        pass
 
     def driving(self, server: Server) -> None:
         pass
@@ -265,7 +242,9 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
             ended = run_program(self.command, env, self.folder or None, self.timeout, stop)
         except OSError as error:
             raise CommandFailed(f"{self._short} cannot be started: {error}") from error
-        return ended._replace(output=_without(ended.output, server.endpoint.password))
+        secret = server.endpoint.password
+        output = ended.output.replace(secret, "***").replace(quote(secret, safe=""), "***")
+        return ended._replace(output=output)
 
     def _check(self, ended: ProgramEnd, server: Server, when: str = "") -> None:
         if ended.code == 0:
@@ -274,26 +253,19 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
             server.query("SELECT 1")  # raises ServerDied with the log's tail
         lines = ended.output[-_SHOWN_BYTES:].rstrip().splitlines()[-_SHOWN_LINES:]
         said = "\n" + "\n".join(lines) if lines else "; it printed nothing"
-        raise CommandFailed(
-            f"{self._ended(ended.code)}{when}{said}", hint=self._hint(ended.code), output=ended.output
-        )
-
-    def _ended(self, code: int | None) -> str:
+        code, where, hint = ended.code, self.folder or Path.cwd(), None
         if code is None:
-            return f"{self._short} did not end within {self.timeout:g} s and was killed"
-        if code < 0:
-            return f"{self._short} was killed by {signal.Signals(-code).name}"
-        return f"exit code {code} from {self._short}"
-
-    def _hint(self, code: int | None) -> str | None:
-        where = self.folder or Path.cwd()
-        if code is None:
-            return "allow it more with --timeout SECONDS, or have it do less"
-        if code == _NOT_FOUND:
-            return f"the shell did not find a program; the command runs in {where}"
-        if code == _NOT_EXECUTABLE:
-            return f"the file may not be executed: chmod +x; the command runs in {where}"
-        return None
+            became = f"{self._short} did not end within {self.timeout:g} s and was killed"
+            hint = "allow it more with --timeout SECONDS, or have it do less"
+        elif code < 0:
+            became = f"{self._short} was killed by {signal.Signals(-code).name}"
+        else:
+            became = f"exit code {code} from {self._short}"
+            hint = {
+                _NOT_FOUND: f"the shell did not find a program; the command runs in {where}",
+                _NOT_EXECUTABLE: f"the file may not be executed: chmod +x; the command runs in {where}",
+            }.get(code)
+        raise CommandFailed(f"{became}{when}{said}", hint=hint, output=ended.output)
 
     @property
     def _short(self) -> str:
@@ -345,7 +317,3 @@ def _caveats(ended: ProgramEnd) -> list[Warning]:
         text = f"the command ran for only {ended.seconds:.2f} s, its own start included: have it do more"
         caveats.append(Warning("short-run", text))
     return caveats
-
-
-def _without(text: str, secret: str) -> str:
-    return text.replace(secret, "***").replace(quote(secret, safe=""), "***")

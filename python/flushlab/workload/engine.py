@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Annotated, Literal, TypeVar
 
@@ -265,7 +266,10 @@ def drive(driving: Driving, server: Server, timing: Timing, window: Window) -> M
             try:
                 _wait(load, server, timing, status, losses)
             except KeyboardInterrupt as interrupt:
-                raise _interrupted(load, driving.unit) from interrupt
+                with suppress(_core.CoreError):
+                    so_far = msgspec.json.decode(load.close_window(), type=LoadResult)
+                    raise LoadInterrupted(so_far, driving.unit) from interrupt
+                raise
             result = closed(load, server)
             losses.glance(result.seconds, raise_if_failed(load, server).events)
             if (
@@ -339,25 +343,12 @@ def require_cluster(cluster_load: object, nodes: int) -> None:
 
 
 class LoadInterrupted(KeyboardInterrupt):
-    """Ctrl-C in a measured window.
-
-    Attributes:
-        result: of the window so far.
-        unit: of its throughput.
-    """
+    """Ctrl-C in a measured window, with its result so far."""
 
     def __init__(self, result: LoadResult, unit: str) -> None:
         super().__init__("interrupted in the measured window")
         self.result = result
         self.unit = unit
-
-
-def _interrupted(load: Load, unit: str) -> KeyboardInterrupt:
-    """What is raised for a Ctrl-C: with what was measured, if there is something."""
-    try:
-        return LoadInterrupted(msgspec.json.decode(load.close_window(), type=LoadResult), unit)
-    except _core.CoreError:
-        return KeyboardInterrupt()
 
 
 def closed(load: Load, server: Server) -> LoadResult:
@@ -399,20 +390,15 @@ def warm_up(
             reads, events = _status(server, _PAGE_READS), progress.events
             reading = (reads - reads_before) > _PAGE_READS_PER_EVENT * max(events - events_before, 1)
             reads_before, events_before = reads, events
-            if not reading and _is_level(progress.per_second, driving.grain):
+            last = progress.per_second[-_LEVEL_SECONDS:]
+            level = max(_LEVEL_SPREAD * sum(last) / max(len(last), 1), driving.grain)
+            if not reading and len(last) == _LEVEL_SECONDS and max(last) - min(last) <= level:
                 return []
         if progress.elapsed_s >= timing.max_warm_up_s:
             seconds = ", ".join(map(str, progress.per_second[-3:]))
             text = f"throughput was not level after {progress.elapsed_s:.0f} s of warm-up: {seconds}"
             return [Warning("not-level", f"{text} {driving.unit.removesuffix('/s')} in the last seconds")]
         time.sleep(_POLL_S)
-
-
-def _is_level(per_second: tuple[int, ...], grain: int) -> bool:
-    last = per_second[-_LEVEL_SECONDS:]
-    if len(last) < _LEVEL_SECONDS:
-        return False
-    return max(last) - min(last) <= max(_LEVEL_SPREAD * sum(last) / len(last), grain)
 
 
 def _status(server: Server, name: str) -> int:

@@ -337,14 +337,14 @@ def _sources(workload: Workload) -> Iterator[SourceText]:
 
 def _scripts(workload: CommandWorkload) -> Iterator[SourceText]:
     # What an option or a redirection gets is data, and may be a secret.
-    whole = (one for one in files_named(workload.command, Path(workload.folder)) if one.word.is_whole)
-    small = (one for one in whole if one.path.stat().st_size <= MOST_BYTES and os.access(one.path, os.R_OK))
-    found = ((word.text, path.read_bytes()) for word, path in small if _is_script(path))
+    whole = [named for named in files_named(workload.command, Path(workload.folder)) if named[0].is_whole]
+    small = ((word.text, path) for word, path in whole if path.stat().st_size <= MOST_BYTES)
+    # A program by its name or its mode: other files are data, too.
+    found = (
+        (name, path.read_bytes())
+        for name, path in small
+        if os.access(path, os.R_OK) and (path.suffix.lower() in _SCRIPTS or os.access(path, os.X_OK))
+    )
     for name, content in islice(found, _MOST_SCRIPTS):
         if (source := source_text("script", name, content)).text:
             yield source
-
-
-def _is_script(path: Path) -> bool:
-    """Whether a file is a program by its name or its mode: others are data, and may be a secret."""
-    return path.suffix.lower() in _SCRIPTS or os.access(path, os.X_OK)

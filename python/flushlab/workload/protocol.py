@@ -165,16 +165,13 @@ OWN_LOAD_LEAD_S = 1.0
 
 class OwnLoad(msgspec.Struct, frozen=True, kw_only=True):
     reset: ClassVar[Reset] = "none"
+    slice_s: ClassVar[float] = OWN_LOAD_SLICE_S
 
     name: str = OWN_LOAD
 
     @property
     def data_key(self) -> Mapping[str, str]:
         return {}
-
-    @property
-    def slice_s(self) -> float | None:
-        return OWN_LOAD_SLICE_S
 
     def prepare(self, server: Server) -> None:
         pass

@@ -7,7 +7,7 @@ nothing of it is under way, on the server neither.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -19,6 +19,7 @@ from flushlab.record import (
     FailedAttempts,
     Latency,
     LoadResult,
+    ObservedLoad,
     OpenLoop,
     RowCounts,
     StatementLatency,
@@ -39,20 +40,6 @@ LATENCIES = 50
 """A slice has room for so many events of each connection, as for `COMMITS`."""
 
 
-class SliceResult(Protocol):
-    """What one slice gave."""
-
-    @property
-    def seconds(self) -> float:
-        """Length of its window."""
-        ...
-
-    @property
-    def throughput(self) -> float:
-        """Events per second in it."""
-        ...
-
-
 class Sliceable(Protocol):
     """A load that is measured in slices: one that flushlab drives, or one that is there.
 
@@ -64,7 +51,9 @@ class Sliceable(Protocol):
     least_slice_s: float
     warm_up_s: float
 
-    def slice(self, seconds: float, window: Callable[[], None] = ..., lead_s: float = ...) -> SliceResult:
+    def slice(
+        self, seconds: float, window: Callable[[], None] = ..., lead_s: float = ...
+    ) -> LoadResult | ObservedLoad:
         """Measures one slice; see `SlicedLoad.slice`."""
         ...
 
@@ -99,7 +88,13 @@ class SlicedLoad:
             self.warnings: list[Warning] = warm_up(self._load, server, timing, driving, self._telling)
             native(self._load.pause, server)
             self.least_slice_s = MOST_SLICE_S
-            self._probe()
+            if not any(self.slice(seconds).events for seconds in PROBES_S):
+                raise MeasurementError(
+                    f"no event ended within {PROBES_S[-1]:g} s", hint="measure with --fresh"
+                )
+            for _ in range(PROBES_AGAIN):
+                if self.least_slice_s > PROBES_S[0]:
+                    self.slice(PROBES_S[0])
         except BaseException:
             self._load.stop()
             raise
@@ -130,7 +125,11 @@ class SlicedLoad:
         self._telling.slice(result)
         native(load.pause, server)
         if result.events and result.latency_us is not None:
-            self.least_slice_s = min(self.least_slice_s, self._has_room(result, result.latency_us))
+            least_s = LATENCIES * result.latency_us.p50 / 1e6
+            if result.rows is not None and result.rows.commit_latency_us is not None:
+                commits = result.rows.commits / self._driving.spec.threads
+                least_s = max(least_s, COMMITS * result.seconds / commits if commits else MOST_SLICE_S)
+            self.least_slice_s = min(self.least_slice_s, least_s)
         return result
 
     def measured(self, results: Sequence[LoadResult]) -> Measured:
@@ -142,22 +141,6 @@ class SlicedLoad:
     def stop(self) -> None:
         self._load.stop()
 
-    def _probe(self) -> None:
-        """Finds out how long a slice has to be, by the shortest that any slice showed to be enough."""
-        if not any(self.slice(seconds).events for seconds in PROBES_S):
-            raise MeasurementError(f"no event ended within {PROBES_S[-1]:g} s", hint="measure with --fresh")
-        for _ in range(PROBES_AGAIN):
-            if self.least_slice_s > PROBES_S[0]:
-                self.slice(PROBES_S[0])
-
-    def _has_room(self, seen: LoadResult, latency: Latency) -> float:
-        """Seconds of a slice with room for `LATENCIES` and `COMMITS` of each connection."""
-        least_s = LATENCIES * latency.p50 / 1e6
-        if seen.rows is not None and seen.rows.commit_latency_us is not None:
-            commits = seen.rows.commits / self._driving.spec.threads
-            least_s = max(least_s, COMMITS * seen.seconds / commits if commits else MOST_SLICE_S)
-        return least_s
-
 
 def together(results: Sequence[LoadResult]) -> LoadResult:
     """The results of several windows as one; its percentiles are means of theirs, by the number of events."""
@@ -165,6 +148,13 @@ def together(results: Sequence[LoadResult]) -> LoadResult:
     events = sum(one.events for one in results)
     client_s = sum((one.client_busy or 0.0) * one.seconds for one in results)
     rows = [one.rows for one in results if one.rows is not None]
+    failed = [one.failed for one in results if one.failed is not None]
+    failing = _latency([(one.count, one.latency_us) for one in failed])
+    errors: dict[tuple[int, str], ErrorCount] = {}
+    for error in (error for one in results for error in one.errors):
+        key = error.errno, error.sqlstate
+        before = errors[key].count if key in errors else 0
+        errors[key] = msgspec.structs.replace(error, count=before + error.count)
     loops = [(one.seconds, one.open_loop) for one in results if one.open_loop is not None]
     return LoadResult(
         seconds=seconds,
@@ -172,18 +162,39 @@ def together(results: Sequence[LoadResult]) -> LoadResult:
         throughput=sum(one.throughput * one.seconds for one in results) / seconds,
         per_second=(),
         latency_us=_latency([(one.events, one.latency_us) for one in results]),
-        errors=_errors(results),
+        errors=tuple(errors[key] for key in sorted(errors)),
         client_cpu_us_per_event=client_s * 1e6 / events if events else None,
         client=_client([(one.events, one.client) for one in results if one.client is not None]),
         client_busy=client_s / seconds,
         client_bound=sum(one.client_bound for one in results) * 2 > len(results),
-        statements=tuple(_statements(results)),
-        transactions=tuple(_transactions(results, seconds)),
+        statements=tuple(
+            StatementLatency(statement=name, count=count, latency_us=latency)
+            for name, (count, latency) in _by_name(
+                (s.statement, s) for one in results for s in one.statements
+            )
+            if latency is not None
+        ),
+        transactions=tuple(
+            TransactionLatency(transaction=name, count=count, throughput=count / seconds, latency_us=latency)
+            for name, (count, latency) in _by_name(
+                (t.transaction, t) for one in results for t in one.transactions
+            )
+        ),
         commits=sum(one.commits or 0 for one in results),
         lost_connections=sum(one.lost_connections for one in results),
-        failed=_failed([one.failed for one in results if one.failed is not None]),
+        failed=FailedAttempts(count=sum(one.count for one in failed), latency_us=failing)
+        if failing
+        else None,
         capped=sum(one.capped for one in results),
-        rows=_rows(rows) if rows else None,
+        rows=RowCounts(
+            committed=sum(one.committed for one in rows),
+            updated=sum(one.updated for one in rows),
+            rolled_back=sum(one.rolled_back for one in rows),
+            commits=sum(one.commits for one in rows),
+            commit_latency_us=_latency([(one.commits, one.commit_latency_us) for one in rows]),
+        )
+        if rows
+        else None,
         open_loop=OpenLoop(
             intended=sum(loop.intended * each_s for each_s, loop in loops) / seconds,
             backlog_max=max(loop.backlog_max for _, loop in loops),
@@ -232,48 +243,11 @@ def _client(parts: Sequence[tuple[int, ClientCost]]) -> ClientCost | None:
     )
 
 
-def _failed(some: Sequence[FailedAttempts]) -> FailedAttempts | None:
-    latency = _latency([(one.count, one.latency_us) for one in some])
-    if latency is None:
-        return None
-    return FailedAttempts(count=sum(one.count for one in some), latency_us=latency)
-
-
-def _statements(results: Sequence[LoadResult]) -> Iterator[StatementLatency]:
-    parts: dict[str, list[tuple[int, Latency | None]]] = {}
-    for one in (one for result in results for one in result.statements):
-        parts.setdefault(one.statement, []).append((one.count, one.latency_us))
-    for name, counted in parts.items():
-        if (latency := _latency(counted)) is not None:
-            count = sum(count for count, _ in counted)
-            yield StatementLatency(statement=name, count=count, latency_us=latency)
-
-
-def _transactions(results: Sequence[LoadResult], seconds: float) -> Iterator[TransactionLatency]:
-    parts: dict[str, list[tuple[int, Latency | None]]] = {}
-    for one in (one for result in results for one in result.transactions):
-        parts.setdefault(one.transaction, []).append((one.count, one.latency_us))
-    for name, counted in parts.items():
-        count = sum(count for count, _ in counted)
-        yield TransactionLatency(
-            transaction=name, count=count, throughput=count / seconds, latency_us=_latency(counted)
-        )
-
-
-def _errors(results: Sequence[LoadResult]) -> tuple[ErrorCount, ...]:
-    found: dict[tuple[int, str], ErrorCount] = {}
-    for error in (error for result in results for error in result.errors):
-        key = error.errno, error.sqlstate
-        before = found[key].count if key in found else 0
-        found[key] = msgspec.structs.replace(error, count=before + error.count)
-    return tuple(found[key] for key in sorted(found))
-
-
-def _rows(parts: Sequence[RowCounts]) -> RowCounts:
-    return RowCounts(
-        committed=sum(one.committed for one in parts),
-        updated=sum(one.updated for one in parts),
-        rolled_back=sum(one.rolled_back for one in parts),
-        commits=sum(one.commits for one in parts),
-        commit_latency_us=_latency([(one.commits, one.commit_latency_us) for one in parts]),
-    )
+def _by_name(
+    parts: Iterable[tuple[str, StatementLatency | TransactionLatency]],
+) -> Iterable[tuple[str, tuple[int, Latency | None]]]:
+    """Count and latency together of what has the same name."""
+    named = dict[str, list[tuple[int, Latency | None]]]()
+    for name, part in parts:
+        named.setdefault(name, []).append((part.count, part.latency_us))
+    return {name: (sum(count for count, _ in some), _latency(some)) for name, some in named.items()}.items()

@@ -36,6 +36,7 @@ class SqlWorkload(engine.Connected, frozen=True, kw_only=True, omit_defaults=Tru
     """An SQL script, run once per trial; its result is the duration in seconds."""
 
     reset: ClassVar[Reset] = "each"
+    slice_s: ClassVar[None] = None
 
     name: str
     script: bytes
@@ -54,15 +55,9 @@ class SqlWorkload(engine.Connected, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def data_key(self) -> Mapping[str, str]:
-        return {} if self._on_data else {"workload": "sql", "character_set": "utf8mb4"}
-
-    @property
-    def _on_data(self) -> bool:
-        return self.database != DATABASE
-
-    @property
-    def slice_s(self) -> None:
-        pass
+        if self.database != DATABASE:  # the user's data
+            return {}
+        return {"workload": "sql", "character_set": "utf8mb4"}
 
     def driving(self, server: Server) -> None:
         pass
@@ -73,8 +68,10 @@ class SqlWorkload(engine.Connected, frozen=True, kw_only=True, omit_defaults=Tru
     def run(self, server: Server, timing: Timing, window: Window) -> Measured:
         """Runs the script to its end. Its own database is emptied before if an earlier run filled it; the
         user's data stay as they are."""
-        if not self._on_data:
-            self._empty(server)
+        tables = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s"
+        if self.database == DATABASE and server.query(tables, (DATABASE,))[0][0]:
+            server.query(f"DROP DATABASE {DATABASE}")
+            self.prepare(server)
         with window:
             result = engine.run_script(
                 server,
@@ -92,14 +89,6 @@ class SqlWorkload(engine.Connected, frozen=True, kw_only=True, omit_defaults=Tru
             window_s=result.seconds,
             load=result,
         )
-
-    def _empty(self, server: Server) -> None:
-        there = server.query(
-            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s", (DATABASE,)
-        )
-        if there[0][0]:
-            server.query(f"DROP DATABASE {DATABASE}")
-            self.prepare(server)
 
 
 class TxnWorkload(EngineOptions, frozen=True, kw_only=True):

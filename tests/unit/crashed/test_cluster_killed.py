@@ -87,7 +87,7 @@ def killed(tmp_path: Path) -> KilledCluster:
         data_root=DataRoot(path=tmp_path, storage=Storage()),
         seconds=1.0,
     )
-    return KilledCluster(spec, lambda _: None, tmp_path, "all", None)  # type: ignore[arg-type, return-value]
+    return KilledCluster(spec, lambda _: None, tmp_path, "all")  # type: ignore[arg-type, return-value]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_crash_that_cannot_be_judged_is_unknown_with_its_reason_once_the_load_
 def test_a_cluster_that_cannot_be_had_at_all_is_an_error(
     killed: KilledCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(_: int) -> None:
+    def full() -> None:
         raise NoSpace("a cluster of 3 nodes needs 684 MiB")
 
     monkeypatch.setattr(killed, "_alive", full)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from flushlab.crashed import judge as judging
 from flushlab.crashed import recorded, replica
 from flushlab.crashed.judge import Note, packed_note
-from flushlab.crashed.recorded import CrashImages
+from flushlab.crashed.recorded import CrashImages, Moments, choose_points, kill_points
 from flushlab.crashed.recording import Fault, RecordedNode, RecordedRun
 from flushlab.crashed.recovered_server import AcksTable
 from flushlab.datadir import DataRoot
@@ -100,8 +101,8 @@ def judged(folder: Path, error: Exception, fail: Failure, **of_run: Any) -> Cras
 
 
 POWER, LYING = Failure(kind="power"), Failure(kind="lying-disk", lying_flushes=3)
-SLOW = StartFailed("it was not ready after 900 s; its log says:\nApplying batch")
-SLOW.unfinished = True
+SLOW_OF_RECORDED = StartFailed("it was not ready after 900 s; its log says:\nApplying batch")
+SLOW_OF_RECORDED.unfinished = True
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ SLOW.unfinished = True
         (OSError(28, "No space left on device"), "[Errno 28] No space left on device"),
         (OSError(117, "Structure needs cleaning"), "[Errno 117] Structure needs cleaning"),
         (NotMounted("it cannot be mounted"), "it cannot be mounted"),
-        (SLOW, "it was not ready after 900 s"),
+        (SLOW_OF_RECORDED, "it was not ready after 900 s"),
     ],
 )
 def test_an_image_that_cannot_be_judged_is_unknown_with_the_reason(
@@ -282,3 +283,190 @@ def test_images_start_without_the_performance_schema_and_else_as_the_server_did(
 def test_a_server_that_does_not_start_has_lost_everything(tmp_path: Path) -> None:
     crash = judged(tmp_path, StartFailed("it ended"), POWER)
     assert (crash.outcome, crash.lost) == ("not_started", 2)
+
+
+def chosen(crashes: int = 40, seed: int = 7) -> list[CrashPoint]:
+    return choose_points(Moments(10, 500, [20, 30, 5, 900], {11: 1, 9: 2, 400: 9}), crashes, seed)
+
+
+def test_the_same_seed_gives_the_same_points_and_another_one_others() -> None:
+    assert chosen() == chosen()
+    assert chosen() != chosen(seed=8)
+
+
+def test_more_images_begin_with_the_same_ones() -> None:
+    assert chosen(40)[:15] == chosen(15)
+
+
+def test_all_points_lie_in_the_load() -> None:
+    assert all(10 <= point.at <= 500 for point in chosen(400))
+
+
+def test_a_quarter_is_chosen_after_acknowledgements_and_before_flushes_and_large_ones() -> None:
+    points = chosen()
+    assert {point.at for point in points if point.kind == "after_ack"} <= {20, 30}
+    assert {point.at for point in points if point.kind == "before_flush"} <= {10, 399}
+    assert {point.at for point in points if point.kind == "most_unsynced"} == {399}
+    kinds = [point.kind for point in points]
+    counts = [kinds.count(kind) for kind in ("random", "after_ack", "before_flush", "most_unsynced")]
+    assert counts == [30, 4, 3, 3]
+
+
+def test_a_file_that_is_written_once_is_cut_as_often_as_the_log() -> None:
+    writes = {"log": range(10, 400), "accounts": [401], "before the load": [3]}
+    points = choose_points(Moments(10, 500, writes=writes), 400, 7)
+    places = [point.at for point in points if point.kind == "after_write"]
+    assert len(places) == 100
+    assert 30 < places.count(401) < 70
+    assert min(places) >= 10
+
+
+def test_random_points_are_moments_in_time_however_many_records_there_are_of_it() -> None:
+    times = [0, *range(1000, 1100), 2000]  # nothing for a second, a hundred at once, nothing for a second
+    points = choose_points(Moments(5, 105, times=times, recovery=True), 400, 7)
+    for kind in ("random", "in_recovery"):
+        places = [point.at for point in points if point.kind == kind]
+        assert 0.35 < places.count(5) / len(places) < 0.65, "the last record before the silence"
+        assert 0.3 < places.count(105) / len(places) < 0.6
+        assert len({5, 105, *places}) > 3, "and some among the hundred"
+
+
+def test_the_end_of_the_run_is_a_moment_of_its_last_record() -> None:
+    assert {point.at for point in choose_points(Moments(3, 3, times=[7, 7]), 20, 1)} == {3}
+
+
+def test_recoveries_crash_at_any_point_where_they_may() -> None:
+    points = choose_points(Moments(10, 500, [20], recovery=True), 40, 7)
+    kinds = [point.kind for point in points]
+    assert (kinds.count("in_recovery"), kinds.count("after_ack")) == (5, 5)
+    places = {point.at for point in points if point.kind == "in_recovery"}
+    assert len(places) > 1
+    assert all(10 <= at <= 500 for at in places)
+
+
+def test_without_acknowledgements_and_flushes_all_are_random() -> None:
+    assert {point.kind for point in choose_points(Moments(1, 9), 20, 1)} == {"random"}
+
+
+def test_every_fourth_kill_is_one_of_the_recovery_too() -> None:
+    kinds = [point.kind for point in kill_points(8, 100, recovery=True)]
+    assert kinds == ["random", "random", "random", "in_recovery"] * 2
+    assert {point.kind for point in kill_points(8, 100, recovery=False)} == {"random"}
+    assert [point.seed for point in kill_points(3, 100, recovery=True)] == [100, 101, 102]
+
+
+WRITE_OF_CLUSTER_RECORDED, FLUSH_OF_CLUSTER_RECORDED = 1, 2
+
+
+def disk(folder: Path, times: list[int]) -> None:
+    """A record with a write, a flush, a write, … at these times."""
+    folder.mkdir()
+    (folder / "record.json").write_text('{"version": 1, "size": 4096}')
+    (folder / "position").write_bytes(len(times).to_bytes(8, "little"))
+    entries = [
+        struct.pack(
+            "<IIQQQQ",
+            FLUSH_OF_CLUSTER_RECORDED if number % 2 else WRITE_OF_CLUSTER_RECORDED,
+            0 if number % 2 else 512,
+            at,
+            0,
+            0,
+            number,
+        )
+        for number, at in enumerate(times)
+    ]
+    (folder / "entries").write_bytes(b"".join(entries))
+
+
+@pytest.fixture
+def crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CrashImages:
+    monkeypatch.setattr(recorded, "galera_for", lambda _: None)
+    disk(tmp_path / "one", [90, 110, 120, 150])
+    disk(tmp_path / "two", [130, 140])
+    notes = [struct.pack("<QQQQ", 1, counter, 0, at) for counter, at in ((1, 100), (2, 125), (3, 160))]
+    (tmp_path / "notes").write_bytes(b"".join(notes))
+    run = RecordedRun(
+        build=MARIADB.id,
+        settings={},
+        arguments=(),
+        nodes=(RecordedNode(disk="one", datadir="a/data"), RecordedNode(disk="two", datadir="b/data")),
+        fs="ext4",
+        first=100,
+        last=200,
+        acks=AcksTable("d", 1),
+        commits_per_s=1.0,
+    )
+    run.write(tmp_path)
+    return CrashImages(tmp_path, Failure(kind="power"), MARIADB, tmp_path)
+
+
+@pytest.mark.parametrize(("after_ns", "positions"), [(0, [1, 0]), (10, [2, 0]), (35, [3, 1]), (99, [4, 2])])
+def test_a_moment_is_the_last_record_of_each_disk_by_then(
+    crashes: CrashImages, after_ns: int, positions: list[int]
+) -> None:
+    assert crashes.positions(CrashPoint(at=after_ns, kind="random", seed=1)) == positions
+
+
+def test_points_lie_in_the_load_and_chosen_ones_at_acknowledgements_and_before_flushes(
+    crashes: CrashImages,
+) -> None:
+    points = crashes.points(40, seed=1)
+    assert all(0 <= point.at <= 100 for point in points)
+    assert {point.at for point in points if point.kind == "after_ack"} <= {0, 25, 60}
+    assert {point.at for point in points if point.kind == "before_flush"} <= {9, 49, 39}
+    assert crashes.points(40, seed=1) == points
+
+
+def test_a_crash_that_the_file_system_does_not_let_judge_is_unknown_with_its_reason(
+    crashes: CrashImages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(crashes, "_judge_node", fails)
+    crash = crashes.judge(CrashPoint(at=10, kind="random", seed=1))
+    assert (crash.outcome, crash.acknowledged) == ("unknown", 1)
+    assert crash.reasons == ("[Errno 5] Input/output error",)
+
+
+class Image(NamedTuple):
+    """One that served all that was asked of it, or did not."""
+
+    mount: Path
+    full: bool = False
+
+    def require_served(self) -> None:
+        if self.full:
+            raise StorageError("3 writes to a disk of flushlab's failed")
+
+
+def test_a_node_whose_disk_could_not_be_written_says_nothing_of_the_crash(
+    crashes: CrashImages, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise StartFailed("its log says:\nInnoDB: I/O error")
+
+    monkeypatch.setattr(recorded, "FaultImage", lambda *_: nullcontext(Image(tmp_path, full=True)))
+    monkeypatch.setattr("flushlab.crashed.recorded.Sandbox.start", fails)
+    monkeypatch.setattr("flushlab.crashed.recorded.DataRoot.open", lambda *_: None)
+    crash = crashes.judge(CrashPoint(at=10, kind="random", seed=1))
+    assert (crash.outcome, crash.reasons) == ("unknown", ("3 writes to a disk of flushlab's failed",))
+
+
+@pytest.mark.parametrize(("unfinished", "outcome"), [(True, "unknown"), (False, "not_started")])
+def test_a_node_alone_that_takes_too_long_is_not_one_that_does_not_start(
+    crashes: CrashImages, monkeypatch: pytest.MonkeyPatch, unfinished: bool, outcome: str, tmp_path: Path
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        error = StartFailed("the server was not ready after 120 s; its log says:\nInnoDB: recovering")
+        error.unfinished = unfinished
+        raise error
+
+    monkeypatch.setattr(recorded, "FaultImage", lambda *_: nullcontext(Image(tmp_path)))
+    monkeypatch.setattr("flushlab.crashed.recorded.Sandbox.start", fails)
+    monkeypatch.setattr("flushlab.crashed.recorded.DataRoot.open", lambda *_: None)
+    point = CrashPoint(at=10, kind="random", seed=1)
+    alone = crashes._judge_node(point)
+    assert alone.outcome == outcome
+    if unfinished:
+        assert alone.reasons == ("the server was not ready after 120 s",)

@@ -20,8 +20,8 @@ class Heard:
     def __init__(self) -> None:
         self.steps: list[tuple[int, int, str]] = []
 
-    def step(self, done: int, total: int, doing: str) -> None:
-        self.steps.append((done, total, doing))
+    def __call__(self, *step: Any) -> None:
+        self.steps.append(step)
 
 
 @pytest.fixture(autouse=True)

@@ -24,10 +24,10 @@ RISK = Guarantee(level="at_risk", text="beyond repair")
 WORSE = (WHOLE, SECOND, MINUTE, UNKNOWN, RISK)
 """Each is weaker than the one before."""
 
-NO_REPLICAS = Replication(level="not_applicable", text="no binary log")
-AGREE = Replication(level="consistent", text="consistent")
-UNSURE = Replication(level="unknown", text="unknown")
-DIVERGE = Replication(level="may_diverge", text="may diverge")
+NO_REPLICAS = Replication("not_applicable", "no binary log")
+AGREE = Replication("consistent", "consistent")
+UNSURE = Replication("unknown", "unknown")
+DIVERGE = Replication("may_diverge", "may diverge")
 
 Kept = Literal["process_crash", "os_crash", "power_loss", "torn_page", "node_loss", "cluster_loss", "binlog"]
 KEPT: tuple[Kept, ...] = (*FAILURES, "binlog")

@@ -16,13 +16,13 @@ from flushlab.settings.check import check
 from flushlab.settings.option_names import (
     OptionNames,
     OptionShape,
-    OptionShapes,
     Release,
     load_option_names,
     load_option_shapes,
     product_of,
     read_help,
     setting_of,
+    shape_of,
 )
 from tests.unit.settings.servers import MARIADB118, MARIADB1011, MYSQL57, MYSQL80, MYSQL84, MYSQL97, server
 
@@ -158,25 +158,23 @@ def test_a_shape_is_read_as_it_is_written(text: str) -> None:
 
 def test_between_two_releases_an_option_takes_the_values_of_both() -> None:
     older, newer = OptionShape.parse("enumeration:A,B"), OptionShape.parse("enumeration:B,C")
-    shapes = OptionShapes({Release("mysql", (5, 7)): {"x": older}, Release("mysql", (9, 7)): {"x": newer}})
-    between = shapes.here("x", "mysql", (8, 0))
+    shapes = {Release("mysql", (5, 7)): {"x": older}, Release("mysql", (9, 7)): {"x": newer}}
+    between = shape_of("x", "mysql", (8, 0), shapes)
     assert between is not None and set(between.values) == {"A", "B", "C"}
-    assert shapes.here("x", "mysql", (5, 7)) == older
-    assert shapes.here("x", "mariadb", (10, 11)) is None
+    assert shape_of("x", "mysql", (5, 7), shapes) == older
+    assert shape_of("x", "mariadb", (10, 11), shapes) is None
 
 
 def test_between_releases_that_differ_in_kind_nothing_is_known() -> None:
-    shapes = OptionShapes(
-        {
-            Release("mysql", (5, 7)): {"x": OptionShape.parse("signed")},
-            Release("mysql", (9, 7)): {"x": OptionShape.parse("text")},
-        }
-    )
-    assert shapes.here("x", "mysql", (8, 0)) is None
+    shapes = {
+        Release("mysql", (5, 7)): {"x": OptionShape.parse("signed")},
+        Release("mysql", (9, 7)): {"x": OptionShape.parse("text")},
+    }
+    assert shape_of("x", "mysql", (8, 0), shapes) is None
 
 
 def test_the_packaged_list_has_shapes_for_every_server() -> None:
-    assert all(len(shapes) > 400 for shapes in load_option_shapes().shapes.values())
+    assert all(len(shapes) > 400 for shapes in load_option_shapes().values())
 
 
 @pytest.mark.parametrize(("text", "fatal"), [("", True), ("0", True), ("16384", True), ("1M", False)])

@@ -6,8 +6,10 @@ import pytest
 
 from flushlab.build import Build
 from flushlab.errors import UsageError
+from flushlab.record import Performance, StatementKind
 from flushlab.spec.commands import DatabaseSpec
 from flushlab.suite.command import CommandEnd
+from flushlab.suite.comparison import Side, ratio
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.session import require_prepared
 from tests.unit.builds import MARIADB, MYSQL80
@@ -57,3 +59,24 @@ def test_no_other_server_is_named_for_what_this_one_takes() -> None:
     with pytest.raises(UsageError) as error:
         require_prepared(FAILED, request(MYSQL80))
     assert "--server" not in str(error.value.hint)
+
+
+def test_one_block_has_no_interval() -> None:
+    found = ratio([30.0], [3.0])
+    assert (found.estimate, found.low, found.high) == (10.0, 10.0, 10.0)
+
+
+def test_blocks_give_an_interval_around_the_geometric_mean() -> None:
+    found = ratio([30.0, 33.0, 29.0], [3.0, 3.1, 3.05])
+    assert found.estimate == pytest.approx((30 * 33 * 29 / (3 * 3.1 * 3.05)) ** (1 / 3))
+    assert 5 < found.low < found.estimate < found.high < 20
+
+
+def test_the_databases_part_is_what_no_application_does() -> None:
+    told = Performance(statements_by_kind=(StatementKind(kind="insert", count=1, seconds=4.0),))
+    side = Side(
+        seconds={"ready": 1.0, "prepare": 2.0, "command": 6.0, "teardown": 0.5},
+        exit_code=0,
+        told={"prepare": Performance(), "command": told},
+    )
+    assert (side.total_s, side.database_s, side.application_s) == (9.5, 5.5, 4.0)

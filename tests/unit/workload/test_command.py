@@ -1,3 +1,5 @@
+"""Which files a command line names."""
+
 from __future__ import annotations
 
 import os
@@ -12,7 +14,15 @@ import pytest
 from flushlab.errors import CommandFailed, UsageError
 from flushlab.record import Endpoint
 from flushlab.suite.request import variables
-from flushlab.workload.command import HEAD_BYTES, TAIL_BYTES, CommandWorkload, environment
+from flushlab.workload.command import (
+    HEAD_BYTES,
+    TAIL_BYTES,
+    CommandWord,
+    CommandWorkload,
+    environment,
+    files_named,
+    words_of,
+)
 from flushlab.workload.parse import build_workload
 from flushlab.workload.protocol import Measured, Timing
 from tests.fakes.server import FakeServer
@@ -61,7 +71,7 @@ def test_command_and_suite_find_the_server_by_the_clients_own_variables(
         "MYSQL_USER": "me",
     }
     names = ("host", "port", "socket", "user", "password", "database", "url")
-    suite = variables([{name: found.get(f"FLUSHLAB_{name.upper()}", "") for name in names}], [])
+    suite = variables([{name: found.get(f"FLUSHLAB_{name.upper()}", "") for name in names}], {})
     assert {name: value for name, value in suite.items() if name.startswith("MYSQL_")} == own
 
 
@@ -192,3 +202,25 @@ def has_ended(pid: int) -> bool:
         return "Z" in Path(f"/proc/{pid}/stat").read_text().split(")")[1]
     except (FileNotFoundError, ProcessLookupError):
         return True
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("./load.sh --table t", ["./load.sh", "--table", "t"]),
+        ("sh load.sh < in.sql; true", ["sh", "load.sh", "<", "in.sql;", "in.sql", "true"]),
+        ("load --file=in.sql <in.sql", ["load", "--file=in.sql", "in.sql", "<in.sql", "in.sql"]),
+        ("echo 'a", ["echo", "'a"]),
+        ("sh -c 'db <in.sql'", ["sh", "-c", "db <in.sql", "db", "<in.sql", "in.sql"]),
+    ],
+)
+def test_words_that_may_be_files(line: str, words: list[str]) -> None:
+    assert [one.text for one in words_of(line)] == words
+
+
+def test_files_that_are_there_are_named_once_whatever_the_other_words_are(tmp_path: Path) -> None:
+    file = tmp_path / "in.sql"
+    file.write_text("SELECT 1;\n")
+    program = "print(1);" * 40
+    line = f"python3 -c '{program}' ~nobody-of-this-name/x; db <in.sql; db <in.sql {tmp_path}/none"
+    assert [*files_named(line, tmp_path)] == [(CommandWord("in.sql", is_whole=False), file)]

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.errors import MeasurementError
+from flushlab.errors import MeasurementError, UsageError
+from flushlab.process.running import publish_status
 from flushlab.record import (
     Endpoint,
     ErrorCount,
@@ -18,12 +19,17 @@ from flushlab.record import (
     LoadClient,
     LoadProgress,
     LoadResult,
+    LoadSeen,
     LoadSpec,
+    LostNode,
     StatementLatency,
 )
 from flushlab.server.clients import Access
 from flushlab.workload import engine
+from flushlab.workload.engine import LoadStatus, Losses, lost_node_warnings, quantile_ms, require_cluster
+from flushlab.workload.options import EngineOptions
 from flushlab.workload.protocol import Driving, Measured, Timing
+from tests.fakes.server import FakeServer
 
 NOTHING = LoadResult(seconds=8.0, events=0, throughput=0.0, per_second=(0,) * 8, latency_us=None, commits=0)
 DEADLOCKS = (ErrorCount(errno=1213, sqlstate="40001", message="Deadlock found", count=3),)
@@ -134,3 +140,98 @@ def test_a_load_that_comes_from_elsewhere_has_the_password_of_the_clients() -> N
         None,
         False,
     )
+
+
+class Load:
+    """A load that has seen what it is told to have."""
+
+    def __init__(self) -> None:
+        self.now = LoadSeen()
+        self.asked = 0
+
+    def seen(self) -> bytes:
+        self.asked += 1
+        return msgspec.json.encode(self.now)
+
+
+def progress(elapsed_s: float, *per_second: int) -> LoadProgress:
+    return LoadProgress(elapsed_s=elapsed_s, events=sum(per_second), per_second=per_second, errors=0)
+
+
+@pytest.fixture
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setenv("FLUSHLAB_HOME", str(tmp_path))
+
+
+def test_each_second_is_told_once_with_its_own_latencies(nowhere: None) -> None:
+    load: Any = Load()
+    with publish_status("bench") as noted:
+        telling = LoadStatus(load, "transactions/s")
+        load.now = LoadSeen(events=100, latencies_us=((1000, 99), (9000, 1)), latency_sum_s=0.1)
+        for elapsed_s in (0.9, 1.0, 1.5):
+            telling.glance(progress(elapsed_s, *([100] if elapsed_s >= 1 else [])))
+        load.now = LoadSeen(
+            events=150, errors=((1213, 2),), latencies_us=((1000, 99), (4000, 50), (9000, 1)), backlog=7
+        )
+        telling.glance(progress(2.1, 100, 50))
+        now = noted.current()
+    assert [(one.per_second, one.p50_ms, one.p99_ms) for one in now.seconds] == [(100, 1, 1), (50, 4, 4)]
+    assert (now.totals.events, now.totals.errors, now.totals.backlog) == (150, ((1213, 2),), 7)
+    assert load.asked == 2
+
+
+def test_a_load_that_nobody_can_watch_is_not_asked() -> None:
+    load: Any = Load()
+    LoadStatus(load, "rows/s").glance(progress(3.0, 1, 2, 3))
+    assert load.asked == 0
+
+
+@pytest.mark.parametrize(("quantile", "ms"), [(0.0, 1), (0.5, 1), (0.9, 2), (0.99, 3), (1.0, 3)])
+def test_quantiles(quantile: float, ms: float) -> None:
+    assert quantile_ms([(500, 0), (1000, 8), (2000, 1), (3000, 1)], quantile) == ms
+
+
+def test_there_is_no_quantile_of_nothing() -> None:
+    assert quantile_ms([], 0.5) is None
+    assert quantile_ms([(1000, 0)], 0.5) is None
+
+
+HERE = Endpoint(user="u", password="p", socket="/s")
+
+
+def test_a_load_goes_to_one_node_unless_it_is_told_otherwise() -> None:
+    assert EngineOptions().load(HERE, workload="oltp_write_only").cluster_load == "one"
+
+
+def test_a_load_that_fails_over_opens_lost_connections_again() -> None:
+    spec = EngineOptions(cluster_load="failover").load(HERE, workload="oltp_write_only")
+    assert (spec.cluster_load, spec.reconnect) == ("failover", True)
+
+
+def test_a_load_cannot_be_spread_over_one_server() -> None:
+    spec = EngineOptions(cluster_load="spread").load(HERE, workload="oltp_write_only")
+    require_cluster("spread", nodes=2)
+    require_cluster("one", nodes=1)
+    with pytest.raises(UsageError, match="--cluster-load spread needs a cluster") as refused:
+        engine.connected(Driving(spec=spec, unit="transactions/s"), FakeServer())
+    assert refused.value.hint == "remove it, or use --cluster 3"
+
+
+def test_a_dead_node_is_told_with_the_longest_stretch_without_a_commit_from_then_on() -> None:
+    nodes = [FakeServer(), FakeServer(), FakeServer()]
+    losses = Losses(nodes)
+    losses.glance(1.0, 100)
+    losses.glance(3.0, 200)
+    nodes[1].die("killed")
+    for now_s, events in ((3.1, 200), (5.5, 200), (5.6, 210), (6.0, 210), (9.0, 400)):
+        losses.glance(now_s, events)
+    assert losses.nodes == (LostNode(node=2, at_s=3.1, without_commit_s=2.5),)
+    (caveat,) = lost_node_warnings(losses.nodes)
+    assert caveat.text.startswith("node 2 died 3.1 s into the window: for 2.5 s no transaction was committed")
+
+
+def test_a_node_that_died_in_the_warm_up_is_told_as_dead_before_the_window() -> None:
+    nodes = [FakeServer(), FakeServer()]
+    nodes[0].die("killed")
+    (caveat,) = lost_node_warnings(Losses(nodes).nodes)
+    assert "node 1 died before the window" in caveat.text

@@ -31,7 +31,6 @@ from flushlab.campaign.pool.work import Work, root_for
 from flushlab.campaign.target import (
     NamedFleet,
     NewServers,
-    OnFleet,
     began_on_one_machine,
     fleet_unless,
     named_fleet,
@@ -39,7 +38,6 @@ from flushlab.campaign.target import (
     told_alone,
 )
 from flushlab.campaign.watcher import Watcher, watching
-from flushlab.crashed.recorded import CrashImages
 from flushlab.crashed.recording import Fault, RecordedRun
 from flushlab.errors import StorageError, UsageError
 from flushlab.experiment.protocol import Request
@@ -63,16 +61,9 @@ _SEEDS = 1 << 64
 _HINT = "copy the line from the list of failing crashes"
 
 
-def as_recorded(spec: CrashSpec, line: str) -> CrashSpec:
-    """What was asked for, with what the record that a line names knows better: its file system, how its disk
-    failed, and how many nodes it has, which all crash.
-
-    Raises:
-        UsageError: its disk has not failed in the way that was asked for, or it has another number of nodes.
-        StorageError: nothing was recorded there.
-    """
-    folder, _ = require_record(line)
-    run = RecordedRun.read(folder)
+def as_recorded(spec: CrashSpec, folder: Path, run: RecordedRun) -> CrashSpec:
+    """What was asked for, with what the record knows better: its file system, how its disk failed, and how
+    many nodes it has, which all crash."""
     if spec.failure in get_args(Fault) and spec.failure != run.faulty and not run.fault:
         raise UsageError(
             f"--failure {spec.failure} is for a record whose disk failed under load, and that of {folder} did"
@@ -85,35 +76,27 @@ def as_recorded(spec: CrashSpec, line: str) -> CrashSpec:
             f"--cluster is {spec.server.cluster}, and the record {folder} has {counted(nodes, 'node')}",
             hint="remove --cluster: the record knows",
         )
+    server = msgspec.structs.replace(spec.server, cluster=nodes if nodes > 1 else None)
+    if server.server is None and server.basedir is None and any(b.id == run.build for b in list_builds()):
+        server = msgspec.structs.replace(server, server=run.build)
     return msgspec.structs.replace(
         spec,
         fs=run.fs,
         failure=run.faulty if run.faulty and spec.failure == "power" else spec.failure,
-        server=msgspec.structs.replace(spec.server, cluster=nodes if nodes > 1 else None),
+        server=server,
         nodes="all" if nodes > 1 else None,
     )
 
 
-def recorded_build(line: str) -> str | None:
-    folder, _ = require_record(line)
-    wanted = RecordedRun.read(folder).build
-    return wanted if any(build.id == wanted for build in list_builds()) else None
-
-
-def under_its_load(facts: CrashFacts, line: str) -> CrashFacts:
-    """The facts of a replayed crash with the load that its record names."""
-    folder, _ = require_record(line)
-    run = RecordedRun.read(folder)
-    return msgspec.structs.replace(facts, workload=run.workload, background=run.beside)
-
-
-def replayed_arm(plan: CrashPlan, line: str) -> CrashArm:
-    folder, point = require_record(line)
-    run = RecordedRun.read(folder)
+def replayed(plan: CrashPlan, folder: Path, point: CrashPoint, run: RecordedRun) -> CrashFacts:
+    """One crash of a record, as an arm of its own, under the load that the record names."""
     require_build(folder, run.build, plan.target.build.id)
     images = plan.crash_images_in(folder)
-    _require_within(images, point)
-    return CrashArm(
+    if point.at > images.end:
+        unit = "ns" if images.is_cluster else "entries"
+        what = f"the record has {images.end:,} {unit}: at={point.at} is beyond its end"
+        raise UsageError(what, hint=_HINT)
+    arm = CrashArm(
         name="replay",
         settings=run.settings,
         checks_rows=run.acks is not None,
@@ -122,20 +105,16 @@ def replayed_arm(plan: CrashPlan, line: str) -> CrashArm:
         folder=str(folder),
         crashes=(images.judge(point),),
     )
+    facts = facts_of(plan.spec, plan.target.identity.title, [arm], "done")
+    return msgspec.structs.replace(facts, workload=run.workload, background=run.beside)
 
 
-def _require_within(images: CrashImages, point: CrashPoint) -> None:
-    if point.at <= images.end:
-        return
-    unit = "ns" if images.is_cluster else "entries"
-    raise UsageError(f"the record has {images.end:,} {unit}: at={point.at} is beyond its end", hint=_HINT)
-
-
-def require_record(line: str) -> tuple[Path, CrashPoint]:
+def kept_crash(line: str) -> tuple[Path, CrashPoint, RecordedRun]:
+    """The folder and the point that a line names, and the run that was recorded there."""
     folder, point = read_line(line)
     if not folder.is_dir():
         raise StorageError(f"there is no folder {folder}", hint=_HINT)
-    return folder, point
+    return folder, point, RecordedRun.read(folder)
 
 
 def read_line(line: str) -> tuple[Path, CrashPoint]:
@@ -256,7 +235,7 @@ def _told(fleet: NamedFleet, watcher: Watcher) -> str:
 
 def _servers(spec: CrashSpec, fleet: str, progress: Progress) -> AbstractContextManager[SandboxPool]:
     if fleet:
-        return OnFleet(spec.server, spec.storage, fleet).open(progress)
+        return NewServers(spec.server, spec.storage, fleet).open(progress)
     return open_servers(spec.server, spec.storage, progress)
 
 
@@ -335,11 +314,9 @@ def _replay(
             "--replay judges what a crash left of a disk, and --failure process leaves the disk as it is",
             hint="remove --failure process",
         )
-    spec = as_recorded(spec, line)
+    folder, point, run = kept_crash(line)
+    spec = as_recorded(spec, folder, run)
     require_sensible(spec)
-    if spec.server.server is None and spec.server.basedir is None:
-        server = msgspec.structs.replace(spec.server, server=recorded_build(line))
-        spec = msgspec.structs.replace(spec, server=server)
     load = asked_load(spec, Path.cwd())
     require_disk(spec)
     with (
@@ -347,8 +324,7 @@ def _replay(
         publish_status("crash", server=target.identity.title, workload=spec.workload.name),
     ):
         plan = CrashPlan(target=target, watcher=watcher, load=load, spec=spec)
-        facts = facts_of(spec, target.identity.title, [replayed_arm(plan, line)], "done")
-        return under_its_load(facts, line)
+        return replayed(plan, folder, point, run)
 
 
 def crash_settings(

@@ -20,7 +20,7 @@ from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.campaign.pool.settings import connection_arguments
 from flushlab.campaign.watcher import Watcher
 from flushlab.crashed.recorded import CrashImages
-from flushlab.crashed.recording import CrashedServer, CrashingLoad, Disks, SideWorkload
+from flushlab.crashed.recording import CrashedServer, CrashingLoad, SideWorkload
 from flushlab.crashed.recovered_server import AcksTable
 from flushlab.datadir import own_disk
 from flushlab.errors import MeasurementError, UsageError
@@ -251,10 +251,6 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def disk_bytes(self) -> int:
-        return self.spec.disk_size << 20
-
-    @property
     def keep(self) -> Path | None:
         return Path(self.spec.save_recording) if self.spec.save_recording else None
 
@@ -310,14 +306,9 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
             data_root=self.target.volume.data_root,
             seconds=self.spec.duration,
             latency_s=self.target.latency_s,
-        )
-
-    def disks(self) -> Disks:
-        return Disks(
-            fail=self.failure,
+            fail=None if self.spec.failure == "process" else self.failure,
             fs=self.spec.fs,
-            size=self.disk_bytes,
-            folder=self.target.volume.data_root.path,
+            disk_bytes=self.spec.disk_size << 20,
             emulate=own_disk(self.spec.storage.disk),
         )
 

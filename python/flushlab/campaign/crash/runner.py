@@ -222,8 +222,7 @@ def _victim(plan: CrashPlan, arm: CrashArm) -> Iterator[Killed]:
     with passing_folder(root, "crash") as notes:
         killed: Killed
         if server.nodes > 1:
-            disks = None if plan.spec.failure == "process" else plan.disks()
-            killed = KilledCluster(server, load_on, notes, plan.which_of(arm), disks)
+            killed = KilledCluster(server, load_on, notes, plan.which_of(arm))
         else:
             replicas = root if plan.spec.replica and not arm.positive_control else None
             killed = KilledServer(server, load_on, notes, afresh=plan.load.runs_once, replicas=replicas)
@@ -245,7 +244,6 @@ def _recorded(plan: CrashPlan, arm: CrashArm, crashes: int, owner: str) -> Itera
             plan.watcher.say(f"{arm.name}: recording")
             folder = record(
                 plan.server_of(arm),
-                plan.disks(),
                 partial(plan.load_on, arm, set()),
                 where,
                 owner,

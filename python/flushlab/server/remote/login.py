@@ -313,11 +313,11 @@ def _lines(file: Path, depth: int = 0) -> Iterator[OptionLine]:
     except OSError as error:
         raise StorageError(f"{file} cannot be read: {error.strerror}") from error
     for line in lines(text, str(file)):
-        if line.include is None:
+        if not line.include:
             yield line
         elif depth < INCLUDES_AT_MOST:
-            target = file.parent / line.include.target
-            included = sorted(target.glob("*.cnf")) if line.include.directory else [target]
+            target = file.parent / line.include
+            included = sorted(target.glob("*.cnf")) if line.is_directory else [target]
             for one in included:
                 if os.access(one, os.R_OK):
                     yield from _lines(one, depth + 1)

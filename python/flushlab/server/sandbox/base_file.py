@@ -77,8 +77,8 @@ def read_base_file(file: Path, build: Build, identity: ServerIdentity) -> BaseFi
     others = {
         name: int(text) if text.lstrip("-").isdecimal() else text for name, text in checked.others.items()
     }
-    found = admit({**checked.settings, **others})
-    return BaseFile(dict(found.settings), tuple(_notes(file, checked, found.left_out, identity)))
+    settings, left_out = admit({**checked.settings, **others})
+    return BaseFile(settings, tuple(_notes(file, checked, left_out, identity)))
 
 
 def require_taken(build: Build, settings: Mapping[str, Value]) -> None:
@@ -267,10 +267,10 @@ def whole(file: Path) -> dict[str, str]:
     while unread:
         path = unread.pop(0)
         for line in lines(found[path], path):
-            if line.include is None:
+            if not line.include:
                 continue
             with suppress(OSError):  # a server goes on without it, or says so
-                included = dict(load(line.include.target, line.include.directory))
+                included = dict(load(line.include, line.is_directory))
                 unread += included.keys() - found.keys()
                 found |= included
     return found

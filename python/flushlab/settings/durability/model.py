@@ -53,7 +53,7 @@ RULES = (
 def guarantees(
     settings: Mapping[str, Value], identity: ServerIdentity, storage: Storage, launch: Launch
 ) -> Guarantees:
-    """What a server keeps under each failure; a setting that is left out counts as this version's default."""
+    """The guarantees under each failure; a setting that is left out counts as this version's default."""
     given = tuple((name, value, type(value)) for name, value in settings.items())  # 1, 1.0 and True are equal
     return _guarantees(given, identity, storage, launch)
 
@@ -114,9 +114,9 @@ def replication(situation: Situation, os_crash: Guarantee) -> Replication:
     if not situation.has_binlog:
         if is_kept:
             text = "no binary log; with one, replicas stay consistent if sync_binlog = 1"
-            return Replication(level="not_applicable", text=text)
+            return Replication("not_applicable", text)
         ahead = f"they may be ahead of this server after {after}, semi-synchronous ones too: rebuild them"
-        return Replication(level="may_diverge", text=f"with a binary log, {ahead}", because=_SOURCE)
+        return Replication("may_diverge", f"with a binary log, {ahead}", _SOURCE)
     is_synced, because = situation.value("sync_binlog") == 1, _SOURCE
     if situation.binlog_in_innodb:
         because, consistent = _ONE_LOG, "replicas stay consistent: binary log and engine share one log"
@@ -125,18 +125,18 @@ def replication(situation: Situation, os_crash: Guarantee) -> Replication:
     else:
         ahead = "the binary log" if is_synced else "a replica"
         text = f"{when} may leave {ahead} ahead of this server: rebuild replicas after {after}"
-        return Replication(level="may_diverge", text=text, because=_SOURCE)
+        return Replication("may_diverge", text, _SOURCE)
     is_unknown = os_crash.level == "unknown" and not situation.binlog_in_innodb
     if not is_kept and not is_unknown:
         text = "this server can lose commits that replicas have: rebuild replicas after an OS crash"
         because = because if situation.binlog_in_innodb else ()
-        return Replication(level="may_diverge", text=text, because=because)
+        return Replication("may_diverge", text, because)
     if any(situation.is_on(name) for name in _SEMI_SYNC):
-        return Replication(level="unknown", text="semi-synchronous replication: no rule covers it")
+        return Replication("unknown", "semi-synchronous replication: no rule covers it")
     if is_unknown:
         text = "what survives a crash is unknown, so replicas may diverge"
-        return Replication(level="unknown", text=text)
-    return Replication(level="consistent", text=consistent, because=because)
+        return Replication("unknown", text)
+    return Replication("consistent", consistent, because)
 
 
 FLOOR = "floor"

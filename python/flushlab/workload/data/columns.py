@@ -49,21 +49,13 @@ _MOST = 2**63 - 1
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
-class New(NamedTuple):
-    """A value that no row has: SQL around a parameter, and how many there are."""
-
-    before: str
-    after: str
-    parameter: Parameter
-    room: int
-
-
-class Change(NamedTuple):
-    """An update that always changes the value: SQL, in two parts around a parameter if there is one."""
+class Expression(NamedTuple):
+    """SQL around a parameter, if there is one; of values that no row has, `room` says how many there are."""
 
     before: str
     parameter: Parameter | None = None
     after: str = ""
+    room: int = 0
 
 
 def is_long(column: Column) -> bool:
@@ -118,27 +110,27 @@ def _as(kind: str) -> tuple[str, str]:
     return f"CAST({_TEXT[0]}", f"{_TEXT[1]} AS {kind})"
 
 
-def change(column: Column) -> Change | None:
+def change(column: Column) -> Expression | None:
     kind, name = column.type, quoted(column.name)
     if kind.name in _BITS or kind.name == "decimal":
         step = f"{10**-kind.scale:.{kind.scale}f}"
-        return Change(f"IF({name} > 0, {name} - {step}, COALESCE({name}, 0) + {step})")
+        return Expression(f"IF({name} > 0, {name} - {step}, COALESCE({name}, 0) + {step})")
     if kind.name in ("float", "double"):
-        return Change(f"IF(ABS({name}) > 1, {name} / 2, COALESCE({name}, 0) + 1)")
+        return Expression(f"IF(ABS({name}) > 1, {name} / 2, COALESCE({name}, 0) + 1)")
     if kind.name in _TIMES:
         one, other = _TWO_TIMES[kind.name]
-        return Change(f"IF({name} = '{one}', '{other}', '{one}')")
+        return Expression(f"IF({name} = '{one}', '{other}', '{one}')")
     if kind.name == "bit":
-        return Change(f"IF({name} = 0, 1, 0)")
+        return Expression(f"IF({name} = 0, 1, 0)")
     if kind.name == "enum" and len(kind.members) > 1:
-        return Change(f"IF({name} + 0 = 1, 2, 1)")
+        return Expression(f"IF({name} + 0 = 1, 2, 1)")
     if kind.name == "set":
-        return Change(f"IF({name} + 0 = 1, 0, 1)")
+        return Expression(f"IF({name} + 0 = 1, 0, 1)")
     if kind.name in _TEXTS or kind.name in _BYTES:
         width = min(_CHANGED, _CHANGED if kind.size is None else kind.size)
         if width and kind.name != "enum":
             rest = f", SUBSTRING(COALESCE({name}, ''), {width + 1}))"
-            return Change("CONCAT(", TextDraw(low=width, high=width, alphabet=_LETTERS), rest)
+            return Expression("CONCAT(", TextDraw(low=width, high=width, alphabet=_LETTERS), rest)
     return None
 
 
@@ -164,11 +156,13 @@ def changed_first(column: Column, indexed: Collection[str]) -> tuple[bool, int]:
     return column.name in indexed, rank
 
 
-def new(column: Column, prefix: int | None, greatest: str, sample: str, marked: str = "") -> New | None:
+def new(
+    column: Column, prefix: int | None, greatest: str, sample: str, marked: str = ""
+) -> Expression | None:
     """How a unique key's column gets a value that no row has; `marked`: the greatest text of an earlier
     load."""
     kind = column.type
-    found: New | None = None
+    found: Expression | None = None
     if kind.name in _BITS or kind.name == "decimal":
         digits = (10 if kind.size is None else kind.size) - kind.scale
         bits = _BITS.get(kind.name, 0)
@@ -176,9 +170,9 @@ def new(column: Column, prefix: int | None, greatest: str, sample: str, marked: 
         start = max(int(float(greatest) if kind.name == "decimal" else int(greatest)), 0) + 1
         found = _counted("", start, min(limit, _MOST) - start, "")
     elif kind.name == "uuid" or (kind.name in _TEXTS and prefix is None and _UUID.fullmatch(sample)):
-        found = New("", "", UuidParameter(), _MOST)
+        found = Expression("", UuidParameter(), "", _MOST)
     elif kind.name == "binary" and kind.size == 16 and prefix is None:
-        found = New("", "", UuidParameter(binary=True), _MOST)
+        found = Expression("", UuidParameter(binary=True), "", _MOST)
     elif kind.name in _TEXTS[:-2] or kind.name in _BYTES:
         mark, digits = _marking(column, prefix)
         first = 10 ** max(digits - 1, 0)
@@ -203,17 +197,17 @@ def marked(column: Column, prefix: int | None) -> str:
     return f"{quoted(column.name)} LIKE '{mark}{'_' * digits}'"
 
 
-def _counted(before: str, start: int, room: int, after: str) -> New:
+def _counted(before: str, start: int, room: int, after: str) -> Expression:
     """Numbers from `start` on; few of them come again and again."""
     if room >= PLENTY:
-        return New(before, after, SequenceParameter(start=start), room)
-    return New(f"{before}{start} + MOD(", f", {room}){after}", SequenceParameter(start=0), room)
+        return Expression(before, SequenceParameter(start=start), after, room)
+    return Expression(f"{before}{start} + MOD(", SequenceParameter(start=0), f", {room}){after}", room)
 
 
 _LAST = {"date": datetime.max, "datetime": datetime.max, "timestamp": datetime(2038, 1, 1)}
 
 
-def _later(kind: str, greatest: str) -> New | None:
+def _later(kind: str, greatest: str) -> Expression | None:
     try:
         left = _LAST[kind] - datetime.fromisoformat(greatest)
     except ValueError:  # 0000-00-00

@@ -355,9 +355,16 @@ class _Planning:
         free = [
             column
             for column in table.stored
-            if column.name not in busy and not column.auto_increment and not self._checked(column)
+            if column.name not in busy
+            and not column.auto_increment
+            and not _names(table.checks, column.name)  # a CHECK or a generated column
         ]
-        indexed = {str(name) for (name,) in self._indexed()}
+        rows = self._query(
+            "SELECT DISTINCT COLUMN_NAME FROM information_schema.STATISTICS"
+            " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND COLUMN_NAME IS NOT NULL",
+            (table.schema, table.name),
+        )
+        indexed = {str(name) for (name,) in rows}
         refusal = "no column that an update may change: all belong to keys, checks or generated columns"
         for column in sorted(free, key=lambda column: of.changed_first(column, indexed)):
             if (change := of.change(column)) is None:
@@ -427,22 +434,26 @@ class _Planning:
         """
         table, by_name = self.table, {column.name: column for column in self.table.columns}
         made: dict[str, tuple[of.Part, ...]] = {
-            column.name: () for column in table.columns if column.auto_increment and self._has_plenty(column)
+            column.name: ()
+            for column in table.columns
+            if column.auto_increment
+            and (new := self._new(column, None)) is not None
+            and new.room >= of.PLENTY
         }
         fixed, least = {name for key in table.foreign for name in key.columns}, of.PLENTY
         for key in sorted(table.keys, key=lambda key: len(key.columns)):
             columns = [by_name[name] for name in key.columns]
             if made.keys() & set(key.columns) or any(column.generated for column in columns):
                 continue
-            found: list[tuple[int, Column, of.New]] = []
-            for column, prefix in zip(columns, key.prefixes, strict=True):
-                new = None if column.name in fixed else self._new(column, prefix)
-                if new is not None:
-                    found.append((-new.room, column, new))
-            if found:
-                _, column, new = min(found, key=lambda one: (one[0], one[1].name))
-                number = self._parameter(new.parameter)
-                made[column.name] = (new.before, number, new.after)
+            fresh = {
+                column.name: new
+                for column, prefix in zip(columns, key.prefixes, strict=True)
+                if column.name not in fixed and (new := self._new(column, prefix)) is not None
+            }
+            if fresh:
+                name, new = min(fresh.items(), key=lambda item: (-item[1].room, item[0]))
+                assert new.parameter is not None, "of each row another one"
+                made[name] = (new.before, self._parameter(new.parameter), new.after)
                 least = min(least, new.room)
             elif null := next((column for column in columns if column.nullable), None):
                 made[null.name] = ("NULL",)
@@ -454,7 +465,7 @@ class _Planning:
         self.room = least if least >= of.PLENTY else 0
         return made
 
-    def _new(self, column: Column, prefix: int | None) -> of.New | None:
+    def _new(self, column: Column, prefix: int | None) -> of.Expression | None:
         name = quoted(column.name)
         ends = ", ".join(f"HEX(CAST({end}({name}) AS CHAR))" for end in ("MAX", "MIN"))
         (row,) = self._ask(f"SELECT {ends} FROM {self.table.quoted}")
@@ -463,10 +474,6 @@ class _Planning:
             ((text,),) = self._ask(f"SELECT MAX({name}) FROM {self.table.quoted} WHERE {marked}")
             marked = text_of(text or "")
         return of.new(column, prefix, greatest or "0", least, marked)
-
-    def _has_plenty(self, column: Column) -> bool:
-        new = self._new(column, None)
-        return new is not None and new.room >= of.PLENTY
 
     def _inserting(
         self,
@@ -506,16 +513,6 @@ class _Planning:
 
     def _ask(self, sql: str) -> list[tuple[Any, ...]]:
         return self._query(sql, ())
-
-    def _indexed(self) -> list[tuple[Any, ...]]:
-        return self._query(
-            "SELECT DISTINCT COLUMN_NAME FROM information_schema.STATISTICS"
-            " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND COLUMN_NAME IS NOT NULL",
-            (self.table.schema, self.table.name),
-        )
-
-    def _checked(self, column: Column) -> bool:
-        return _names(self.table.checks, column.name)
 
     def _bound(self, statement: Statement, row: tuple[Cell, ...], at: int = 0) -> str:
         """A statement as the engine runs it with a row; `at` counts new values."""
