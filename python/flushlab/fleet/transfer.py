@@ -24,6 +24,7 @@ import zstandard
 
 from flushlab.atomic import locked_by_one
 from flushlab.build import survey
+from flushlab.build.build import Build
 from flushlab.build.prefix import Published, publish_prefix
 from flushlab.build.tarball import build_in
 from flushlab.datadir.kept import hold
@@ -57,21 +58,12 @@ ABSOLUTE = "another file names it by an absolute path"
 """Why a file stays: that name cannot be changed."""
 
 
-class OutsideBuild(msgspec.Struct, frozen=True, kw_only=True):
-    """A build that is not in flushlab's home, so that every machine needs its own; `basedir` is where it was
-    asked for."""
-
-    id: str
-    name: str
-    mysqld: str
-    basedir: str | None = None
-
-
 class Needed(msgspec.Struct, frozen=True, kw_only=True):
-    """Content that a campaign needs on every machine: what can be sent, and builds that cannot."""
+    """Content that a campaign needs on every machine: what can be sent, and builds that cannot, as they are
+    not in flushlab's home, with the `--basedir` that they were asked for in."""
 
     manifests: tuple[Manifest, ...] = ()
-    builds: tuple[OutsideBuild, ...] = ()
+    builds: tuple[tuple[Build, str | None], ...] = ()
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,8 +177,8 @@ class Recipient:
             UsageError: something that is not sent is not here.
             NoSpace: it does not fit.
         """
-        for build in needed.builds:
-            _require_build(build)
+        for build, basedir in needed.builds:
+            _require_build(build, basedir)
         for manifest in needed.manifests:
             manifest.require_inside()
         self._arriving = tuple(map(_Arriving, needed.manifests))
@@ -352,10 +344,10 @@ def _is_published(key: str) -> Literal[True] | None:
     return True if any((folder / name).is_file() for name in ("build.json", "galera.json")) else None
 
 
-def _require_build(build: OutsideBuild) -> None:
+def _require_build(build: Build, basedir: str | None) -> None:
     try:
-        if build.basedir is not None:
-            found = build_in(Path(build.basedir)).id == build.id
+        if basedir is not None:
+            found = build_in(Path(basedir)).id == build.id
         else:
             found = any(one.id == build.id for one in survey().builds)
     except BuildNotFound:

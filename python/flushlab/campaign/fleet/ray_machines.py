@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 import msgspec
 import ray
 from ray.exceptions import RayError, RayTaskError, TaskCancelledError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from flushlab.campaign.fleet.health import problems
 from flushlab.campaign.fleet.machines import (
@@ -47,7 +46,7 @@ from flushlab.campaign.fleet.supplies import needed_by, request_at
 from flushlab.campaign.fleet.worker import MachineFacts, Worker
 from flushlab.campaign.pool.work import CrashTask
 from flushlab.errors import FleetError, FlushlabError, HarnessError, UsageError
-from flushlab.fleet.connect import FleetNode
+from flushlab.fleet.connect import FleetNode, task_on
 from flushlab.fleet.transfer import Delivered, Needed, send
 from flushlab.progress import Progress, silent
 from flushlab.version import __version__
@@ -351,10 +350,8 @@ def _installed(node: FleetNode) -> str | None:
             return ""
         return __version__
 
-    where = NodeAffinitySchedulingStrategy(node.id, soft=False)
-    asked = ray.remote(num_cpus=0, max_retries=0)(version).options(scheduling_strategy=where).remote()
     try:
-        return str(ray.get(asked, timeout=VERSION_S))
+        return str(ray.get(task_on(node.id, version).remote(), timeout=VERSION_S))
     except RayError:
         return None
 
