@@ -269,21 +269,17 @@ class _Arriving:
             if not part.is_dir():
                 make_part(part, manifest.name)
             missing = content.missing(manifest, part)
-            self._require_room(sum(entry.size_bytes for entry in missing))
+            lacking, status = sum(entry.size_bytes for entry in missing), os.statvfs(part)
+            if (free := status.f_bavail * status.f_frsize) < lacking:
+                raise NoSpace(
+                    f"{manifest.name} needs {format_size(lacking)} more, and {part.parent} has"
+                    f" {format_size(free)} free: {lacking - free} bytes are lacking",
+                    hint="make room there, or set FLUSHLAB_HOME to another file system",
+                )
             content.prepare(manifest, part)
             if there is not None:
                 content.copy_staying(manifest, there, part)
         return missing
-
-    def _require_room(self, lacking: int) -> None:
-        status = os.statvfs(self.part)
-        free = status.f_bavail * status.f_frsize
-        if free < lacking:
-            raise NoSpace(
-                f"{self.manifest.name} needs {format_size(lacking)} more, and {self.part.parent} has"
-                f" {format_size(free)} free: {lacking - free} bytes are lacking",
-                hint="make room there, or set FLUSHLAB_HOME to another file system",
-            )
 
     def finish(self) -> Place:
         """Checks the whole and puts it in place.

@@ -37,7 +37,6 @@ from flushlab.campaign.fleet.ray_workers import (
     first_machine,
     is_cancelled,
     nodes,
-    pulse,
     reason,
     worker_on,
 )
@@ -238,19 +237,17 @@ class RayMachines:
         if not self._running:
             time.sleep(0 if joined else min(seconds, QUEUE_S))
             return joined
-        self._pulse()
+        now = time.monotonic()
+        if now - self._pulsed_s >= PULSE_S:
+            self._pulsed_s = now
+            for machine, _ in self._running.values():
+                self._workers[machine].pulse()
         calls = [*self._running]
         ray.wait(calls, num_returns=1, timeout=0 if joined else seconds)
         ready, _ = ray.wait(calls, num_returns=len(calls), timeout=0)
         if ready:
             self._first.heard()
         return [*joined, *map(self._ended, ready)]
-
-    def _pulse(self) -> None:
-        now = time.monotonic()
-        if now - self._pulsed_s >= PULSE_S:
-            self._pulsed_s = now
-            pulse(self._workers[machine] for machine, _ in self._running.values())
 
     def _ended(self, call: Any) -> Event:
         machine, number = self._running.pop(call)
