@@ -142,7 +142,7 @@ class Field(msgspec.Struct, frozen=True):
                 case "number" if percent and text.endswith("%"):
                     return float(text[:-1]) / 100
                 case "number":
-                    return float(text)
+                    return int(text) if text.isdigit() else float(text)
         except ValueError:
             raise self._wrong(text, "a percentage, like 2%" if percent else what) from None
         return text
@@ -164,7 +164,9 @@ class Field(msgspec.Struct, frozen=True):
             kept = msgspec.convert(plain if several else plain[0], self.type, dec_hook=_make)
         except msgspec.ValidationError:
             raise next(filter(None, (self._refused(one, name) for one in plain))) from None
-        return absolute(kept) if self.option.path else kept
+        if self.option.path:
+            return absolute(kept)
+        return float(kept) if self.kind == "number" and issubclass(self.owner, Spec) else kept
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, Path):
