@@ -18,7 +18,7 @@ from flushlab import atomic
 from flushlab.build import apt
 from flushlab.build.apt import Package
 from flushlab.build.build import Build
-from flushlab.build.debian import lists
+from flushlab.build.debian import unpack_alone
 from flushlab.build.prefix import publish_prefix
 from flushlab.errors import BuildNotFound, UsageError
 from flushlab.machine import home_path
@@ -91,7 +91,8 @@ def galera_for(build: Build, progress: Progress = silent) -> Galera:
             f" {Path(build.prefix) / _FOLDERS[0] / _LIBRARIES[0]}",
             hint="install galera-4, rsync and the server's wsrep_sst scripts, or use Debian's mariadb@10.11",
         )
-    suite = _suite(build)
+    # the release that a Debian build came from, if it is not this system's
+    suite = Path(build.prefix).name.removeprefix("debian-").partition("-")[0] if build.launcher else ""
     key = f"galera-{suite or 'own'}-{'.'.join(map(str, build.version[:2]))}"
     return publish_prefix(
         key,
@@ -114,13 +115,6 @@ def _beside(build: Build) -> Galera | None:
     return Galera(provider=str(provider), folders=(str(Path(script).parent),), id=_id(provider))
 
 
-def _suite(build: Build) -> str:
-    """The release that a Debian build came from, if it is not this system's."""
-    if not build.launcher:
-        return ""
-    return Path(build.prefix).name.removeprefix("debian-").partition("-")[0]
-
-
 def _published(key: str) -> Galera | None:
     prefix = home_path() / "builds" / key
     document = atomic.read_json(prefix / _DOCUMENT, Galera)
@@ -138,7 +132,7 @@ def _in(prefix: Path, found: Galera) -> Galera:
 
 
 def _fill(suite: str, staging: Path, final: Path, progress: Progress) -> Galera:
-    origin = apt.unpack([PROVIDER, SCRIPTS], staging, progress, lists=lists(suite) if suite else None)
+    origin = unpack_alone([PROVIDER, SCRIPTS], staging, progress, suite)
     _leave_only_galera(staging)
     programs = Path("usr/bin")
     tools = [] if shutil.which("rsync") else ["rsync"]

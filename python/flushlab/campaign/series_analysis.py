@@ -10,28 +10,28 @@ places; the experiment decides when it runs and what its results count.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
 from flushlab.campaign.analysis import (
     Analysis,
     Sizes,
-    gathered,
-    mean_p99_us,
-    mean_result,
+    answered,
+    counted_answer,
+    demand_of,
+    observed_of,
     of_base,
     of_controls,
     of_fleet,
     of_interim,
     of_machine,
-    tables_words,
+    of_observed,
+    workload_words,
 )
 from flushlab.campaign.arms import ArmOutcome, BoundArm, judged
-from flushlab.campaign.claims import answered, counted_answer
 from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun, PlanFacts
-from flushlab.campaign.observed import demand_of, observed_of, of_observed
 from flushlab.campaign.request import ArmGroup, SeriesRequest
 from flushlab.campaign.scheduling import ends_by_itself, trial_s
 from flushlab.campaign.several_servers import differing, on_server
@@ -43,48 +43,46 @@ from flushlab.record import (
     CONTROL,
     Arm,
     Ratio,
-    ServerIdentity,
-    Storage,
     Trial,
     Value,
     Warning,
 )
-from flushlab.redact import without_passwords
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import NO_BINLOG, Configuration
 from flushlab.spec.kinds import SeriesSpec
 from flushlab.spec.parts import as_change
 from flushlab.units import counted, format_size
-from flushlab.workload.parse import changed, command_of, workload_options
-
-_SIZES = ("threads", "tables", "table_size")
+from flushlab.workload.parse import changed
 
 DEBT_BYTES, DEBT_FACTOR = 4096, 1.5
 """A warning reports an arm's debts from these bytes per event and this factor between arm and base on."""
 BEST_TEXT = "all that proved faster, together"
 
 
-@dataclass(frozen=True)
-class SeriesAnalysis(Analysis[Series]):
-    """A request with the server and the storage that it is about."""
-
-    request: SeriesRequest
-    identity: ServerIdentity
-    storage: Storage
-
+class SeriesAnalysis(Analysis[SeriesRequest, Series]):
     def experiment(self) -> Series:
-        """The planner, fresh."""
         request = self.request
+
+        def compose(names: tuple[str, ...]) -> Arm | None:
+            parts = self._composable(names)
+            return Arm(name=BEST, settings=self.best(names).settings) if parts else None
+
+        def seconds(group: ArmGroup) -> float | None:
+            if ends_by_itself(request.workload):
+                return None
+            timing, cluster = group.timing(request.timing), request.spec.server.cluster
+            return trial_s(request.workload, timing, kept_running=group.kept_running, cluster=cluster)
+
         return Series(
             SeriesPlan(
                 base=Arm(name=BASE, settings=request.base.settings),
                 arms=tuple(Arm(name=arm.name, settings=arm.settings) for arm in request.running),
                 blocks=request.blocks,
                 groups=tuple(
-                    RoundGroup(arms=one.arms, blocks=one.blocks, trial_s=self._trial_s(one))
+                    RoundGroup(arms=one.arms, blocks=one.blocks, trial_s=seconds(one))
                     for one in request.groups
                 ),
-                compose=self._compose if request.best else None,
+                compose=compose if request.best else None,
                 objective=request.objective,
                 interim=request.interim,
                 precision=request.spec.precision,
@@ -119,76 +117,54 @@ class SeriesAnalysis(Analysis[Series]):
                     settings[name] = value
             workload = changed(workload, as_change(arm.workload_changes))
         best = BoundArm(name=BEST, text=BEST_TEXT, settings=settings, workload=workload)
-        return judged(
-            best,
-            base,
-            self.identity,
-            self.storage,
-            self.request.launch,
-            self.request.has,
-        )
+        request = self.request
+        return judged(best, base, self.identity, self.storage, request.launch, request.has)
 
-    def conclude(
-        self,
-        experiment: Series,
-        trials: Iterable[Trial],
-        run: CampaignRun,
-    ) -> CampaignFacts:
-        """Gathers the facts."""
+    def conclude(self, experiment: Series, trials: Iterable[Trial], run: CampaignRun) -> CampaignFacts:
         request, trials, result = self.request, list(trials), experiment.result()
-        base = [t for t in trials if t.arm.name == BASE and t.stage == "arms" and t.result is not None]
+        base, again = _measured(trials, BASE), _measured(trials, CONTROL)
         configuration = self._configured(request.base, base)
-        sizes = Sizes.of(base, configuration)
         lengths = [round(one.seconds, 2) for trial in base for one in trial.slices if not one.dropped]
         arms = [self._facts(arm, result, trials, run.ending) for arm in request.arms]
-        if request.best:
-            arms.append(self._best_facts(result, trials, run.ending))
+        if request.best and result.best is None:
+            reason = self._no_best(result, run.ending)
+            arms.append(ArmResult(name=BEST, text=BEST_TEXT, outcome="skipped", reason=reason))
+        elif request.best:
+            best = self._facts(self.best(result.best_of), result, trials, run.ending)
+            composed_of = tuple(arm.name for arm in self._composable(result.best_of))
+            arms.append(msgspec.structs.replace(best, composed_of=composed_of))
+        control = None
+        if result.control is not None:
+            named: dict[str, Any] = {"name": CONTROL, "text": "", "comparison": result.control}
+            control = self.measured(request.base, again, result, **named)
         warnings = [
             *request.notes,
             *self._warnings(result, trials, run.ending),
-            *self._of_bases(trials),
+            *(
+                self._on_server(caveat, name)
+                for name, arm in self._bases.items()
+                for own in [_measured(trials, name)]
+                for caveat in of_base(own, Sizes.of(own, self._configured(arm, own)))
+            ),
             *of_machine(trials, disk=request.spec.storage.disk),
             *of_fleet(arms),
         ]
-        control = None
-        if result.control is not None:
-            own = [t for t in trials if t.arm.name == CONTROL and t.stage == "arms" and t.result is not None]
-            control = ArmResult.of(
-                request.base,
-                name=CONTROL,
-                text="",
-                comparison=result.control,
-                machines=result.machines.get(CONTROL),
-                p99=result.p99.get(CONTROL),
-                throughput=result.throughput.get(CONTROL),
-                observed=observed_of(own),
-                result=mean_result(own),
-                p99_us=mean_p99_us(own),
-            )
-        return gathered(
-            request,
-            self.identity,
+        return self.gathered(
             trials,
             base,
             run,
             title=request.title,
-            workload=workload_words(request),
-            load_command=without_passwords(command_of(request.workload)),
+            workload=workload_words(request.base.workload),
             floor=request.floor or "",
-            base=ArmResult.of(
-                request.base,
-                name=request.base_name,
-                settings=configuration.as_reported(),
-                result=mean_result(base),
-                p99_us=mean_p99_us(base),
-                observed=observed_of(base),
+            base=self.measured(
+                request.base, base, result, name=request.base_name, settings=configuration.as_reported()
             ),
             arms=tuple(arms),
             control=control,
             blocks=result.blocks,
             interleaved=request.kept_running,
             why_fresh="" if request.kept_running else next(iter(self._why_fresh.values()), ""),
-            **sizes._asdict(),
+            **Sizes.of(base, configuration)._asdict(),
             warnings=tuple(dict.fromkeys(warnings)),
             demand=demand_of(arms) if request.objective == "latency" else "",
             plan=PlanFacts(
@@ -229,33 +205,12 @@ class SeriesAnalysis(Analysis[Series]):
         servers = dict(zip(self._bases, self.request.servers, strict=False))
         return on_server(warning, servers[base], self.request.base_name if base == BASE else base)
 
-    def _of_bases(self, trials: list[Trial]) -> Iterator[Warning]:
-        """Caveats on the base of each server; those on the control are among the comparisons."""
-        for name, arm in self._bases.items():
-            own = [t for t in trials if t.arm.name == name and t.stage == "arms" and t.result is not None]
-            for caveat in of_base(own, Sizes.of(own, self._configured(arm, own))):
-                yield self._on_server(caveat, name)
-
     def _configured(self, arm: BoundArm, trials: list[Trial]) -> Configuration:
         return Configuration(arm.settings, arm.server or self.identity, trials[-1].settings if trials else {})
-
-    def _trial_s(self, group: ArmGroup) -> float | None:
-        workload = self.request.workload
-        if ends_by_itself(workload):
-            return None
-        timing = group.timing(self.request.timing)
-        return trial_s(
-            workload, timing, kept_running=group.kept_running, cluster=self.request.spec.server.cluster
-        )
 
     @property
     def _why_fresh(self) -> dict[str, str]:
         return {name: why for group in self.request.groups for name, why in group.why.items()}
-
-    def _compose(self, names: tuple[str, ...]) -> Arm | None:
-        if not self._composable(names):
-            return None
-        return Arm(name=BEST, settings=self.best(names).settings)
 
     def _composable(self, names: Iterable[str]) -> list[BoundArm]:
         floor = self.request.floor or self.request.base.floor
@@ -275,63 +230,34 @@ class SeriesAnalysis(Analysis[Series]):
                 reason = f"{arm.against}, its base, {became}: {why}"
         figures = [trial for trial in own if trial.result is not None]
         read_back = figures[-1].settings if figures else {}
+        base = next((t.settings for t in trials if t.arm.name == (arm.against or BASE) and t.settings), {})
         asked = {name: value for name, value in arm.changes.items() if value is not None}
         reported = Configuration(asked, self.identity, read_back).as_reported()
         defaults = Configuration({}, self.identity, read_back)
-        return ArmResult.of(
+        measured, differs = outcome == "measured", ""
+        if arm.build and not arm.against and base and read_back:
+            differs = differing(base, read_back, {*self.request.base.settings, *arm.settings})
+        text = "" if differs and arm.name.endswith(arm.text) else arm.text
+        return self.measured(
             arm,
-            text=self._text(arm, trials),
+            figures if measured else [],
+            result,
+            text="; ".join(filter(None, (text, differs and f"by default {differs}"))),
             outcome=outcome,
             reason=reason,
             why_fresh=self._why_fresh.get(arm.name, "") if self.request.kept_running else "",
             changes={
                 name: reported.get(name, "default" if (now := defaults.value(name)) is None else now)
                 for name in arm.changes
-                if not self._is_the_bases(name, arm, read_back, trials)
+                # The base may have reported the same value without having been asked.
+                if not (name in base and name in read_back and base[name] == read_back[name])
             },
             unit=figures[-1].unit if figures and arm.other_event else "",
             comparison=result.comparisons.get(arm.name),
-            machines=result.machines.get(arm.name),
-            p99=result.p99.get(arm.name),
-            throughput=result.throughput.get(arm.name),
             observed=observed_of(figures),
-            result=mean_result(figures) if outcome == "measured" else None,
-            p99_us=mean_p99_us(figures) if outcome == "measured" else None,
             server=next((trial.server for trial in own if trial.server), arm.server) if arm.build else None,
             same_as=self._same_as(arm, trials),
         )
-
-    def _is_the_bases(
-        self, name: str, arm: BoundArm, read_back: Mapping[str, Value], trials: list[Trial]
-    ) -> bool:
-        """Whether the base reported the same value without having been asked, so that nothing was changed."""
-        base = next((t.settings for t in trials if t.arm.name == (arm.against or BASE) and t.settings), {})
-        return name in base and name in read_back and base[name] == read_back[name]
-
-    def _text(self, arm: BoundArm, trials: list[Trial]) -> str:
-        """What an arm stands for, unless its name says that; of the base of a further server what differs."""
-        differs = self._otherwise_by_itself(arm, trials)
-        own = "" if differs and arm.name.endswith(arm.text) else arm.text
-        return "; ".join(filter(None, (own, differs)))
-
-    def _otherwise_by_itself(self, arm: BoundArm, trials: list[Trial]) -> str:
-        """What another server has otherwise than the base's without having been asked."""
-        if not arm.build or arm.against:
-            return ""
-        known = {trial.arm.name: trial for trial in trials if trial.settings}
-        if BASE not in known or arm.name not in known:
-            return ""
-        asked = {*self.request.base.settings, *arm.settings}
-        words = differing(known[BASE], known[arm.name], asked)
-        return f"by default {words}" if words else ""
-
-    def _best_facts(self, result: SeriesResult, trials: list[Trial], ending: str) -> ArmResult:
-        if result.best is None:
-            reason = self._no_best(result, ending)
-            return ArmResult(name=BEST, text=BEST_TEXT, outcome="skipped", reason=reason)
-        composed_of = tuple(arm.name for arm in self._composable(result.best_of))
-        facts = self._facts(self.best(result.best_of), result, trials, ending)
-        return msgspec.structs.replace(facts, composed_of=composed_of)
 
     def _no_best(self, result: SeriesResult, ending: str) -> str:
         if not self.request.running:
@@ -385,7 +311,6 @@ class SeriesAnalysis(Analysis[Series]):
         return found
 
     def _conflicts(self, result: SeriesResult) -> Iterator[Warning]:
-        """Settings on which arms of `best` disagree."""
         if result.best is None:
             return
         asked: dict[str, list[tuple[str, Value | None]]] = {}
@@ -472,7 +397,9 @@ class SeriesAnalysis(Analysis[Series]):
             measured.add(name)
             for warning in trial.warnings:
                 if warning.slug != "window-too-short":
-                    found.setdefault(_kind(warning), {}).setdefault(name, []).append(warning)
+                    without_numbers = re.sub(r"[0-9.,]+", "", warning.text)
+                    kind = found.setdefault((warning.slug, without_numbers), {})
+                    kind.setdefault(name, []).append(warning)
         for of in found.values():
             warning, same = next(iter(of.values()))[0], len({one for own in of.values() for one in own}) == 1
             if warning.slug == "disturbed" or (same and measured == of.keys()):
@@ -493,7 +420,6 @@ class SeriesAnalysis(Analysis[Series]):
         return found.values()
 
     def _short_windows(self, result: SeriesResult, trials: list[Trial]) -> Iterator[Warning]:
-        """Arms that changed what needs a steady state, and were measured in windows that had none."""
         short = {t.arm.name for t in trials if any(w.slug == "window-too-short" for w in t.warnings)}
         needy: dict[str, list[str]] = {}
         catalog = load_catalog()
@@ -514,29 +440,13 @@ class SeriesAnalysis(Analysis[Series]):
 
 
 def _left_bytes(trials: list[Trial]) -> float:
-    """What an arm's server wrote in the slices of others, per event of its own."""
     events = sum(one.events for trial in trials for one in trial.slices)
     return sum(trial.later_bytes or 0 for trial in trials) / events if events else 0.0
 
 
-def workload_words(request: SeriesRequest) -> str:
-    """The workload with its options, in words; its size always."""
-    options = dict(request.base.workload.options)
-    sizes = {
-        name: options.pop(name, known.default)
-        for name, known in workload_options(request.workload).items()
-        if name in _SIZES
-    }
-    words = [without_passwords(request.workload)]
-    if "threads" in sizes:
-        words.append(counted(int(sizes["threads"]), "thread"))
-    if "tables" in sizes:
-        words.append(tables_words(sizes["tables"], sizes.get("table_size")))
-    words += [
-        f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
-        for name, value in options.items()
-    ]
-    return ", ".join(words)
+def _measured(trials: Iterable[Trial], arm: str) -> list[Trial]:
+    """Trials of an arm's own blocks that have a result, not of those of `best`."""
+    return [t for t in trials if t.arm.name == arm and t.stage == "arms" and t.result is not None]
 
 
 def _outcome(name: str, result: SeriesResult, trials: list[Trial], ending: str) -> tuple[ArmOutcome, str]:
@@ -559,8 +469,3 @@ def _ratio(claim: Claim, result: SeriesResult) -> Ratio | None:
         found = result.comparisons.get(claim.against)
         return found.ratio.inverse() if found is not None else None
     return result.pairs.get((claim.arm, claim.against))
-
-
-def _kind(warning: Warning) -> tuple[str, str]:
-    """Identity of a warning: its words without its numbers."""
-    return warning.slug, re.sub(r"[0-9.,]+", "", warning.text)

@@ -16,7 +16,7 @@ from flushlab.campaign.pool.protocol import ServerPool
 from flushlab.campaign.pool.sandboxes import in_full
 from flushlab.campaign.request import SeriesRequest
 from flushlab.errors import UsageError
-from flushlab.record import ServerIdentity, Trial, Value, Warning
+from flushlab.record import ServerIdentity, Value, Warning
 from flushlab.settings.catalog import load_catalog
 
 _MOST_TOLD = 8
@@ -27,11 +27,7 @@ _LONG = 30
 def joined(
     requests: Sequence[SeriesRequest], servers: Sequence[str], identities: Sequence[ServerIdentity]
 ) -> SeriesRequest:
-    """One request of those of all servers, which were asked for by these names, with their versions in full.
-
-    Raises:
-        UsageError: two of them are the same server.
-    """
+    """One request of those of all servers, by the names that were asked for, with their versions in full."""
     first, *others = requests
     if not others:
         return first
@@ -70,7 +66,6 @@ def _notes(requests: Sequence[SeriesRequest], servers: Sequence[str]) -> Iterato
 
 
 def on_server(warning: Warning, server: str, base: str) -> Warning:
-    """A caveat on one of several servers, which is called so and has this base."""
     return msgspec.structs.replace(warning, text=f"{server}: {warning.text}", arms=(base,))
 
 
@@ -81,7 +76,6 @@ def _title(first: SeriesRequest, servers: Sequence[str]) -> str:
 
 
 def _name(request: SeriesRequest, server: str, arm: BoundArm) -> str:
-    """What people call a configuration of one of several servers."""
     own = request.base_name if arm is request.base else arm.name
     return f"{server} {own}" if request.arms else server
 
@@ -96,31 +90,24 @@ def require_same(arms: Iterable[BoundArm], pools: Mapping[str, ServerPool]) -> N
             )
 
 
-def differing(base: Trial, own: Trial, asked: Iterable[str]) -> str:
-    """What two servers have otherwise by themselves, of what decides what a commit is and what it costs.
+def differing(base: Mapping[str, Value], own: Mapping[str, Value], asked: Iterable[str]) -> str:
+    """What two servers have otherwise by themselves, of what decides what a commit is and what it costs: of
+    long values only that they differ."""
+    catalog, out = load_catalog(), {*asked}
 
-    Args:
-        base, own: trials, whose settings were read back.
-        asked: names that were asked for; left out.
-    """
-    catalog = load_catalog()
-    found = {
-        name: (value, base.settings[name])
-        for name, value in own.settings.items()
-        if name in base.settings
-        and base.settings[name] != value
-        and name not in set(asked)
+    def spelled(name: str) -> str:
+        long = max(len(str(own[name])), len(str(base[name]))) > _LONG
+        return f"{name} differs" if long else f"{name}={own[name]} ({base[name]})"
+
+    names = [
+        name
+        for name, value in own.items()
+        if name in base
+        and base[name] != value
+        and name not in out
         and name in catalog
         and (catalog.setting(name).fixed or catalog.setting(name).durability)
-    }
-    first = sorted(found.items(), key=lambda one: (not catalog.setting(one[0]).durability, one[0]))
-    words = [f"{name}{_spelled(value, before)}" for name, (value, before) in first]
-    more = f" and {len(words) - _MOST_TOLD} more" if len(words) > _MOST_TOLD else ""
-    return ", ".join(words[:_MOST_TOLD]) + more
-
-
-def _spelled(value: Value, before: Value) -> str:
-    """`=ON (OFF)`; of long values only that they differ."""
-    if max(len(str(value)), len(str(before))) > _LONG:
-        return " differs"
-    return f"={value} ({before})"
+    ]
+    names.sort(key=lambda name: (not catalog.setting(name).durability, name))
+    more = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
+    return ", ".join(map(spelled, names[:_MOST_TOLD])) + more

@@ -29,10 +29,6 @@ from flushlab.units import format_latency, format_size, option_size
 OUTCOMES = {"measured": "too few blocks", "not_in_version": "not in this version"}
 """What stands for the verdict of an arm that has none, where the word itself would not do."""
 
-_IN_SLICES = "measured side by side, in alternating slices, on servers that kept running"
-_ON_YOURS = "measured in alternating slices on your server, switched by SET GLOBAL"
-_ON_CLUSTERS = "measured in alternating slices on clusters that kept running, switched by SET GLOBAL"
-
 
 def spell(value: Value) -> str:
     """A value as an option file spells it; large round sizes with a suffix."""
@@ -41,7 +37,6 @@ def spell(value: Value) -> str:
 
 
 def changes(settings: Mapping[str, Value]) -> str:
-    """Settings as people read them: `sync_binlog=1, innodb_log_buffer_size=64M`."""
     return ", ".join(
         f"{name} = the default" if value is None else f"{name}={spell(value)}"
         for name, value in settings.items()
@@ -49,7 +44,6 @@ def changes(settings: Mapping[str, Value]) -> str:
 
 
 def places(arm: ArmResult) -> Iterator[str]:
-    """The arm's own folder and disk."""
     if arm.data_root is not None:
         yield f"data in {arm.data_root}"
     if arm.disk is not None:
@@ -92,7 +86,6 @@ AA_CONTROL = "A/A control"
 
 
 def durability_words(point: FrontierPoint) -> str:
-    """The part of a gain that weakens no guarantee: `1.04× without durability loss`."""
     kept = point.free_ratio
     if kept is None:
         return "the part without durability loss could not be measured"
@@ -112,7 +105,6 @@ def absolute(arm: ArmResult, unit: str) -> str:
 
 
 def base_name(facts: CampaignFacts) -> str:
-    """What the base is called in tables."""
     return "raised" if facts.tuning is not None and facts.tuning.raised else facts.base.name
 
 
@@ -123,29 +115,16 @@ def the_base(facts: CampaignFacts) -> str:
     return "the base" if facts.base.name == BASE or len(facts.by_server) > 1 else facts.base.name
 
 
-def base_words(facts: CampaignFacts) -> str:
-    """The base's own result: `12,346 transactions/s`, `p99 1.90 ms at 500 transactions/s`."""
-    words = f"{rounded(facts.base.result or 0.0)} {facts.unit}"
-    if (observed := facts.base.observed) is not None and observed.write_us is not None:
-        return f"write latency {format_latency(observed.write_us)} at {words}"
-    if facts.objective == "throughput" or facts.base.p99_us is None:
-        return words
-    return f"p99 {format_latency(facts.base.p99_us)} at {words}"
-
-
 def servers(facts: CampaignFacts) -> str:
-    """Names of all servers, each once."""
     return ", ".join(dict.fromkeys(one.title for one in facts.servers))
 
 
 def sizes(facts: CampaignFacts) -> dict[str, str]:
-    """Data, buffer pool and redo log of the base, as far as they are known."""
     known = {"data": facts.data_bytes, "pool": facts.pool_bytes, "redo": facts.redo_bytes}
     return {name: format_size(size) for name, size in known.items() if size is not None}
 
 
 def data_words(data: DataFacts, tables: Sequence[TableRows]) -> str:
-    """The user's data set: what it is, its size, its largest tables."""
     largest = ", ".join(f"{one.name} {one.rows:,}" for one in tables)
     rows = f"; rows, about: {largest}" if largest else ""
     return f"{data.path} ({data.kind}, {format_size(data.size_bytes)}){rows}"
@@ -153,13 +132,13 @@ def data_words(data: DataFacts, tables: Sequence[TableRows]) -> str:
 
 def ways(facts: CampaignFacts) -> Iterator[str]:
     """How it was measured, and which arms otherwise."""
-    if facts.never_ran:
-        return
     if facts.interleaved:
+        where = "side by side, in alternating slices, on servers that kept running"
         if facts.is_remote:
-            yield _ON_YOURS
-        else:
-            yield _IN_SLICES if facts.server.nodes == 1 else _ON_CLUSTERS
+            where = "in alternating slices on your server, switched by SET GLOBAL"
+        elif facts.server.nodes > 1:
+            where = "in alternating slices on clusters that kept running, switched by SET GLOBAL"
+        yield f"measured {where}"
         fresh = [arm for arm in facts.arms if arm.why_fresh]
         for why in dict.fromkeys(arm.why_fresh for arm in fresh):
             names = ", ".join(arm.name for arm in fresh if arm.why_fresh == why)
@@ -169,26 +148,19 @@ def ways(facts: CampaignFacts) -> Iterator[str]:
 
 
 def count_answers(claims: Sequence[ClaimFacts]) -> str:
-    """`3 confirmed, 2 refuted`."""
     found: Counter[str] = Counter(claim.answer for claim in claims)
     return ", ".join(f"{found[answer]} {answer}" for answer in ANSWERS if found[answer])
 
 
 def disk_words(slow: DiskEmulation) -> str:
-    """`gp3: 1.10 ms a sync, 1.12 ms measured`."""
     asked, measured = format_latency(slow.asked_sync_us_p50), format_latency(slow.measured_sync_us_p50)
     return f"{slow.profile.name}: {asked} a sync, {measured} measured"
 
 
-FAILURES = {
-    **recommended.FAILURES,
-    "replication": "replicas",
-    FLOOR: "the floor",
-}
+FAILURES = {**recommended.FAILURES, "replication": "replicas", FLOOR: "the floor"}
 
 
 def grouped(guarantees: Mapping[str, str]) -> dict[str, str]:
-    """What is kept, by the failures of which it holds: `the OS crashes, the power fails`."""
     failures: dict[str, list[str]] = {}
     for failure, own in FAILURES.items():
         if failure in guarantees:
@@ -196,26 +168,15 @@ def grouped(guarantees: Mapping[str, str]) -> dict[str, str]:
     return {", ".join(own): text for text, own in failures.items()}
 
 
-def changed(own: Mapping[str, str], base: Mapping[str, str]) -> dict[str, str]:
-    """Those that are not the base's."""
-    return {failure: text for failure, text in own.items() if base.get(failure) != text}
-
-
-PERCENTILES = (0.5, 0.95, 0.99)
-_LEAST_COUNT = 100
-"""Statements of which a 99th percentile says something."""
-
-
 def observed_lines(load: ObservedLoad) -> Iterator[str]:
-    """What the load did and how long its writes took, in lines of at most 80 columns."""
     if load.write_us is not None:
         parts = [f"write latency {format_latency(load.write_us)}"]
         if load.commit_us:
             parts.append(f"commit {format_latency(load.commit_us)}")
-        if sum(load.histogram.values()) >= _LEAST_COUNT:
+        if sum(load.histogram.values()) >= 100:  # of fewer, a 99th percentile says nothing
             parts += [
                 f"p{share * 100:.0f} {format_latency(high)}"
-                for share in PERCENTILES
+                for share in (0.5, 0.95, 0.99)
                 if (high := load.percentile_us(share)) is not None
             ]
         yield ", ".join(parts)
@@ -243,7 +204,6 @@ def demand_words(facts: CampaignFacts) -> str:
 
 
 def source_words(load: ObservedLoad) -> str:
-    """Where the latency comes from."""
     counted = f"commits are {commits_by_words(load.commits_by)}"
     if load.source == "statements":
         return (

@@ -201,11 +201,9 @@ def on_data(workload: Workload, database: str) -> Workload:
     return workload
 
 
-def fingerprint(workload: Workload, root: str = "") -> str:
-    """Changes with the workload and its file. `root`: begins its absolute paths here, and not where it was
-    made first."""
-    made_of = msgspec.json.encode(workload)
-    return hashlib.sha256(made_of.replace(root.encode(), b"") if root else made_of).hexdigest()
+def fingerprint(workload: Workload) -> str:
+    """Changes with the workload and its file."""
+    return hashlib.sha256(msgspec.json.encode(workload)).hexdigest()
 
 
 LEAST_FACTOR = 1.1
