@@ -91,7 +91,7 @@ def _require_sensible(spec: WatchCommandSpec, given: Mapping[str, Any], *, termi
 
 def _record(given: Mapping[str, Any], file: str, seconds: float | None) -> None:
     from flushlab.diagnosis.doctor import reach
-    from flushlab.diagnosis.recording import record
+    from flushlab.diagnosis.load import record
 
     path = Path(file)
     ended = f"recorded in {path}: flushlab doctor --from {path} judges it"
