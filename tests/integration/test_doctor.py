@@ -223,7 +223,7 @@ def test_the_page_and_the_ticket_have_the_answer(servers: Callable[[str], Sandbo
         (["--json", "/absent/file", "-S", "/absent"], 5, "/absent/file"),
         (["--plan", __file__, "-S", "/absent"], 5, "exists already"),
         (["--html", "-", "-S", "/absent"], 2, "--html writes a file"),
-        (["--markdown", "-", "--json", "-", "-S", "/absent"], 2, "stdout takes one document"),
+        (["--markdown", "-", "--json", "-", "-S", "/absent"], 2, "stdout takes one output only"),
         (["--check-account", "--json", "-", "-S", "/absent"], 2, "--json has no effect with --check-account"),
     ],
 )
