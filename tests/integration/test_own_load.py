@@ -23,7 +23,7 @@ from flushlab.campaign.compare import compare
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.pool import own_load
 from flushlab.campaign.pool.remote import RemotePool
-from flushlab.diagnosis import recording
+from flushlab.diagnosis import load as recording
 from flushlab.diagnosis.doctor import reach
 from flushlab.diagnosis.files.recording import parse
 from flushlab.diagnosis.load import LoadObserver
@@ -82,7 +82,7 @@ def server(started: Sandbox, private_home: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(RemotePool, "slice_s", SLICE_S)
     monkeypatch.setattr(OwnLoad, "slice_s", SLICE_S)
     monkeypatch.setattr(own_load.ObservedSlices, "least_slice_s", SLICE_S)
-    monkeypatch.setattr(own_load, "LEAD_S", DELAY_US / 1e6)
+    monkeypatch.setattr(own_load, "OWN_LOAD_LEAD_S", DELAY_US / 1e6)
     return started
 
 
