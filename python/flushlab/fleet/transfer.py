@@ -59,8 +59,8 @@ ABSOLUTE = "another file names it by an absolute path"
 
 
 class Needed(msgspec.Struct, frozen=True, kw_only=True):
-    """Content that a campaign needs on every machine: what can be sent, and builds that cannot, as they are
-    not in flushlab's home, with the `--basedir` that they were asked for in."""
+    """Content that a campaign needs on every machine. Builds outside flushlab's home cannot be sent; beside
+    each is the `--basedir` that it was asked for in."""
 
     manifests: tuple[Manifest, ...] = ()
     builds: tuple[tuple[Build, str | None], ...] = ()
