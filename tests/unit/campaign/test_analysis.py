@@ -234,5 +234,3 @@ def test_where_nothing_was_counted_there_is_no_answer(base: int | None) -> None:
 def test_one_block_answers_nothing() -> None:
     one = [counted("A", 0, 1, 10), counted("base", 0, 9, 10)]
     assert counted_answer(IGNORED, one).answer == "not measured"
-        counted_answer(IGNORED, [counted("A", 0, 1, 10), counted("base", 0, 9, 10)]).answer == "not measured"
-    )
