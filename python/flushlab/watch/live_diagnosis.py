@@ -38,13 +38,7 @@ class LiveHost:
         self._due_s = 0.0
 
     def note(self, pid: int | None, variables: Mapping[str, str], at_s: float) -> None:
-        """Ends a stretch that is over, and begins the next.
-
-        Args:
-            pid: of the server, if it runs on this machine.
-            variables: of the server.
-            at_s: monotonic clock.
-        """
+        """Ends a stretch that is over, and begins the next; no process: the server is elsewhere."""
         if pid != self._pid:
             self._pid, self._watch, self.latest, self._due_s = pid, None, None, at_s
         if pid is None or at_s < self._due_s:
@@ -93,13 +87,7 @@ class LiveDiagnosis:
         self._wait_s: Mapping[str, float] = {}
 
     def note(self, seen: ServerStatus, at_s: float, pid: int | None = None) -> None:
-        """Takes the server's answers.
-
-        Args:
-            seen: the answers.
-            at_s: monotonic clock.
-            pid: of the server, if it runs on this machine.
-        """
+        """Takes the server's answers, at this time of the monotonic clock."""
         if not seen.status:
             return
         self._host.note(pid, seen.variables, at_s)
