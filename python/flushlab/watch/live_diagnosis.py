@@ -20,7 +20,7 @@ from flushlab.diagnosis.window import Window
 from flushlab.telemetry.live.status import ServerStatus
 
 STRETCH_S = 15.0
-_MOST_SHARE = 0.004
+_LOOKING_SHARE = 0.004
 """Part of the time that looking may take."""
 
 
@@ -48,7 +48,7 @@ class LiveHost:
             if self._watch is not None:
                 self.latest = self._watch.finish()
             self._watch = HostWatch(pid, variables)
-        self._due_s = at_s + max(STRETCH_S, (time.thread_time() - began) / _MOST_SHARE)
+        self._due_s = at_s + max(STRETCH_S, (time.thread_time() - began) / _LOOKING_SHARE)
 
 
 WINDOW_S = 30.0
@@ -56,7 +56,7 @@ FIRST_S = 10.0
 """A shorter window is not judged."""
 _STEP_S = 1.0
 _EVERY_S = 2.0
-_LIVE_DIAGNOSIS_MOST_SHARE = 0.02
+_JUDGING_SHARE = 0.02
 """Part of the time that judging may take: with thousands of writers it takes 0.1 s."""
 
 
@@ -112,7 +112,7 @@ class LiveDiagnosis:
         now = self._count(own, at_s - self._began_s)
         self.latest = Judged(diagnosis=found, now=now, wait_s=self._wait_s)
         took_s = time.thread_time() - began
-        self._due_s = at_s + max(_EVERY_S * 0.9, took_s / _LIVE_DIAGNOSIS_MOST_SHARE)
+        self._due_s = at_s + max(_EVERY_S * 0.9, took_s / _JUDGING_SHARE)
 
     def _count(self, own: WriteTime, at_s: float) -> dict[str, float]:
         """Adds the whole steps that were not added before; the mean of these.
