@@ -40,7 +40,7 @@ def test_settings_and_an_option_file_are_compared_and_the_page_is_written(
     found, said = compared(tmp_path, *words)
     (arm,) = found["arms"]
     assert (found["base"]["name"], arm["name"], arm["outcome"]) == ("my.cnf", "other", "measured")
-    assert arm["settings"] == {"innodb_log_buffer_size": 32 << 20}
+    assert arm["changes"] == {"innodb_log_buffer_size": 32 << 20}
     assert arm["guarantees"] == found["base"]["guarantees"]  # it is on top of the file that stands first
     for ratio in (arm["comparison"]["ratio"], arm["p99"]["ratio"]):
         assert ratio["low"] <= ratio["estimate"] <= ratio["high"]
@@ -83,8 +83,8 @@ def test_statements_are_compared_on_the_same_data(furnished_home: Path, tmp_path
         ("new", "measured", "transactions/s"),
         ("upsert", "measured", "rows/s"),
     ]
-    assert found["arms"][0]["workload"] == {"name": f"txn:{tmp_path}/new.toml"}
-    assert found["arms"][1]["workload"] == {"name": "upsert", "tables": 1}
+    assert found["arms"][0]["workload_changes"] == {"name": f"txn:{tmp_path}/new.toml"}
+    assert found["arms"][1]["workload_changes"] == {"name": "upsert", "tables": 1}
     assert [Path(one["name"]).name for one in found["sources"]] == ["old.toml", "setup.sql", "new.toml"]
     questioned = [one["text"] for one in found["warnings"] if one["slug"].startswith("other-")]
     assert [text.split()[0] for text in questioned] == ["new", "upsert", "upsert"]

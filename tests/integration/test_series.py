@@ -141,7 +141,7 @@ def test_series_survives_kill_and_ctrl_c_and_tells_of_every_arm(
         assert compared["ratio"]["low"] <= compared["ratio"]["estimate"] <= compared["ratio"]["high"]
         assert compared["blocks"] == (2 if name == "nothing" else 3)
     assert arms["second"]["floor"] == "second"
-    assert arms["threads"]["workload"] == {"threads": 2}
+    assert arms["threads"]["workload_changes"] == {"threads": 2}
     assert arms["memory"]["floor"] == "throwaway"
     in_memory = {trial.arm.name: trial.storage.in_memory for trial in after if trial.storage is not None}
     assert {name for name, is_so in in_memory.items() if is_so} == {"memory"}
@@ -284,7 +284,7 @@ def test_all_that_proved_faster_runs_together_and_claims_are_answered(home: Path
     }
     best = arms["best"]
     assert sorted(best["composed_of"]) == ["flush", "sync"]
-    assert best["settings"] == {"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 0}
+    assert best["changes"] == {"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 0}
     assert best["comparison"]["ratio"]["estimate"] == pytest.approx(3.0, rel=0.03)
     assert best["comparison"]["blocks"] == 3
     assert [claim["answer"] for claim in result["plan"]["claims"]] == ["confirmed", "confirmed", "refuted"]

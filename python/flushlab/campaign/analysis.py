@@ -1,20 +1,71 @@
-"""Analysis of a campaign's trials: facts and warnings that `tune`, `series` and `compare` share. Pure."""
+"""Analysis of a campaign's trials: facts, warnings and answers that all planners share. Pure.
+
+Answers to a claim of a plan, by the interval of its ratio:
+
+- `expected`: confirmed if the interval contains it and excludes 1, refuted if the interval excludes it. An
+  interval that contains both says nothing for one of them. 1 itself is confirmed within 5 % of 1.
+- `at_least`, `at_most`: confirmed if the whole interval lies on the claimed side, refuted if on the other.
+  Where that ratio is 1, the claim is "faster" or "slower". An interval with 1 inside and both bounds within
+  2.5 % of it decides that, too: no difference.
+- of something counted: judged alike. A count has no noise of the clock, so its bounds are the least and the
+  greatest ratio of any block. Two blocks are needed.
+
+A load that was only observed has a fixed demand, if requests come at the rate of the application's users:
+latency alone shows a gain. In a closed loop, connections send the next request when they have the answer.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from statistics import fmean, geometric_mean
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
+import msgspec
+
+from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.data import warnings_of
-from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun, FleetMachine
-from flushlab.campaign.request import ComparingRequest
-from flushlab.experiment.protocol import SELECTING, Experiment, is_stalled, p99_us
-from flushlab.record import CONTROL, Comparison, LoadClient, ServerIdentity, Trial, Value, Warning
+from flushlab.campaign.facts import (
+    Answer,
+    ArmResult,
+    CampaignFacts,
+    CampaignRun,
+    ClaimFacts,
+    Demand,
+    FleetMachine,
+)
+from flushlab.campaign.request import SeriesRequest, TuneRequest
+from flushlab.diagnosis.evidence import WITH_READS
+from flushlab.experiment.protocol import SELECTING, is_stalled, p99_us
+from flushlab.plan.plan import COUNTED, Claim
+from flushlab.record import (
+    CONTROL,
+    Comparison,
+    LoadClient,
+    ObservedLoad,
+    Ratio,
+    ServerIdentity,
+    StandIn,
+    Storage,
+    Trial,
+    Warning,
+    together,
+)
+from flushlab.redact import without_passwords
 from flushlab.settings.configuration import Configuration
+from flushlab.spec.parts import WorkloadSpec
 from flushlab.units import counted, format_size
+from flushlab.workload.parse import command_of, workload_options
 
+if TYPE_CHECKING:  # a planner takes scipy, and reports do without
+    from flushlab.experiment.series import Series, SeriesResult
+    from flushlab.experiment.tune import Tune
+    from flushlab.experiment.tune_plan import TuneResult
+
+FOLLOWS = 0.5
+"""Throughput that gains less than this part of the latency's gain, in logarithms, does not follow it."""
+_SIZES = ("threads", "tables", "table_size")
 NOISE_RANGE = 0.30
 """Results of the base that scatter over more than this share of their mean mark an unstable machine
 (TUNA, EuroSys 2025, uses the same mark for unstable configurations)."""
@@ -34,24 +85,22 @@ LEAST_MACHINES = 3
 GROWTH = 1.25
 """Data that are this many times as large at the end as at the beginning are another workload."""
 
-E = TypeVar("E", bound="Experiment[Trial]")
+R = TypeVar("R", TuneRequest, SeriesRequest)
+E = TypeVar("E", "Tune", "Series")
 
 
-class Analysis(Generic[E]):
-    """A request bound to its server: from the trials to the facts."""
+@dataclass(frozen=True)
+class Analysis(Generic[R, E]):
+    """A request bound to the server and the storage that it is about: from the trials to the facts."""
+
+    request: R
+    identity: ServerIdentity
+    storage: Storage
 
     def experiment(self) -> E:
-        """The planner, fresh."""
         raise NotImplementedError
 
-    def conclude(self, experiment: E, trials: Sequence[Trial], run: CampaignRun) -> CampaignFacts:
-        """Gathers the facts.
-
-        Args:
-            experiment: with all records told.
-            trials: these records.
-            run: of the campaign.
-        """
+    def conclude(self, experiment: E, trials: Iterable[Trial], run: CampaignRun) -> CampaignFacts:
         raise NotImplementedError
 
     def retold(self, trials: Sequence[Trial], run: CampaignRun) -> CampaignFacts:
@@ -61,58 +110,58 @@ class Analysis(Generic[E]):
             experiment.tell(trial)
         return self.conclude(experiment, trials, run)
 
+    def measured(
+        self, arm: BoundArm, own: Sequence[Trial], result: TuneResult | SeriesResult, **more: Any
+    ) -> ArmResult:
+        """What was found of an arm; of a base or a control by the name that it has in `more`."""
+        name = more.get("name", arm.name)
+        known: dict[str, Any] = {
+            "p99": result.p99.get(name),
+            "machines": result.machines.get(name),
+            "observed": observed_of(own),
+            "result": mean_result(own),
+            "p99_us": mean_p99_us(own),
+        }
+        if not isinstance(self.request, TuneRequest):
+            known["throughput"] = cast("SeriesResult", result).throughput.get(name)
+        return ArmResult.of(arm, **{**known, **more})
 
-def gathered(
-    request: ComparingRequest,
-    identity: ServerIdentity,
-    trials: Sequence[Trial],
-    base: Sequence[Trial],
-    run: CampaignRun,
-    /,
-    **rest: Any,
-) -> CampaignFacts:
-    """Facts with the rest, which the commands have of their own.
-
-    Args:
-        request: of the campaign.
-        identity: the server, where no trial tells.
-        trials: all of the campaign.
-        base: the base's trials that have a result.
-        run: of the campaign.
-        rest: of `CampaignFacts`.
-    """
-    last = base[-1] if base else None
-    stand_in = next((trial.stand_in for trial in trials if trial.stand_in is not None), None)
-    rest["warnings"] = (*warnings_of(request.dataset, stand_in), *rest["warnings"])
-    return CampaignFacts(
-        campaign_id=run.campaign_id,
-        kind=request.kind,
-        ending=run.ending,
-        resume=run.resume(request.kind, request.spec.remote),
-        server=(last.server if last else None) or identity,
-        sources=request.sources,
-        data=request.dataset,
-        tables=next((trial.tables for trial in base if trial.tables), ()),
-        stand_in=stand_in,
-        objective=request.objective,
-        unit=last.unit if last else "",
-        higher_is_better=last.higher_is_better if last else True,
-        trials=len(trials),
-        disturbed=disturbed(trials),
-        others=run.others,
-        machine=run.machine,
-        machines=fleet_machines(base),
-        clients=clients_of(base),
-        **rest,
-    )
+    def gathered(
+        self, trials: Sequence[Trial], of_base: Sequence[Trial], run: CampaignRun, **own: Any
+    ) -> CampaignFacts:
+        """Facts with those that a planner has of its own; `of_base` has the base's trials with a result."""
+        request: TuneRequest | SeriesRequest = self.request
+        last = of_base[-1] if of_base else None
+        stand_in: StandIn | None = next(
+            (trial.stand_in for trial in trials if trial.stand_in is not None), None
+        )
+        own["warnings"] = (*warnings_of(request.dataset, stand_in), *own["warnings"])
+        return CampaignFacts(
+            campaign_id=run.campaign_id,
+            kind=request.kind,
+            ending=run.ending,
+            resume=run.resume(request.kind, request.spec.remote),
+            server=(last.server if last else None) or self.identity,
+            load_command=without_passwords(command_of(request.workload)),
+            sources=request.sources,
+            data=request.dataset,
+            tables=next((trial.tables for trial in of_base if trial.tables), ()),
+            stand_in=stand_in,
+            objective=request.objective,
+            unit=last.unit if last else "",
+            higher_is_better=last.higher_is_better if last else True,
+            trials=len(trials),
+            disturbed=disturbed(trials),
+            others=run.others,
+            machine=run.machine,
+            machines=fleet_machines(of_base),
+            clients=clients_of(of_base),
+            **own,
+        )
 
 
 def fleet_machines(base: Iterable[Trial]) -> tuple[FleetMachine, ...]:
-    """The machines that ran blocks, if there was a fleet.
-
-    Args:
-        base: the base's trials that have a result.
-    """
+    """The machines that ran blocks, if there was a fleet."""
     by_name: dict[str, list[Trial]] = {}
     for trial in base:
         by_name.setdefault(trial.machine, []).append(trial)
@@ -129,11 +178,7 @@ def fleet_machines(base: Iterable[Trial]) -> tuple[FleetMachine, ...]:
 
 
 def clients_of(base: Iterable[Trial]) -> tuple[LoadClient, ...]:
-    """The machines that drove the load, as in the window with the median round trip.
-
-    Args:
-        base: the base's trials that have a result.
-    """
+    """The machines that drove the load, as in the window with the median round trip."""
     found = [trial.load.clients for trial in base if trial.load is not None and trial.load.clients]
     found.sort(key=lambda clients: max(one.round_trip_us.p50 for one in clients))
     return found[len(found) // 2] if found else ()
@@ -142,12 +187,6 @@ def clients_of(base: Iterable[Trial]) -> tuple[LoadClient, ...]:
 def of_fleet(
     arms: Iterable[ArmResult], takes: str = f"{LEAST_MACHINES} machines or more"
 ) -> Iterator[Warning]:
-    """What a reader should know of ratios of several machines.
-
-    Args:
-        arms: that were compared, without the control.
-        takes: what intervals for others take, in words.
-    """
     over = {arm.name: arm.machines for arm in arms if arm.machines is not None}
     few = [arm for arm, one in over.items() if len(one.ratios) < LEAST_MACHINES]
     if few:
@@ -169,11 +208,7 @@ def of_fleet(
 
 
 def of_controls(*controls: Comparison | None) -> Iterator[Warning]:
-    """That the base differs from itself; one warning for all its controls.
-
-    Args:
-        controls: that of the arms' blocks, then that of the blocks of `best`; None where there is none.
-    """
+    """That the base differs from itself; one warning for all its controls."""
     found = [
         f"{where}at {one.ratio.estimate:.2f} ({one.ratio.low:.2f} – {one.ratio.high:.2f})"
         for where, one in zip(("", "beside best "), controls, strict=False)
@@ -186,7 +221,6 @@ def of_controls(*controls: Comparison | None) -> Iterator[Warning]:
 
 
 def differs(control: Comparison) -> bool:
-    """Whether a control tells that the machine changed."""
     return control.verdict != "no difference found"
 
 
@@ -209,12 +243,6 @@ class Sizes(NamedTuple):
 
 
 def of_base(base: Sequence[Trial], sizes: Sizes) -> Iterator[Warning]:
-    """What a reader should know of a base before believing ratios to it.
-
-    Args:
-        base: its trials that have a result.
-        sizes: of it.
-    """
     data, pool, redo = sizes
     if pool is not None and data is not None and data < pool:
         fit = f"all data ({format_size(data)}) fits in the buffer pool ({format_size(pool)})"
@@ -245,12 +273,7 @@ def _spread(figures: Sequence[float]) -> float:
 
 
 def of_machine(trials: Collection[Trial], *, disk: str | None) -> Iterator[Warning]:
-    """Caveats about the machine that a reader needs before relying on the results.
-
-    Args:
-        trials: all of the campaign.
-        disk: that was emulated, or None.
-    """
+    """Caveats about the machine that a reader needs before relying on the results."""
     beside = [trial.foreign_cpu_share or 0.0 for trial in trials if trial.slices]
     if beside and (share := sum(beside) / len(beside)) > BUSY_SHARE:
         text = f"other programs used {share:.0%} of the CPU time meanwhile, which makes intervals wider"
@@ -298,20 +321,37 @@ def of_interim(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
             )
 
 
-def tables_words(tables: Value, rows: Value | None = None) -> str:
-    """The tables of a workload: `8 × 10,000 rows`, or those of the user's data."""
-    return f"the {tables} largest tables" if rows is None else f"{tables} × {rows:,} rows"
+def workload_words(workload: WorkloadSpec, threads: Sequence[int] = ()) -> str:
+    """The workload with its options, in words; its size always.
+
+    Args:
+        threads: numbers of connections, where there are several variants.
+    """
+    known, options = workload_options(workload.name), dict(workload.options)
+    sizes = {name: options.pop(name, known[name].default) for name in _SIZES if name in known}
+    words = [without_passwords(workload.name)]
+    if "threads" in sizes:
+        counts = threads or (int(sizes["threads"]),)
+        words.append(f"{', '.join(map(str, counts))} thread{'' if tuple(counts) == (1,) else 's'}")
+    if "tables" in sizes:
+        rows = sizes.get("table_size")
+        words.append(
+            f"the {sizes['tables']} largest tables" if rows is None else f"{sizes['tables']} × {rows:,} rows"
+        )
+    words += [
+        f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
+        for name, value in options.items()
+    ]
+    return ", ".join(words)
 
 
 def disturbed(trials: Iterable[Trial]) -> int:
-    """How many trials other load disturbed."""
     return sum(
         trial.outcome == "discarded" and trial.result is not None and not trial.slices for trial in trials
     )
 
 
 def disturbed_words(trials: int) -> str:
-    """That so many trials other load disturbed."""
     return f"{trials:,} {'trial was' if trials == 1 else 'trials were'} disturbed by other load"
 
 
@@ -347,3 +387,121 @@ def mean_p99_us(trials: Iterable[Trial]) -> float | None:
 def _good(trials: Iterable[Trial]) -> list[Trial]:
     found = list(trials)
     return [trial for trial in found if trial.outcome == "measured"] or found
+
+
+# -- a load that was only observed
+
+
+def demand_of(arms: Iterable[ArmResult]) -> Demand:
+    """The demand that arms with another latency show; `unknown` without such arms, or if they disagree."""
+    found = {_demand_of(arm) for arm in arms} - {"unknown"}
+    return found.pop() if len(found) == 1 else "unknown"
+
+
+def _demand_of(arm: ArmResult) -> Demand:
+    latency, throughput = arm.comparison, arm.throughput
+    if latency is None or throughput is None or latency.verdict == "no difference found":
+        return "unknown"
+    # Sizes come before verdicts: a narrow interval proves a gain of 1 %, beside a latency of half the time.
+    side = 1.0 if latency.verdict == "faster" else -1.0
+    most = max(side * math.log(throughput.ratio.low), side * math.log(throughput.ratio.high))
+    if most < FOLLOWS * side * math.log(latency.ratio.estimate):
+        return "fixed"
+    return "closed loop" if throughput.verdict == latency.verdict else "unknown"
+
+
+def observed_of(trials: Iterable[Trial]) -> ObservedLoad | None:
+    """The load of several trials together; None where flushlab made it."""
+    parts = [trial.observed for trial in trials if trial.observed is not None]
+    return together(parts) if parts else None
+
+
+def of_observed(load: ObservedLoad | None) -> Iterator[Warning]:
+    """That a load which flushlab only observed was counted together with reads."""
+    if load is not None and load.commits_by == WITH_READS:
+        yield Warning(
+            "reads-among-commits",
+            "the server has no binary log, and Handler_commit counts reads, too: if the load reads much, its"
+            " write latency is too low and the ratios are too near to 1",
+        )
+
+
+# -- claims of a plan
+
+NO_DIFFERENCE = (0.95, 1.05)
+"""An interval within these bounds confirms the claim that something makes no difference."""
+NEAR_ONE = (0.975, 1.025)
+"""An interval within these bounds refutes a claim of an effect. The bounds are narrow, so that an effect of
+3 %, which people report, does not count as no effect."""
+
+
+_CLASSES = dict(zip(COUNTED, ("redo", "binlog"), strict=True))
+
+
+def answered(claim: Claim, ratio: Ratio | None) -> ClaimFacts:
+    return ClaimFacts(
+        text=claim.text,
+        arm=claim.arm,
+        against=claim.against,
+        wanted=_wanted(claim),
+        answer=answer(claim, ratio),
+        ratio=ratio,
+        source=claim.source,
+    )
+
+
+def counted_answer(claim: Claim, trials: Iterable[Trial]) -> ClaimFacts:
+    seen: dict[str, dict[tuple[str, int], tuple[int, int]]] = {claim.arm: {}, claim.against: {}}
+    for trial in trials:
+        activity = trial.file_activity.get(_CLASSES[claim.quantity])
+        syncs = activity.fsyncs if activity is not None else None
+        commits = trial.load.commits if trial.load is not None else None
+        if trial.arm.name in seen and trial.result is not None and syncs is not None and commits:
+            seen[trial.arm.name][trial.stage, trial.block] = syncs, commits
+    arm, against = seen[claim.arm], seen[claim.against]
+    blocks = [block for block in arm if against.get(block, (0, 0))[0]]
+    if len(blocks) < 2:
+        return msgspec.structs.replace(answered(claim, None), quantity=claim.quantity)
+    ratios = [_each([arm[block]]) / _each([against[block]]) for block in blocks]
+    counts = _each([arm[block] for block in blocks]), _each([against[block] for block in blocks])
+    ratio = Ratio(estimate=counts[0] / counts[1], low=min(ratios), high=max(ratios))
+    return msgspec.structs.replace(answered(claim, ratio), quantity=claim.quantity, counts=counts)
+
+
+def _each(of: Sequence[tuple[int, int]]) -> float:
+    return sum(syncs for syncs, _ in of) / sum(commits for _, commits in of)
+
+
+def answer(claim: Claim, ratio: Ratio | None) -> Answer:
+    """What an interval says to a claim; see the module's docstring."""
+    if ratio is None:
+        return "not measured"
+    if claim.at_least is not None:
+        found = _side(ratio.low >= claim.at_least, ratio.high < claim.at_least)
+        return found if claim.at_least != 1 else _or_none(found, ratio)
+    if claim.at_most is not None:
+        found = _side(ratio.high <= claim.at_most, ratio.low > claim.at_most)
+        return found if claim.at_most != 1 else _or_none(found, ratio)
+    assert claim.expected is not None, "a claim has one of three ratios"
+    contained = ratio.low <= claim.expected <= ratio.high
+    if claim.expected == 1:
+        near = NO_DIFFERENCE[0] <= ratio.low and ratio.high <= NO_DIFFERENCE[1]
+        return _side(contained and near, not contained)
+    return _side(contained and not ratio.low <= 1 <= ratio.high, not contained)
+
+
+def _side(confirmed: bool, refuted: bool) -> Answer:
+    return "confirmed" if confirmed else "refuted" if refuted else "undecided"
+
+
+def _or_none(found: Answer, ratio: Ratio) -> Answer:
+    near = NEAR_ONE[0] <= ratio.low and ratio.high <= NEAR_ONE[1]
+    return "no difference" if found == "undecided" and near else found
+
+
+def _wanted(claim: Claim) -> str:
+    if claim.at_least is not None:
+        return f"at least {claim.at_least:g}"
+    if claim.at_most is not None:
+        return f"at most {claim.at_most:g}"
+    return f"{claim.expected:g}"

@@ -94,12 +94,10 @@ class BoundArm(Arm, frozen=True, kw_only=True):
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether all that it changes has no effect."""
         changed = self.changes or self.no_effect
         return bool(changed) and not (self.effective or self.workload_changes or self.is_place)
 
     def is_below(self, floor: str) -> bool:
-        """Whether it guarantees less than a floor."""
         return bool(self.floor and floor) and not Floor(self.floor).at_least(Floor(floor))
 
 

@@ -23,7 +23,6 @@ from flushlab.campaign.request import BenchRequest
 from flushlab.campaign.target import (
     FLEET,
     NewServers,
-    OnFleet,
     Target,
     fleet_unless,
     named_fleet,
@@ -51,11 +50,7 @@ from flushlab.workload.protocol import Workload
 
 
 def require_running(spec: BenchSpec) -> None:
-    """Refuses options that have no effect on a kept server: it runs already.
-
-    Raises:
-        UsageError: one is given.
-    """
+    """Refuses options that have no effect on a kept server: it runs already."""
     name = spec.server.build
     for key in names_given(spec) - {"server"}:
         field = fields(BenchSpec)[key]
@@ -123,12 +118,7 @@ def bench(*, progress: Progress = silent, **given: Any) -> Trial:
 
 
 def run_once(spec: BenchSpec, target: Target, watcher: Watcher, folder: Path | None = None) -> Trial:
-    """The run that was asked for; errors as of `bench`.
-
-    Args:
-        target: the servers that the specification names.
-        folder: that a workload's file is relative to; None: the present one.
-    """
+    """The run that was asked for; errors as of `bench`."""
     on_kept = is_kept(spec.server.build) and not spec.remote.named_by
     if on_kept:
         require_running(spec)
@@ -170,7 +160,6 @@ def _counted(trial: Trial) -> Trial:
 
 
 def _without_effect(trial: Trial, asked: Iterable[str]) -> Iterator[Warning]:
-    """A caveat per setting that was asked for and can have no effect on the server."""
     if trial.server is None:
         return
     server = Configuration(trial.arm.settings, trial.server, trial.settings)
@@ -197,7 +186,7 @@ def bench_on_fleet(*, progress: Progress = silent, **given: Any) -> FleetBench:
         raise UsageError("no fleet is named", hint=f"add --fleet ADDRESS or set {FLEET}")
     for unspread in _not_spread(spec):
         raise unspread
-    with OnFleet(spec.server, spec.storage, fleet).open(watcher.say) as pool:
+    with NewServers(spec.server, spec.storage, fleet).open(watcher.say) as pool:
         assert pool.fleet is not None, "it was opened on one"
         request = BenchRequest(spec=_settled(spec), build_id=pool.build.id, folder=str(Path.cwd()))
         work = Work(request, on_machine, watcher, root_for(spec.server, spec.storage))
@@ -217,15 +206,6 @@ def _settled(spec: BenchSpec) -> BenchSpec:
 
 
 def is_for_each(given: Mapping[str, Any], progress: Progress) -> bool:
-    """Whether a command is for every machine of a fleet.
-
-    Args:
-        given: to `bench`.
-        progress: takes a line at a time.
-
-    Raises:
-        UsageError: what makes no sense.
-    """
     if given.get("client"):
         return False
     spec = build(BenchSpec, given, all_options())
@@ -254,17 +234,11 @@ def _not_spread(spec: BenchSpec) -> Iterator[UsageError]:
 
 @contextmanager
 def on_machine(asked: BenchRequest, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
-    """What runs the one trial on a machine of a fleet."""
     target = NewServers(asked.spec.server, asked.spec.storage)
     yield lambda _: run_once(asked.spec, target, Watcher(progress), Path(asked.folder))
 
 
 def compared(results: Mapping[str, Trial | str]) -> FleetBench:
-    """How far the machines lie apart.
-
-    Args:
-        results: by machine; a text says why there is none.
-    """
     from flushlab.statistics.machines import (
         mean_over,
     )  # loads scipy, which a run on one machine does not need

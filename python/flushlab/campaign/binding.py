@@ -100,9 +100,6 @@ def base_settings(
     """The base's settings that the catalog knows for this server, typed, and a note for each one left out.
 
     What the catalog does not know at all is left to `bind`, which can ask the server.
-
-    Raises:
-        UsageError: a setting is one that sandboxes set themselves, or a value is none that it takes.
     """
     settings: dict[str, Value] = {}
     notes, catalog = [], load_catalog()
@@ -134,20 +131,7 @@ def bind(
     folder: Path | None = None,
     path: str = "",
 ) -> Bound:
-    """The plan as this server and this machine can run it.
-
-    Args:
-        plan: what was asked for.
-        here: the server.
-        volumes: opens data roots and disks.
-        only: arms that were asked for; None: all. Others are not bound, but arms may build on them.
-        scale: factor on the workload's table_size.
-        folder: what a workload's file is relative to.
-        path: the plan's own, for messages.
-
-    Raises:
-        UsageError: the workload does not take an option or its value, or there is no size to scale.
-    """
+    """The plan as this server and this machine can run it."""
     return _Binder(plan, here, volumes, only, scale, folder, path).bound()
 
 
@@ -447,7 +431,6 @@ def _checked(
 
 
 def _taken_somewhere(name: str, value: Value) -> bool:
-    """Whether some version of some flavor takes the value."""
     for one in load_catalog().setting(name).version:
         here = load_catalog().here(name, one.flavor, version_of(one.since or "5.7"))
         if here is not None and here.same(value, value):
@@ -472,18 +455,13 @@ def _span(since: str, until: str) -> str:
 
 
 def with_keys(arms: Sequence[ArmPlan]) -> Iterator[tuple[ArmPlan, str]]:
-    """Arms, each with the key of its table among the plan's positions."""
     crossed = sum(1 for arm in arms if arm.place)  # they stand before the others
     for index, arm in enumerate(arms, -crossed):
         yield arm, arm.place or f"arm.{index}"
 
 
 def workloads_of(plan: Plan, path: str = "") -> dict[str, WorkloadSpec]:
-    """The workload of every arm by its name; the base's first.
-
-    Raises:
-        UsageError: there is no such workload; with its place in the file.
-    """
+    """The workload of every arm by its name; the base's first."""
     found = {BASE: plan.workload}
     for arm, key in ((ArmPlan(name=BASE, workload=plan.workload), ""), *with_keys(plan.arms)):
         try:

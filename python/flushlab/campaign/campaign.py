@@ -80,13 +80,12 @@ class Asked(Generic[S]):
         return msgspec.structs.replace(spec, **{"base": base, "objective": objective, **changes})
 
     def shared(self, pool: ServerPool) -> dict[str, Any]:
-        """What the requests of all planners have."""
         return {
             "build": pool.settings.identity.name,
             "build_id": pool.settings.key,
             "machine": pool.machine(),
-            "fleet": self.target.needed_fleet,
-            "clients": self.target.driven_by,
+            "fleet": self.target.fleet,
+            "clients": self.target.clients,
             "persisted": pool.settings.persisted(),
             "dataset": self.data.facts if self.data else None,
             "dataset_key": self.data.dataset.key if self.data else {},
@@ -103,15 +102,7 @@ def run(
     finish: Finish | None = None,
     **status: str,
 ) -> CampaignFacts:
-    """Runs a campaign, resumes it, or only looks at what it would do.
-
-    Args:
-        stored_as: the kind of its request.
-        decide: everything that must not change while the campaign runs.
-        began: when the command did, on the monotonic clock.
-        finish: what is left to do with the servers after the last trial.
-        status: of the process; see `publish_status`.
-    """
+    """Runs a campaign, resumes it, or only looks at what it would do."""
     spec, target = asked.spec, asked.target
     resume = spec.run.resume
     if spec.run.dry_run:
@@ -151,7 +142,6 @@ def require_same_values(request: AnyRequest, settings: ServerSettings) -> None:
 
 
 def analysis_of(request: AnyRequest, pool: ServerPool) -> TuneAnalysis | SeriesAnalysis:
-    """The request, bound to the servers."""
     if isinstance(request, TuneRequest):
         return TuneAnalysis(request, pool.settings.identity, pool.settings.storage)
     return SeriesAnalysis(request, pool.settings.identity, pool.settings.storage)
@@ -281,17 +271,11 @@ class ArmServers:
 
     @contextmanager
     def opened(self) -> Iterator[RunTrial]:
-        """What runs trials, with everything open."""
         self.open()
         yield self.run
 
     def open(self) -> None:
-        """Loads the data and opens servers and places, once, before anything is measured.
-
-        Raises:
-            UsageError: a file of a workload has changed since the campaign began.
-            StorageError, HarnessError: a place that was there when the campaign began is gone.
-        """
+        """Loads the data and opens servers and places, once, before anything is measured."""
         if self._bases:
             return
         request, say = self.request, self._watcher.say
@@ -324,11 +308,6 @@ class ArmServers:
                 self._runner(arm, group)
 
     def run(self, request: Request) -> Trial:
-        """Runs one trial.
-
-        Raises:
-            NoSpace, StorageError: what no record can hold.
-        """
         self.open()
         asked = self.request
         if request.stage == "best" and isinstance(asked, SeriesRequest):
@@ -352,7 +331,6 @@ class ArmServers:
         return self._sliced
 
     def end(self) -> None:
-        """Ends the servers that were kept running."""
         if self._sliced is not None:
             self._sliced.close()
 

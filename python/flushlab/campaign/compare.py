@@ -146,7 +146,6 @@ def compare(
 
 
 def _require_alone(spec: CompareSpec) -> None:
-    """Refuses beside --own-load what is about a load that flushlab makes."""
     options = [flag(name) for name in spec.workload.options]
     if spec.workload.name != WorkloadSpec().name:
         options.insert(0, "--workload")

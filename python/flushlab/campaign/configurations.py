@@ -70,15 +70,6 @@ def read(
 
     Settings go on top of `base`, or else of the option file that stands first. One configuration alone is
     compared with the base.
-
-    Args:
-        words: as typed; or configurations by their names.
-        base: option file that the word `base` stands for.
-        alone: the base may stand alone, as there are several servers.
-
-    Raises:
-        UsageError: a word is nothing that can be compared, or there is nothing to compare it with.
-        StorageError: an option file cannot be read.
     """
     own = Path(base) if base else None
     if isinstance(words, Mapping):
@@ -103,7 +94,6 @@ def read(
 
 
 def spelled(found: Mapping[str, Given], base: Path | None) -> tuple[str, ...]:
-    """The words from which `read` makes these configurations, in any folder."""
     first = next(iter(found.values()))
     words = []
     for name, one in found.items():
@@ -137,11 +127,6 @@ def named_after(name: str, one: Given) -> bool:
 
 
 def require_settings(found: Mapping[str, Given], command: str) -> None:
-    """Refuses configurations with a workload or a place of their own.
-
-    Raises:
-        UsageError: there is one.
-    """
     for name, one in found.items():
         if not one.is_plain:
             raise UsageError(
@@ -163,7 +148,6 @@ def _settled(workload: WorkloadSpec) -> WorkloadSpec:
 
 
 def _option_words(one: Given) -> Iterator[str]:
-    """The options of a configuration, quoted for a shell."""
     named = {"workload": one.workload.name} if one.workload.name else {}
     for name, value in {**named, **one.workload.options}.items():
         yield f"{flag(name)} {shlex.quote(spell(value))}"

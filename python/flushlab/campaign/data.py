@@ -34,18 +34,7 @@ class Data:
 
 
 def open_data(data: DataSpec, workloads: Iterable[str], progress: Progress = silent) -> Data | None:
-    """The user's data; None if there is none.
-
-    Args:
-        data: where they are, and which of their databases was named.
-        workloads: their names: those that make their own tables need none of the databases.
-        progress: told what takes long, and which workload does not touch the data.
-
-    Raises:
-        UsageError: there is no such database, or there are several and none was asked for; a workload is
-            made from the data, and there are none.
-        StorageError: there is no such data set, or it cannot be read.
-    """
+    """The user's data; None if there is none."""
     path, database, names = data.dataset, data.database, dict.fromkeys(workloads)
     if path is None:
         if database is not None:
@@ -115,21 +104,12 @@ def _listed(words: Sequence[str], noun: str = "") -> str:
 
 
 def bytes_of(data: Data | None) -> int | None:
-    """Of its tables and indexes in InnoDB, about; None without data.
-
-    Raises:
-        StorageError: they cannot be read.
-    """
+    """Of its tables and indexes in InnoDB, about; None without data."""
     return estimated_bytes(data.dataset) if data is not None else None
 
 
 def data_of(request: ComparingRequest, progress: Progress = silent) -> Data | None:
-    """The data of a campaign's request, which may have been made long ago; None if it has none.
-
-    Raises:
-        UsageError: they are not the same any more.
-        StorageError: they cannot be read.
-    """
+    """The data of a campaign's request, which may have been made long ago; None if it has none."""
     asked = request.spec.data
     if asked.dataset is None:
         return None  # the database, if any, is one of somebody's own server

@@ -110,12 +110,7 @@ def _of_series(request: SeriesRequest, groups: Sequence[ArmGroup], machines: int
 
 
 def most_s(request: SeriesRequest, machines: int = 1) -> float:
-    """About what a series takes, with all blocks of `best`; its windows do not end by themselves.
-
-    Args:
-        request: of the series.
-        machines: that run blocks at the same time.
-    """
+    """About what a series takes, with all blocks of `best`; its windows do not end by themselves."""
     groups = request.groups if request.running else ()
     seconds = sum(_group_s(request, group, machines) for group in groups)
     if request.best and groups:

@@ -72,25 +72,7 @@ def run(
     watcher: Watcher,
     began: float | None = None,
 ) -> Ending:
-    """Runs a campaign, from its beginning or from where it was.
-
-    Args:
-        experiment: fresh; the loop reports stored rows to it first.
-        run_trial: runs one request.
-        known: rows of earlier sessions, by the campaign's id.
-        store: has the campaign.
-        campaign_id: of the campaign.
-        budget: over all sessions of the campaign.
-        watcher: told what happens.
-        began: when the command did, on the monotonic clock; now if None. What passed until the first trial is
-            time of the campaign too.
-
-    Returns:
-        Why it ended; what is proven is in the experiment.
-
-    Raises:
-        FlushlabError: what `run_trial` could not put into a record; the campaign may be resumed.
-    """
+    """Runs a campaign, from its beginning or from where it was."""
     spent = Spent()
     status = live_status()
     status.names(watcher.called)
@@ -191,12 +173,6 @@ class Run(NamedTuple, Generic[Row, F]):
 
 
 def stored_request(store: Store, campaign_id: str, kind: str, type_: type[R]) -> R:
-    """The request of a campaign that goes on.
-
-    Raises:
-        UsageError: there is no such campaign, or it is of another command.
-        StorageError: its plan is of another version of flushlab.
-    """
     row = store.campaign(campaign_id)
     if row.kind != kind:
         goes_on = f"resume it with: flushlab {row.kind} --resume {campaign_id}"
@@ -217,11 +193,6 @@ def stored_request(store: Store, campaign_id: str, kind: str, type_: type[R]) ->
 
 
 def require_same_build(request: CampaignRequest, key: str) -> None:
-    """Finds out whether servers are those of a campaign.
-
-    Raises:
-        UsageError: they are another binary.
-    """
     if request.build_id != key:
         raise UsageError(
             f"the campaign ran on {request.build_id}, but {request.build} is now {key}",
@@ -230,17 +201,6 @@ def require_same_build(request: CampaignRequest, key: str) -> None:
 
 
 def run_campaign(request: CampaignRequest, key: str, session: Session, campaign: Run[Row, F]) -> F:
-    """Runs a campaign and gathers its facts.
-
-    Args:
-        request: what is asked for.
-        key: of the servers that it runs on now.
-        session: of the command.
-        campaign: what runs.
-
-    Raises:
-        FlushlabError: what no record can hold; what was measured is safe.
-    """
     store, watcher, campaign_id = session.store, session.watcher, session.campaign_id
     require_same_build(request, key)
     live_status().is_about(campaign=campaign_id, server=request.build, workload=request.workload)
@@ -296,17 +256,7 @@ Watch = Callable[[float, Path], OtherLoad]
 def check_other_load(
     data_root: Path, watcher: Watcher, *, wait: bool, watch: Watch = pressure.watch
 ) -> OtherLoad | None:
-    """What others take of the machine now; None if the check is switched off.
-
-    Args:
-        data_root: where data directories go.
-        watcher: told in one line.
-        wait: look again until the machine is quiet.
-        watch: looks.
-
-    Raises:
-        MeasurementError: the machine did not become quiet in time.
-    """
+    """What others take of the machine now; None if the check is switched off."""
     if not wait and os.environ.get(SWITCH) == "off":
         return None
     began = said_s = time.monotonic()
@@ -350,12 +300,7 @@ def reasons(seen: OtherLoad, *, past: bool = False) -> str:
 
 
 def blame(trials: int, disturbed: int, before: OtherLoad | None) -> str:
-    """What of the machine is, or may be, the reason where nothing was found; empty if nothing is known.
-
-    Args:
-        trials, disturbed: how many were run, and how many of them other load disturbed.
-        before: what others took before the first trial.
-    """
+    """What of the machine is, or may be, the reason where nothing was found; empty if nothing is known."""
     if (busy := too_busy(trials, disturbed)) or before is None:
         return busy
     found = reasons(before, past=True)

@@ -24,16 +24,7 @@ SCHEDULE: Final = ("rate", "profile", "rate_kind")
 
 
 def objective_of(asked: str | None, workload: str, options: Mapping[str, object]) -> Objective:
-    """What is compared: what was asked for, or else what the load's rate leaves to compare.
-
-    Args:
-        asked: `--objective`, or None.
-        workload: its name.
-        options: of the workload; one that it does not take has no effect.
-
-    Raises:
-        UsageError: there is no such objective, or the load has a rate for throughput or none for p99.
-    """
+    """What is compared: what was asked for, or else what the load's rate leaves to compare."""
     if asked is not None and asked not in OBJECTIVES:
         raise UsageError(f"unknown objective {asked!r}", hint=f"it takes {' or '.join(OBJECTIVES)}")
     fixed = next(iter(_schedule(workload, options)), None)
@@ -57,17 +48,7 @@ def objective_of(asked: str | None, workload: str, options: Mapping[str, object]
 
 
 def objective_of_plan(asked: str | None, plan: Plan, path: str, only: Collection[str] = ()) -> Objective:
-    """The same for a plan, whose arms may have workloads of their own.
-
-    Args:
-        asked: `--objective`, or None.
-        plan: the plan.
-        path: its file, for messages.
-        only: arms that run; none: all.
-
-    Raises:
-        UsageError: as `objective_of` and `require_comparable`.
-    """
+    """The same for a plan, whose arms may have workloads of their own."""
     workloads = workloads_of(plan, path)
     places = dict[str, str]()
     for arm, key in with_keys(plan.arms):
@@ -81,16 +62,7 @@ def objective_of_plan(asked: str | None, plan: Plan, path: str, only: Collection
 
 
 def require_comparable(workloads: Mapping[str, WorkloadSpec], places: Mapping[str, str] = {}) -> None:
-    """Refuses workloads whose results cannot be compared.
-
-    Args:
-        workloads: by the arms' names; the first is the base's.
-        places: where arms' workloads stand in a file, as messages begin.
-
-    Raises:
-        UsageError: one is timed and another counted; or they have different rates, so that neither throughput
-            nor latency tells what the arms do.
-    """
+    """Refuses workloads whose results cannot be compared."""
     (_, base), *arms = workloads.items()
     wanted = _schedule(base.name, base.options)
     for name, workload in arms:

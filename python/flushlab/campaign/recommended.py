@@ -45,22 +45,12 @@ IF_LOST = {
 
 
 def kept_lines(guarantees: Mapping[str, str]) -> Iterator[str]:
-    """A comment for each failure with its guarantee.
-
-    Args:
-        guarantees: plain words per failure.
-    """
     names = {name: f"If {words}" for name, words in FAILURES.items()} | {"replication": "Replicas"}
     return (f"{words}: {guarantees[name]}." for name, words in names.items() if name in guarantees)
 
 
 def costs(own: Mapping[str, str], before: Mapping[str, str]) -> tuple[str, ...]:
-    """The guarantees that a change weakens: `if the power fails: about 1 s of … may be lost`.
-
-    Args:
-        own: guarantees with the change, in plain words per failure.
-        before: guarantees without it.
-    """
+    """The guarantees that a change weakens: `if the power fails: about 1 s of … may be lost`."""
     weaker = {
         name: text for name, text in own.items() if text != before.get(name) and not text.startswith(_KEPT)
     }
@@ -184,11 +174,6 @@ def offered(facts: CampaignFacts) -> tuple[Recommended, ...]:
 
 
 def at_floor(facts: CampaignFacts, floor: Floor) -> CampaignFacts:
-    """A tuning that hands over its settings of another floor.
-
-    Raises:
-        UsageError: it is no tuning, has measured nothing so low, or raised its base to less.
-    """
     tuning = facts.tuning
     if tuning is None:
         raise UsageError(f"--floor chooses among the floors of a tuning; {facts.campaign_id} is none")
@@ -249,7 +234,6 @@ def proven(facts: CampaignFacts, base: ArmResult, arms: tuple[ArmResult, ...]) -
 
 
 def recommendable(facts: CampaignFacts, base: ArmResult, arms: tuple[ArmResult, ...]) -> list[ArmResult]:
-    """Those of them that an option file can give."""
     return [arm for arm in proven(facts, base, arms) if arm.advised and not arm.is_place]
 
 
@@ -330,7 +314,6 @@ def _next_steps(one: Recommended, load_command: str) -> tuple[Step, ...]:
 
 
 def _to_files(one: Recommended) -> tuple[Step, ...]:
-    """How to get the files of an offer."""
     if not one.settings:
         return (Step(what="Your settings as they are meet this floor: keep them."),)
     command = f"flushlab report {one.campaign_id} --floor {one.floor} --out {one.floor}"

@@ -63,14 +63,7 @@ SWITCH_S = 0.3
 def trial_s(
     workload: str, timing: Timing, *, kept_running: bool = False, cluster: int | None = None
 ) -> float:
-    """Seconds of a trial; at least so many where its window ends by itself or has to outlast the redo log.
-
-    Args:
-        workload: as the user wrote it.
-        timing: of the trial.
-        kept_running: on a server that is kept running.
-        cluster: nodes that a fresh cluster starts, or None.
-    """
+    """Seconds of a trial; at least so many where its window ends by itself or has to outlast the redo log."""
     if kept_running and workload == protocol.OWN_LOAD:
         return timing.seconds * (1 + protocol.OWN_LOAD_LEAD_S / protocol.OWN_LOAD_SLICE_S) + SLICE_LEAD_S
     if kept_running:
@@ -92,12 +85,7 @@ class Capacity(NamedTuple):
 
 
 def in_slices(restarts: bool, identity: ServerIdentity, places: int = 0) -> str:
-    """How arms alternate in slices: words that follow "arms".
-
-    Args:
-        restarts: servers are flushlab's own.
-        places: servers or clusters that the arms share; 0: none.
-    """
+    """How arms alternate in slices: words that follow "arms"."""
     if not restarts:
         return "alternate in slices on your server"
     if identity.nodes > 1:
@@ -112,15 +100,7 @@ def slices_of(
     arms: Sequence[str],
     least_s: float,
 ) -> dict[str, float]:
-    """Seconds of a slice of each arm; arms that stay together have the same.
-
-    Args:
-        request: the series.
-        base: the base's workload.
-        workloads: those of the arms, by name.
-        arms: names of those that alternate in slices.
-        least_s: shortest slice.
-    """
+    """Seconds of a slice of each arm; arms that stay together have the same."""
     slices = {name: max(least_s, base.slice_s or 0.0, workloads[name].slice_s or 0.0) for name in arms}
     together = [name for name in request.together if name in slices]
     return slices | {name: max(slices[one] for one in together) for name in together}
@@ -129,15 +109,6 @@ def slices_of(
 def kept_running_group(
     request: SeriesRequest, arms: tuple[str, ...], seconds: float, slice_s: float, places: int
 ) -> ArmGroup:
-    """Arms that alternate in slices.
-
-    Args:
-        request: the series.
-        arms: their names.
-        seconds: of a window, if each had a fresh server.
-        slice_s: of a slice.
-        places: servers, or clusters, that they share; 0: each has one of its own.
-    """
     blocks, seconds_each = blocks_of(request.blocks, seconds, slice_s)
     return ArmGroup(arms=arms, kept_running=True, blocks=blocks, seconds=seconds_each, places=places)
 

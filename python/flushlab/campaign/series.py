@@ -27,7 +27,6 @@ from flushlab.campaign.binding import (
 from flushlab.campaign.campaign import Asked, run
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.objective import objective_of_plan
-from flushlab.campaign.observed import require_permitted
 from flushlab.campaign.pool.protocol import ServerPool
 from flushlab.campaign.pool.room import Volumes
 from flushlab.campaign.pool.settings import UserSettings, texts_of
@@ -36,12 +35,15 @@ from flushlab.campaign.scheduling import INTERIM_BLOCKS, in_slices
 from flushlab.campaign.several_servers import joined
 from flushlab.campaign.target import target_of
 from flushlab.campaign.watcher import Watcher, watching
-from flushlab.errors import UsageError
+from flushlab.errors import BelowFloor, UsageError
 from flushlab.plan.parse import PIPED, find_plan, read_plan, shipped
 from flushlab.plan.plan import Plan, chosen, crossed
 from flushlab.progress import Progress, silent
-from flushlab.record import BASE, BEST, SourceText, Value, Warning
+from flushlab.record import BASE, BEST, ServerIdentity, SourceText, Storage, Value, Warning
 from flushlab.settings.catalog import canonical
+from flushlab.settings.durability import Guarantees, guarantees, keeps, level
+from flushlab.settings.durability.guarantee import FAILURES
+from flushlab.settings.floor import Floor
 from flushlab.settings.option_names import load_option_names
 from flushlab.spec.build import build, taking
 from flushlab.spec.kinds import CompareSpec, SeriesSpec
@@ -139,8 +141,6 @@ def series(
 
 
 def run_plan(asked: SeriesAsked, watcher: Watcher) -> CampaignFacts:
-    """Runs a plan on servers, or resumes a campaign."""
-
     def decided(pool: ServerPool, volumes: Volumes) -> SeriesRequest:
         server = asked.spec.server
         others = server.others if isinstance(server, ServersSpec) else ()
@@ -171,11 +171,7 @@ def _load(name: str) -> Loaded:
 
 
 def decide(asked: SeriesAsked, pool: ServerPool, volumes: Volumes, watcher: Watcher) -> SeriesRequest:
-    """Everything that must not change while the campaign runs.
-
-    Raises:
-        UsageError: the plan does not fit the workload, or the server refuses the base.
-    """
+    """Everything that must not change while the campaign runs."""
     assert asked.load is not None, "what is new has a plan"
     spec, settings, loaded = asked.spec, pool.settings, asked.load(pool)
     plan, identity = loaded.plan, settings.identity
@@ -280,7 +276,6 @@ def _file(loaded: Loaded) -> str:
 
 
 def _require_same_tables(workloads: Mapping[str, Workload]) -> None:
-    """Refuses configurations that need different tables on a server that all of them share."""
     for name, workload in workloads.items():
         if other := with_other_tables(workload, workloads):
             names = " and ".join(sorted({name, other}))
@@ -292,7 +287,6 @@ def _require_same_tables(workloads: Mapping[str, Workload]) -> None:
 
 
 def _threads(plan: Plan) -> int:
-    """The most connections that any arm makes."""
     counts: list[Value] = [1]
     for workload in workloads_of(plan).values():
         known = workload_options(workload.name).get("threads")
@@ -331,3 +325,40 @@ def _schedule_words(groups: Sequence[ArmGroup], pool: ServerPool) -> Iterator[st
         for why in dict.fromkeys(group.why.values()):
             arms = ", ".join(name for name in group.arms if group.why[name] == why)
             yield f"{f'{arms}: ' if sliced else ''}each window gets a fresh server: {why}"
+
+
+def require_permitted(request: SeriesRequest, identity: ServerIdentity, storage: Storage) -> None:
+    """Refuses arms, the base among them, that guarantee less than the floor and less than the server does
+    now: its users' commits run under them."""
+    if request.base.workload.name != protocol.OWN_LOAD:
+        return
+    launch = request.launch
+    has = guarantees(request.has, identity, storage, launch)
+    now = level(has)
+    for arm in (request.base, *request.running):
+        then = guarantees({**request.has, **arm.settings}, identity, storage, launch)
+        floor = level(then)
+        if request.floor and floor.at_least(request.floor):
+            continue
+        if not _loses_more(then, has) or (floor.at_least(now) and now is not Floor.THROWAWAY):
+            continue
+        name = request.base_name if arm is request.base else arm.name
+        below = request.floor or now
+        raise BelowFloor(
+            f"{name} would keep less in a crash than your server does now"
+            if below is Floor.THROWAWAY
+            else f"{name} is below the floor {below}: your application's commits would be no safer than"
+            f" {floor} while it runs",
+            hint=f"--floor {floor} allows it",
+        )
+
+
+def _loses_more(then: Guarantees, has: Guarantees) -> bool:
+    """Whether a failure costs more, or the same window of commits for one more reason.
+
+    `throwaway` promises nothing, so a server there is held against what it keeps. With sync_binlog=0, its
+    tables lose the last group of commits; with innodb_flush_log_at_trx_commit=2, a second of commits, too.
+    """
+    pairs = [(then.under(failure), has.under(failure)) for failure in FAILURES]
+    more = any(own.level != "nothing_lost" and {*own.because} - {*other.because} for own, other in pairs)
+    return more or not keeps(then, has)

@@ -11,27 +11,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from flushlab.campaign.analysis import (
     Analysis,
     Sizes,
-    gathered,
-    mean_p99_us,
-    mean_result,
+    answered,
+    counted_answer,
+    demand_of,
+    observed_of,
     of_base,
     of_controls,
     of_fleet,
     of_interim,
     of_machine,
-    tables_words,
+    of_observed,
+    workload_words,
 )
 from flushlab.campaign.arms import ArmOutcome, BoundArm, judged
-from flushlab.campaign.claims import answered, counted_answer
 from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun, PlanFacts
-from flushlab.campaign.observed import demand_of, observed_of, of_observed
 from flushlab.campaign.request import ArmGroup, SeriesRequest
 from flushlab.campaign.scheduling import ends_by_itself, trial_s
 from flushlab.campaign.several_servers import differing, on_server
@@ -43,37 +43,24 @@ from flushlab.record import (
     CONTROL,
     Arm,
     Ratio,
-    ServerIdentity,
-    Storage,
     Trial,
     Value,
     Warning,
 )
-from flushlab.redact import without_passwords
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import NO_BINLOG, Configuration
 from flushlab.spec.kinds import SeriesSpec
 from flushlab.spec.parts import as_change
 from flushlab.units import counted, format_size
-from flushlab.workload.parse import changed, command_of, workload_options
-
-_SIZES = ("threads", "tables", "table_size")
+from flushlab.workload.parse import changed
 
 DEBT_BYTES, DEBT_FACTOR = 4096, 1.5
 """A warning reports an arm's debts from these bytes per event and this factor between arm and base on."""
 BEST_TEXT = "all that proved faster, together"
 
 
-@dataclass(frozen=True)
-class SeriesAnalysis(Analysis[Series]):
-    """A request with the server and the storage that it is about."""
-
-    request: SeriesRequest
-    identity: ServerIdentity
-    storage: Storage
-
+class SeriesAnalysis(Analysis[SeriesRequest, Series]):
     def experiment(self) -> Series:
-        """The planner, fresh."""
         request = self.request
         return Series(
             SeriesPlan(
@@ -119,30 +106,21 @@ class SeriesAnalysis(Analysis[Series]):
                     settings[name] = value
             workload = changed(workload, as_change(arm.workload_changes))
         best = BoundArm(name=BEST, text=BEST_TEXT, settings=settings, workload=workload)
-        return judged(
-            best,
-            base,
-            self.identity,
-            self.storage,
-            self.request.launch,
-            self.request.has,
-        )
+        request = self.request
+        return judged(best, base, self.identity, self.storage, request.launch, request.has)
 
-    def conclude(
-        self,
-        experiment: Series,
-        trials: Iterable[Trial],
-        run: CampaignRun,
-    ) -> CampaignFacts:
-        """Gathers the facts."""
+    def conclude(self, experiment: Series, trials: Iterable[Trial], run: CampaignRun) -> CampaignFacts:
         request, trials, result = self.request, list(trials), experiment.result()
-        base = [t for t in trials if t.arm.name == BASE and t.stage == "arms" and t.result is not None]
+        base, again = _measured(trials, BASE), _measured(trials, CONTROL)
         configuration = self._configured(request.base, base)
-        sizes = Sizes.of(base, configuration)
         lengths = [round(one.seconds, 2) for trial in base for one in trial.slices if not one.dropped]
         arms = [self._facts(arm, result, trials, run.ending) for arm in request.arms]
         if request.best:
             arms.append(self._best_facts(result, trials, run.ending))
+        control = None
+        if result.control is not None:
+            named: dict[str, Any] = {"name": CONTROL, "text": "", "comparison": result.control}
+            control = self.measured(request.base, again, result, **named)
         warnings = [
             *request.notes,
             *self._warnings(result, trials, run.ending),
@@ -150,45 +128,22 @@ class SeriesAnalysis(Analysis[Series]):
             *of_machine(trials, disk=request.spec.storage.disk),
             *of_fleet(arms),
         ]
-        control = None
-        if result.control is not None:
-            own = [t for t in trials if t.arm.name == CONTROL and t.stage == "arms" and t.result is not None]
-            control = ArmResult.of(
-                request.base,
-                name=CONTROL,
-                text="",
-                comparison=result.control,
-                machines=result.machines.get(CONTROL),
-                p99=result.p99.get(CONTROL),
-                throughput=result.throughput.get(CONTROL),
-                observed=observed_of(own),
-                result=mean_result(own),
-                p99_us=mean_p99_us(own),
-            )
-        return gathered(
-            request,
-            self.identity,
+        return self.gathered(
             trials,
             base,
             run,
             title=request.title,
-            workload=workload_words(request),
-            load_command=without_passwords(command_of(request.workload)),
+            workload=workload_words(request.base.workload),
             floor=request.floor or "",
-            base=ArmResult.of(
-                request.base,
-                name=request.base_name,
-                settings=configuration.as_reported(),
-                result=mean_result(base),
-                p99_us=mean_p99_us(base),
-                observed=observed_of(base),
+            base=self.measured(
+                request.base, base, result, name=request.base_name, settings=configuration.as_reported()
             ),
             arms=tuple(arms),
             control=control,
             blocks=result.blocks,
             interleaved=request.kept_running,
             why_fresh="" if request.kept_running else next(iter(self._why_fresh.values()), ""),
-            **sizes._asdict(),
+            **Sizes.of(base, configuration)._asdict(),
             warnings=tuple(dict.fromkeys(warnings)),
             demand=demand_of(arms) if request.objective == "latency" else "",
             plan=PlanFacts(
@@ -232,7 +187,7 @@ class SeriesAnalysis(Analysis[Series]):
     def _of_bases(self, trials: list[Trial]) -> Iterator[Warning]:
         """Caveats on the base of each server; those on the control are among the comparisons."""
         for name, arm in self._bases.items():
-            own = [t for t in trials if t.arm.name == name and t.stage == "arms" and t.result is not None]
+            own = _measured(trials, name)
             for caveat in of_base(own, Sizes.of(own, self._configured(arm, own))):
                 yield self._on_server(caveat, name)
 
@@ -278,8 +233,11 @@ class SeriesAnalysis(Analysis[Series]):
         asked = {name: value for name, value in arm.changes.items() if value is not None}
         reported = Configuration(asked, self.identity, read_back).as_reported()
         defaults = Configuration({}, self.identity, read_back)
-        return ArmResult.of(
+        measured = outcome == "measured"
+        return self.measured(
             arm,
+            figures if measured else [],
+            result,
             text=self._text(arm, trials),
             outcome=outcome,
             reason=reason,
@@ -291,12 +249,7 @@ class SeriesAnalysis(Analysis[Series]):
             },
             unit=figures[-1].unit if figures and arm.other_event else "",
             comparison=result.comparisons.get(arm.name),
-            machines=result.machines.get(arm.name),
-            p99=result.p99.get(arm.name),
-            throughput=result.throughput.get(arm.name),
             observed=observed_of(figures),
-            result=mean_result(figures) if outcome == "measured" else None,
-            p99_us=mean_p99_us(figures) if outcome == "measured" else None,
             server=next((trial.server for trial in own if trial.server), arm.server) if arm.build else None,
             same_as=self._same_as(arm, trials),
         )
@@ -385,7 +338,6 @@ class SeriesAnalysis(Analysis[Series]):
         return found
 
     def _conflicts(self, result: SeriesResult) -> Iterator[Warning]:
-        """Settings on which arms of `best` disagree."""
         if result.best is None:
             return
         asked: dict[str, list[tuple[str, Value | None]]] = {}
@@ -493,7 +445,6 @@ class SeriesAnalysis(Analysis[Series]):
         return found.values()
 
     def _short_windows(self, result: SeriesResult, trials: list[Trial]) -> Iterator[Warning]:
-        """Arms that changed what needs a steady state, and were measured in windows that had none."""
         short = {t.arm.name for t in trials if any(w.slug == "window-too-short" for w in t.warnings)}
         needy: dict[str, list[str]] = {}
         catalog = load_catalog()
@@ -514,29 +465,13 @@ class SeriesAnalysis(Analysis[Series]):
 
 
 def _left_bytes(trials: list[Trial]) -> float:
-    """What an arm's server wrote in the slices of others, per event of its own."""
     events = sum(one.events for trial in trials for one in trial.slices)
     return sum(trial.later_bytes or 0 for trial in trials) / events if events else 0.0
 
 
-def workload_words(request: SeriesRequest) -> str:
-    """The workload with its options, in words; its size always."""
-    options = dict(request.base.workload.options)
-    sizes = {
-        name: options.pop(name, known.default)
-        for name, known in workload_options(request.workload).items()
-        if name in _SIZES
-    }
-    words = [without_passwords(request.workload)]
-    if "threads" in sizes:
-        words.append(counted(int(sizes["threads"]), "thread"))
-    if "tables" in sizes:
-        words.append(tables_words(sizes["tables"], sizes.get("table_size")))
-    words += [
-        f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
-        for name, value in options.items()
-    ]
-    return ", ".join(words)
+def _measured(trials: Iterable[Trial], arm: str) -> list[Trial]:
+    """Trials of an arm's own blocks that have a result, not of those of `best`."""
+    return [t for t in trials if t.arm.name == arm and t.stage == "arms" and t.result is not None]
 
 
 def _outcome(name: str, result: SeriesResult, trials: list[Trial], ending: str) -> tuple[ArmOutcome, str]:

@@ -27,11 +27,7 @@ _LONG = 30
 def joined(
     requests: Sequence[SeriesRequest], servers: Sequence[str], identities: Sequence[ServerIdentity]
 ) -> SeriesRequest:
-    """One request of those of all servers, which were asked for by these names, with their versions in full.
-
-    Raises:
-        UsageError: two of them are the same server.
-    """
+    """One request of those of all servers, by the names that were asked for, with their versions in full."""
     first, *others = requests
     if not others:
         return first
@@ -70,7 +66,6 @@ def _notes(requests: Sequence[SeriesRequest], servers: Sequence[str]) -> Iterato
 
 
 def on_server(warning: Warning, server: str, base: str) -> Warning:
-    """A caveat on one of several servers, which is called so and has this base."""
     return msgspec.structs.replace(warning, text=f"{server}: {warning.text}", arms=(base,))
 
 
@@ -81,7 +76,6 @@ def _title(first: SeriesRequest, servers: Sequence[str]) -> str:
 
 
 def _name(request: SeriesRequest, server: str, arm: BoundArm) -> str:
-    """What people call a configuration of one of several servers."""
     own = request.base_name if arm is request.base else arm.name
     return f"{server} {own}" if request.arms else server
 
@@ -97,12 +91,7 @@ def require_same(arms: Iterable[BoundArm], pools: Mapping[str, ServerPool]) -> N
 
 
 def differing(base: Trial, own: Trial, asked: Iterable[str]) -> str:
-    """What two servers have otherwise by themselves, of what decides what a commit is and what it costs.
-
-    Args:
-        base, own: trials, whose settings were read back.
-        asked: names that were asked for; left out.
-    """
+    """What two servers have otherwise by themselves, of what decides what a commit is and what it costs."""
     catalog = load_catalog()
     found = {
         name: (value, base.settings[name])

@@ -1,4 +1,5 @@
-"""Target: the servers that a command names, before one is looked for. Sits in `campaign.pool`.
+"""Target: the servers that a command names, before one is looked for. Sits in `campaign`,
+above `pool` and `fleet`.
 
 `target_of` chooses: servers that flushlab starts, here or on a fleet, or a running one.
 """
@@ -7,10 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import msgspec
 
@@ -51,19 +52,28 @@ from flushlab.workload.protocol import Workload
 
 @dataclass(frozen=True)
 class NewServers:
-    """Servers that flushlab starts.
+    """Servers that flushlab starts: on this machine, or on the machines of a fleet.
 
     Attributes:
-        server: the build, and the nodes of a cluster.
-        storage: where data directories go.
+        fleet: address of the fleet that runs the blocks, or whose clients load the servers of this machine.
+        clients: machines of the fleet that drive the load; none: the machines of the servers do.
+        is_asked: the command names the fleet, and not the environment alone.
         alone: why they are not on the fleet that the environment names; empty: it names none, or they are.
         signs: what the user's files say about servers.
     """
 
     server: ServerSpec | ServersSpec
     storage: StorageSpec
+    fleet: str = ""
+    clients: tuple[str, ...] = ()
+    is_asked: bool = field(default=True, kw_only=True)
     alone: str = field(default="", kw_only=True)
     signs: tuple[Sign, ...] = field(default=(), kw_only=True)
+
+    @property
+    def on_fleet(self) -> bool:
+        """Whether machines of a fleet run the blocks."""
+        return bool(self.fleet) and not self.clients
 
     def planned(self, server: str | None, cluster: int | None) -> NewServers:
         """With the plan's server and nodes, where the command names none."""
@@ -73,18 +83,10 @@ class NewServers:
         named = msgspec.structs.replace(asked, server=asked.server or server, cluster=nodes)
         return replace(self, server=named)
 
-    def fitting(self, data: Data | None, files: Iterable[Path | str | None], progress: Progress) -> Self:
-        """The servers that the user's files are for, where the command names none; told with the reason.
-
-        Args:
-            data: the user's.
-            files: option files; None: none.
-            progress: takes the line.
-
-        Raises:
-            UsageError: no server starts on the data.
-            StorageError: a file cannot be read.
-        """
+    def fitting(
+        self, data: Data | None, files: Iterable[Path | str | None], progress: Progress
+    ) -> NewServers:
+        """The servers that the user's files are for, where the command names none; told with the reason."""
         signs = list(data.dataset.signs()) if data is not None else []
         paths = [Path(one) for one in dict.fromkeys(files) if one is not None]
         signs += [sign for path in paths for sign in signs_of(path)]
@@ -96,66 +98,30 @@ class NewServers:
             server = server.of(choice.server)
         return replace(self, server=server, signs=tuple(signs))
 
-    @property
-    def on_fleet(self) -> str:
-        """Address of the fleet that runs the blocks; empty: this machine runs them."""
-        return ""
-
-    @property
-    def needed_fleet(self) -> str:
-        """Address of the fleet that runs the blocks or drives the load; empty: none does."""
-        return self.on_fleet
-
-    @property
-    def driven_by(self) -> tuple[str, ...]:
-        """Machines of the fleet that drive the load; none: the server's machine does."""
-        return ()
-
     def resuming(self, earlier: CampaignSpec, fleet: str = "", clients: tuple[str, ...] = ()) -> NewServers:
-        """The servers that the campaign was begun with.
-
-        Args:
-            earlier: the campaign's.
-            fleet: address of the fleet that it began on.
-            clients: machines of it that drive the load.
-
-        Raises:
-            UsageError: the campaign ran on the user's own server, on no fleet where one is named, or with
-                other clients than are named.
-        """
+        """The servers of a campaign that began on this fleet, with these clients."""
         if place := earlier.remote.place:
             raise UsageError(
                 f"the campaign runs on your own server, {place}: its password is not stored",
                 hint="name the server again, with -h HOST -u USER -p and the permissions",
             )
-        if self.driven_by not in ((), clients):
+        if self.clients not in ((), clients):
             drove = f"came from {', '.join(clients)}" if clients else "came from the server's machine"
             raise UsageError(
                 f"the load of the campaign {drove}, and cannot come from elsewhere now",
                 hint="leave --client out, or start a new campaign",
             )
-        if clients:
-            return WithClients(earlier.server, earlier.storage, self.needed_fleet or fleet, clients)
-        if not fleet and (why := self._unless_it_began_on_one()):
-            return NewServers(earlier.server, earlier.storage, alone=why)
-        if fleet:
-            return OnFleet(earlier.server, earlier.storage, self.on_fleet or fleet)
-        return replace(self, server=earlier.server, storage=earlier.storage)
-
-    def _unless_it_began_on_one(self) -> str:
-        """Why a campaign that began on one machine goes on there; empty: no fleet is named.
-
-        Raises:
-            UsageError: the command names a fleet.
-        """
-        return ""
+        alone = self.alone
+        if self.on_fleet and not fleet:
+            refusal = began_on_one_machine("its blocks")
+            alone = fleet_unless(self.fleet if self.is_asked else None, refusal).why_not
+        address = (self.fleet if clients or self.on_fleet else "") or fleet
+        return NewServers(
+            earlier.server, earlier.storage, address if fleet or clients else "", clients, alone=alone
+        )
 
     def require_files(self, memory: str | None, *sources: object) -> None:
-        """Refuses a limit of memory where nothing can be scaled.
-
-        Raises:
-            UsageError: there is a limit, and nothing that it is for.
-        """
+        """Refuses a limit of memory where nothing can be scaled."""
         if memory is not None and not any(sources):
             raise UsageError(
                 f"--memory {memory} scales an option file, and there is none",
@@ -163,108 +129,11 @@ class NewServers:
             )
 
     def require_load(self, workload: Workload) -> None:
-        """Refuses a workload that needs other nodes than were asked for."""
+        """Refuses a workload for other nodes, and one whose connections clients cannot open."""
         if isinstance(workload, EngineOptions):
             require_cluster(workload.cluster_load, self.server.cluster or 1)
-
-    def open_data(self, data: DataSpec, workloads: Iterable[str], progress: Progress) -> Data | None:
-        """The user's data; None if there is none."""
-        return open_data(data, workloads, progress)
-
-    def open(self, progress: Progress) -> AbstractContextManager[SandboxPool]:
-        """The servers; see `open_servers`."""
-        self._tell_if_alone(progress)
-        return open_servers(self.server, self.storage, progress, self.signs)
-
-    def _tell_if_alone(self, progress: Progress) -> None:
-        if self.alone:
-            progress(told_alone(self.alone))
-
-    @contextmanager
-    def look(self, progress: Progress) -> Iterator[SandboxPool]:
-        """The servers in a dry run: nothing is fetched, made or cleaned up."""
-        self._tell_if_alone(progress)
-        build = find_build(self.server.build, basedir=_path(self.server.basedir), get=False)
-        root = paper_root(_path(self.storage.data_root) or home_path() / "run")
-        nodes = nodes_of(self.server.cluster, build)
-        kind = SandboxPool if nodes == 1 else ClusterPool
-        pool = kind(build, Volume(root), nodes, self.server.latency_s or 0.0, dry_run=True, signs=self.signs)
-        pool.tell_caveats(progress)
-        yield pool
-
-
-@dataclass(frozen=True)
-class OnFleet(NewServers):
-    """Servers that flushlab starts on the machines of a fleet.
-
-    Attributes:
-        fleet: its address.
-        is_asked: the command names it, and not the environment alone.
-    """
-
-    fleet: str
-    is_asked: bool = True
-
-    @property
-    def on_fleet(self) -> str:
-        """Address of the fleet."""
-        return self.fleet
-
-    def _unless_it_began_on_one(self) -> str:
-        refusal = began_on_one_machine("its blocks")
-        return fleet_unless(self.fleet if self.is_asked else None, refusal).why_not
-
-    @contextmanager
-    def open(self, progress: Progress) -> Iterator[SandboxPool]:
-        """The servers; this machine decides the settings, and the machines of the fleet run the trials.
-
-        Raises:
-            ExtraMissing: no Ray.
-            FleetError: as `connected`.
-        """
-        with connected(parse_address(self.fleet)):
-            # Imports Ray: only here, once the variables of this fleet are set.
-            from flushlab.campaign.fleet.ray_machines import claimed
-
-            root = root_for(self.server, self.storage)
-            with claimed(progress, root) as machines, super().open(progress) as pool:
-                yield replace(pool, fleet=machines)
-
-    @contextmanager
-    def look(self, progress: Progress) -> Iterator[SandboxPool]:
-        """The servers in a dry run, which claims no machine; errors as of `open`."""
-        with connected(parse_address(self.fleet)):
-            from flushlab.campaign.fleet.ray_machines import foreseen
-
-            with super().look(progress) as pool:
-                yield replace(pool, fleet=foreseen())
-
-
-@dataclass(frozen=True)
-class WithClients(NewServers):
-    """Servers that flushlab starts on this machine and other machines of a fleet load.
-
-    Attributes:
-        fleet: its address.
-        clients: names of the machines.
-    """
-
-    fleet: str
-    clients: tuple[str, ...]
-
-    @property
-    def needed_fleet(self) -> str:
-        """Address of the fleet."""
-        return self.fleet
-
-    @property
-    def driven_by(self) -> tuple[str, ...]:
-        """Names of the machines."""
-        return self.clients
-
-    def require_load(self, workload: Workload) -> None:
-        """Refuses a workload that the clients cannot drive: flushlab does not open its connections."""
-        super().require_load(workload)
+        if not self.clients:
+            return
         if not isinstance(workload, EngineOptions):
             raise UsageError(
                 f"--client drives loads of flushlab's own, and {workload.name.split(':')[0]} runs on the"
@@ -276,28 +145,52 @@ class WithClients(NewServers):
                 "--hdr-log and --per-second are not written with --client", hint="remove one of the two"
             )
 
-    @contextmanager
-    def open(self, progress: Progress) -> Iterator[SandboxPool]:
-        """The servers; errors as of `OnFleet.open`.
-
-        Raises:
-            UsageError: a machine that is not in the fleet, or is this one.
-        """
-        with connected(parse_address(self.fleet)):
-            from flushlab.campaign.fleet.clients import claimed
-
-            with claimed(self.clients, progress) as clients, super().open(progress) as pool:
-                yield replace(pool, clients=clients)
+    def open_data(self, data: DataSpec, workloads: Iterable[str], progress: Progress) -> Data | None:
+        return open_data(data, workloads, progress)
 
     @contextmanager
-    def look(self, progress: Progress) -> Iterator[SandboxPool]:
-        """The servers in a dry run, which claims no machine; errors as of `open`."""
-        with connected(parse_address(self.fleet)):
-            from flushlab.campaign.fleet.clients import find
+    def open(self, progress: Progress, *, dry_run: bool = False) -> Iterator[SandboxPool]:
+        """The servers. This machine decides the settings, also where those of a fleet run the trials."""
+        if self.alone:
+            progress(told_alone(self.alone))
+        with ExitStack() as stack:
+            machines, clients = None, None
+            if self.fleet:
+                stack.enter_context(connected(parse_address(self.fleet)))
+                # Both import Ray: only here, once the variables of this fleet are set.
+                from flushlab.campaign.fleet import clients as of_clients
+                from flushlab.campaign.fleet import ray_machines
 
-            find(self.clients)
-            with super().look(progress) as pool:
-                yield pool
+                if self.clients and dry_run:
+                    of_clients.find(self.clients)
+                elif self.clients:
+                    clients = stack.enter_context(of_clients.claimed(self.clients, progress))
+                elif dry_run:
+                    machines = ray_machines.foreseen()
+                else:
+                    root = root_for(self.server, self.storage)
+                    machines = stack.enter_context(ray_machines.claimed(progress, root))
+            here = (
+                self._on_paper(progress)
+                if dry_run
+                else open_servers(self.server, self.storage, progress, self.signs)
+            )
+            pool = stack.enter_context(here)
+            yield replace(pool, fleet=machines, clients=clients) if self.fleet else pool
+
+    def look(self, progress: Progress) -> AbstractContextManager[SandboxPool]:
+        """The servers in a dry run: nothing is fetched, made or cleaned up, and no machine claimed."""
+        return self.open(progress, dry_run=True)
+
+    @contextmanager
+    def _on_paper(self, progress: Progress) -> Iterator[SandboxPool]:
+        build = find_build(self.server.build, basedir=_path(self.server.basedir), get=False)
+        root = paper_root(_path(self.storage.data_root) or home_path() / "run")
+        nodes = nodes_of(self.server.cluster, build)
+        kind = SandboxPool if nodes == 1 else ClusterPool
+        pool = kind(build, Volume(root), nodes, self.server.latency_s or 0.0, dry_run=True, signs=self.signs)
+        pool.tell_caveats(progress)
+        yield pool
 
 
 FLEET = "FLUSHLAB_FLEET"
@@ -323,15 +216,7 @@ class NamedFleet(NamedTuple):
 
 
 def fleet_unless(given: str | None, *refusals: UsageError | None) -> NamedFleet:
-    """The fleet to run on. What cannot run on one refuses `--fleet`, and ignores the environment.
-
-    Args:
-        given: by `--fleet`.
-        refusals: why it cannot run on a fleet, where it cannot.
-
-    Raises:
-        UsageError: the first refusal, if the command names a fleet.
-    """
+    """The fleet to run on. What cannot run on one refuses `--fleet`, and ignores the environment."""
     refusal = next((one for one in refusals if one is not None), None)
     if refusal is None:
         return NamedFleet(named_fleet(given))
@@ -365,12 +250,7 @@ def open_servers(
     signs: tuple[Sign, ...] = (),
 ) -> Iterator[SandboxPool]:
     """Servers that flushlab starts: finds the build (obtains it if needed), opens the data root, makes the
-    disk slow if asked to.
-
-    Raises:
-        BuildNotFound, StorageError, HarnessError: as their makers say.
-        UsageError: no cluster of that size can be made of the build, or it cannot start on the user's data.
-    """
+    disk slow if asked to."""
     storage = storage or StorageSpec()
     for reaped in reap():
         progress(f"cleaned up after an earlier run: {reaped}")
@@ -388,11 +268,7 @@ def open_servers(
 
 
 def nodes_of(cluster: int | None, build: Build) -> int:
-    """How many nodes `--cluster` asks for; 1 where it is not given.
-
-    Raises:
-        UsageError: too few or too many, or no cluster can be made of the build.
-    """
+    """How many nodes `--cluster` asks for; 1 where it is not given."""
     if cluster is None:
         return 1
     require_size(cluster)
@@ -401,15 +277,6 @@ def nodes_of(cluster: int | None, build: Build) -> int:
 
 
 def target_of(spec: CampaignSpec | BenchSpec, workload: WorkloadSpec | None = None) -> Target:
-    """The servers that a command names.
-
-    Args:
-        spec: the command's.
-        workload: what writes, where the command says so.
-
-    Raises:
-        UsageError: an address that is none, or a load or an option of it that does not go with the command.
-    """
     if workload is not None and workload.name == protocol.OWN_LOAD:
         raise protocol.only_compared()
     if spec.remote.named_by:
@@ -427,7 +294,7 @@ def target_of(spec: CampaignSpec | BenchSpec, workload: WorkloadSpec | None = No
         return NewServers(spec.server, spec.storage)
     fleet = fleet_unless(spec.run.fleet, *_not_spread(spec))
     if fleet.address:
-        return OnFleet(spec.server, spec.storage, fleet.address, is_asked=bool(spec.run.fleet))
+        return NewServers(spec.server, spec.storage, fleet.address, is_asked=bool(spec.run.fleet))
     return NewServers(spec.server, spec.storage, alone=fleet.why_not)
 
 
@@ -445,7 +312,7 @@ def _not_spread(spec: CampaignSpec) -> Iterator[UsageError]:
         )
 
 
-def _with_clients(spec: CampaignSpec | BenchSpec, clients: tuple[str, ...], fleet: str | None) -> WithClients:
+def _with_clients(spec: CampaignSpec | BenchSpec, clients: tuple[str, ...], fleet: str | None) -> NewServers:
     if not (fleet := named_fleet(fleet)):
         raise UsageError(
             "--client names a machine of a fleet, and no fleet is named",
@@ -454,7 +321,7 @@ def _with_clients(spec: CampaignSpec | BenchSpec, clients: tuple[str, ...], flee
     if spec.server.cluster is not None:
         raise UsageError("--client loads one server, not a cluster", hint="remove --cluster or --client")
     names = [name.strip() for words in clients for name in words.split(",")]
-    return WithClients(spec.server, spec.storage, fleet, tuple(name for name in names if name))
+    return NewServers(spec.server, spec.storage, fleet, tuple(name for name in names if name))
 
 
 def _path(text: str | None) -> Path | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -18,16 +17,14 @@ from flushlab.campaign.analysis import (
     LEAST_MACHINES,
     Analysis,
     Sizes,
-    gathered,
-    mean_p99_us,
-    mean_result,
     of_base,
     of_controls,
     of_fleet,
     of_interim,
     of_machine,
-    tables_words,
+    workload_words,
 )
+from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.crash.check import Checked, Crash, check
 from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun, TuningFacts
 from flushlab.campaign.request import TuneRequest
@@ -35,26 +32,21 @@ from flushlab.campaign.scheduling import START_S, STARTUP_S, trial_s
 from flushlab.errors import FlushlabError, ServerError
 from flushlab.experiment.blocks import YOURS
 from flushlab.experiment.tune import Guards, Tune, TunePlan
-from flushlab.experiment.tune_plan import TuneResult
 from flushlab.record import (
     BASE,
     CONTROL,
     Arm,
     Comparison,
-    ServerIdentity,
-    Storage,
     Trial,
     Value,
     Warning,
 )
-from flushlab.redact import without_passwords
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import Guarantees, described, guarantees, keeps, level
 from flushlab.settings.floor import Floor
 from flushlab.trial.measurement import REDO_WRAPS
 from flushlab.trial.sliced import SlicedRunner
-from flushlab.workload.parse import command_of, workload_options
 
 RECOVERY_RATIO = 2.0
 RECOVERY_SLACK_S = 5.0
@@ -81,24 +73,11 @@ _OF_RESULT = (
 """Fields that the facts of a tuning have as its planner's result has them."""
 
 
-@dataclass(frozen=True)
-class TuneAnalysis(Analysis[Tune]):
-    """A request bound to the server and the storage that it is about."""
-
-    request: TuneRequest
-    identity: ServerIdentity
-    storage: Storage
-
+class TuneAnalysis(Analysis[TuneRequest, Tune]):
     def experiment(self) -> Tune:
-        """The planner, fresh.
-
-        Raises:
-            BelowFloor, BudgetTooSmall: as the planner says.
-        """
         return Tune(self.plan())
 
     def plan(self) -> TunePlan:
-        """What the planner needs to know."""
         request = self.request
 
         def redo_to_outlast(settings: Mapping[str, Value]) -> int:
@@ -130,31 +109,19 @@ class TuneAnalysis(Analysis[Tune]):
             variants=len(request.spec.threads),
             guards=Guards(p99_ratio=request.spec.p99_limit),
             redo_to_outlast=redo_to_outlast if request.steady_state else None,
-            window_limit_s=self._window_limit_s(),
+            # A fiftieth of the budget, but at least twice the usual window and never beyond the longest.
+            window_limit_s=min(
+                max(2 * request.timing.seconds, (request.budget_s or 0.0) / 50), request.timing.max_seconds
+            ),
         )
 
-    def _window_limit_s(self) -> float:
-        """A fiftieth of the budget, but at least twice the usual window and never beyond the longest."""
-        timing = self.request.timing
-        share = (self.request.budget_s or 0.0) / 50
-        return min(max(2 * timing.seconds, share), timing.max_seconds)
-
     def guarantees(self, settings: Mapping[str, Value]) -> Guarantees:
-        """What the server keeps under these settings."""
         return guarantees(settings, self.identity, self.storage, self.request.launch)
 
-    def _described(self, settings: Mapping[str, Value]) -> dict[str, str]:
-        words = described(settings, self.identity, self.storage, self.request.launch)
-        if self.request.spec.no_replicas:
-            del words["replication"]
-        return words
-
     def level_of(self, settings: Mapping[str, Value]) -> Floor:
-        """The safest floor that settings meet."""
         return level(self.guarantees(settings))
 
     def is_free(self, settings: Mapping[str, Value]) -> bool:
-        """Whether settings lower no guarantee of the base."""
         return keeps(self.guarantees(settings), self.guarantees(self.request.base))
 
     def conclude(
@@ -165,15 +132,7 @@ class TuneAnalysis(Analysis[Tune]):
         runner: SlicedRunner | None = None,
         crash: Crash | None = None,
     ) -> CampaignFacts:
-        """Judges the winner once more and gathers the facts.
-
-        Args:
-            experiment: with all records told.
-            trials: these records.
-            run: of the campaign.
-            runner: measures recovery; None when there is no time for it (Ctrl-C).
-            crash: crashes a configuration; None: the winner is handed over without.
-        """
+        """Judges the winner once more and gathers the facts."""
         trials, request = list(trials), self.request
         self._reject_short_windows(experiment, trials)
         recovery_s, unchecked = dict[str, float](), dict[str, str]()
@@ -193,24 +152,32 @@ class TuneAnalysis(Analysis[Tune]):
         confirmed = [trial for trial in base if trial.stage == "confirm"] or base
         configuration = Configuration(request.base, self.identity, base[-1].settings if base else {})
         sizes = Sizes.of(base, configuration)
-        arms = {arm.name: self._arm(arm, result, trials, recovery_s) for arm in _compared(trials, result)}
-        yours = arms.pop(YOURS, None) or self._arm(Arm(name=YOURS, settings=request.original), result, ())
-        return gathered(
-            request,
-            self.identity,
+        settings_of = {trial.arm.name: trial.arm.settings for trial in trials if trial.stage == "confirm"}
+        arms = dict[str, ArmResult]()
+        for one in result.confirmed:
+            own = [
+                t for t in trials if (t.arm.name, t.stage) == (one.arm, "confirm") and t.result is not None
+            ]
+            arms[one.arm] = self.measured(
+                self._bound(one.arm, settings_of.get(one.arm, {})),
+                own,
+                result,
+                comparison=one,
+                recovery_s=recovery_s.get(one.arm),
+            )
+        yours = arms.pop(YOURS, None) or ArmResult.of(self._bound(YOURS, request.original))
+        reported = configuration.as_reported()
+        return self.gathered(
             trials,
             base,
             run,
-            workload=_workload_words(request),
-            load_command=without_passwords(command_of(request.workload)),
+            workload=workload_words(request.spec.workload, request.spec.threads),
             floor=request.spec.floor.value,
-            base=ArmResult(
-                name=BASE,
-                settings=configuration.as_reported(),
-                floor=self.level_of(request.base).value,
-                guarantees=self._described(request.base),
-                result=mean_result(confirmed),
-                p99_us=mean_p99_us(confirmed),
+            base=self.measured(
+                self._bound(BASE, request.base),
+                confirmed,
+                result,
+                settings=reported,
                 recovery_s=recovery_s.get(BASE),
             ),
             control=arms.pop(CONTROL, None),
@@ -239,35 +206,19 @@ class TuneAnalysis(Analysis[Tune]):
             crash=checked.facts,
         )
 
-    def _arm(
-        self,
-        arm: Arm,
-        result: TuneResult,
-        trials: Iterable[Trial],
-        recovery_s: Mapping[str, float] | None = None,
-    ) -> ArmResult:
-        own = [
-            trial
-            for trial in trials
-            if trial.arm.name == arm.name and trial.stage == "confirm" and trial.result is not None
-        ]
-        base = self.request.base
-        return ArmResult(
-            name=arm.name,
-            settings=arm.settings,
-            changes={name: value for name, value in arm.settings.items() if base.get(name) != value},
-            floor=self.level_of(arm.settings).value,
-            guarantees=self._described(arm.settings),
-            comparison=next((one for one in result.confirmed if one.arm == arm.name), None),
-            p99=result.p99.get(arm.name),
-            machines=result.machines.get(arm.name),
-            result=mean_result(own),
-            p99_us=mean_p99_us(own),
-            recovery_s=(recovery_s or {}).get(arm.name),
+    def _bound(self, name: str, settings: Mapping[str, Value]) -> BoundArm:
+        base, words = self.request.base, described(settings, self.identity, self.storage, self.request.launch)
+        if self.request.spec.no_replicas:
+            del words["replication"]
+        return BoundArm(
+            name=name,
+            settings=settings,
+            changes={key: value for key, value in settings.items() if base.get(key) != value},
+            floor=self.level_of(settings).value,
+            guarantees=words,
         )
 
     def _reject_short_windows(self, experiment: Tune, trials: list[Trial]) -> None:
-        """Rejects arms that changed what needs a steady state and were confirmed in windows that had none."""
         base, catalog = self.request.base, load_catalog()
         for trial in trials:
             changed = [name for name, value in trial.arm.settings.items() if base.get(name) != value]
@@ -352,7 +303,6 @@ def _note_recovery(
 
 
 def _of_selection(trials: Iterable[Trial]) -> Iterator[Warning]:
-    """On which machines of a fleet the settings were selected and confirmed."""
     machines = dict[bool, set[str]]()
     for trial in trials:
         if trial.machine and trial.stage != "recovery":
@@ -412,22 +362,3 @@ def without_effect(trials: Sequence[Trial]) -> list[Warning]:
                 text = f"arm {trial.arm.name}: {warning.text}"
                 found[key] = Warning(_NO_EFFECT, text, warning.setting)
     return list(found.values())
-
-
-def _compared(trials: Iterable[Trial], result: TuneResult) -> list[Arm]:
-    """The arms that the confirmation compared with the base, with all their settings; the control, too."""
-    settings = {trial.arm.name: trial.arm.settings for trial in trials if trial.stage == "confirm"}
-    return [Arm(name=one.arm, settings=settings.get(one.arm, {})) for one in result.confirmed]
-
-
-def _workload_words(request: TuneRequest) -> str:
-    known = workload_options(request.workload)
-    options = dict(request.spec.workload.options)
-    words = [without_passwords(request.workload)]
-    if "threads" in known:
-        *fewer, most = map(str, request.spec.threads)
-        words.append(", ".join([*fewer, f"{most} thread{'' if request.spec.threads == (1,) else 's'}"]))
-    if "tables" in known:
-        names = [name for name in ("tables", "table_size") if name in known]
-        words.append(tables_words(*(options.pop(name, known[name].default) for name in names)))
-    return ", ".join([*words, *(f"{name} = {value}" for name, value in options.items())])

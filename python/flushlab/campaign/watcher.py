@@ -37,7 +37,6 @@ class Spent(NamedTuple):
     trials: int = 0
 
     def and_of(self, row: Trial | CrashRow) -> Spent:
-        """With a further trial or crash."""
         own_s = row.spent_s
         repeated_s = own_s - row.once_s
         if row.machine:  # it ran beside others, whose block ended with or before it
@@ -84,30 +83,21 @@ class Watcher:
         self._names = names
 
     def spreads(self, machines: int) -> None:
-        """So many machines run blocks at the same time."""
         self._machines = max(1, machines)
 
     @property
     def called(self) -> Mapping[str, str]:
-        """What people call the arms."""
         return self._names
 
     def known_as(self, arm: str) -> str:
-        """What people call an arm."""
         return self._names.get(arm, arm)
 
     @contextmanager
     def campaign(self, budget_s: float | None) -> Iterator[None]:
-        """Trials run while the context lasts.
-
-        Args:
-            budget_s: seconds that the campaign may take; None: the time left is estimated from its trials.
-        """
         self._budget_s = budget_s
         yield
 
     def starting(self, request: Request, standing: Standing, spent: Spent) -> None:
-        """A trial is about to run."""
         if not self._pending or _block(self._pending[0]) == (request.stage, request.block):
             return
         order = list(self._names)
@@ -136,7 +126,6 @@ class Watcher:
             self.say(self._line(trial, standing, spent))
 
     def known(self, row: Trial | CrashRow) -> None:
-        """Reports a row of an earlier session."""
         if isinstance(row, CrashRow):
             self._crashes.setdefault(row.arm.name, Counter())[row.crash.outcome] += 1
 
@@ -207,5 +196,4 @@ def _where(trial: Trial) -> str:
 
 
 def watching(progress: Progress | Watcher) -> Watcher:
-    """The watcher of what a caller gave."""
     return progress if isinstance(progress, Watcher) else Watcher(progress)

@@ -77,7 +77,6 @@ def _bench_on_fleet(given: Mapping[str, Any], watch: bool, forms: Forms) -> None
 
 
 def _require_counted(trial: Trial) -> None:
-    """Refuses the results of a disturbed machine."""
     if trial.outcome == "discarded":
         raise MeasurementError(f"discarded: {trial.reason}", hint="--wait-for-quiet waits until it is quiet")
 

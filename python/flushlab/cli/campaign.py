@@ -37,25 +37,7 @@ def run_campaign(
     default_out: str | None = None,
     per_machine: bool = False,
 ) -> CampaignFacts | None:
-    """Runs a campaign and hands over its result; prints the forecast alone for a dry run.
-
-    Args:
-        run: the campaign, with its progress.
-        given: what it is asked for.
-        forms: files of the report's other forms.
-        watch: serve a page meanwhile.
-        files: that may be written to `out`.
-        out: folder of the files, or None.
-        default_out: in place of an `out` of None, with `{id}` for the campaign's.
-        per_machine: as of `hand_over`.
-
-    Returns:
-        What was found out; None for a dry run.
-
-    Raises:
-        SystemExit: 130, it was interrupted.
-        NotWritable: a file cannot be written, which is found out before anything is run.
-    """
+    """Runs a campaign and hands over its result; prints the forecast alone for a dry run."""
     forms.require_writable()
     dry_run = given.get("dry_run")
     if out is not None and not dry_run:
@@ -84,18 +66,6 @@ def hand_over(
     floor: Floor | None = None,
     per_machine: bool = False,
 ) -> None:
-    """Prints the result of a campaign and writes its files.
-
-    Args:
-        facts: of the campaign, which is stored.
-        forms: files of the report's other forms.
-        out: folder of the files, or None.
-        floor: of a tuning, the floor whose settings are handed over, if it is not its own.
-        per_machine: the ratios of each machine of a fleet are printed, too.
-
-    Raises:
-        NotWritable: a file cannot be written.
-    """
     import msgspec
 
     from flushlab.campaign.recommended import folders
@@ -128,11 +98,7 @@ def hand_over(
 
 
 def write_files(folder: Path, contents: Contents, *, told: bool) -> None:
-    """Writes the files of a folder, and removes those of an earlier campaign that are not among them.
-
-    Raises:
-        NotWritable: the folder, or one of them, cannot be written.
-    """
+    """Writes the files of a folder, and removes those of an earlier campaign that are not among them."""
     if not contents and not folder.is_dir():
         return
     out = OutFolder(folder, tuple(contents))

@@ -67,7 +67,6 @@ def compare(
 
 
 def _say_again(facts: CampaignFacts) -> None:
-    """The command that repeats a campaign, whole, whatever the terminal's width."""
     from flushlab.report.stored import command, request_of
     from flushlab.store import existing_store
 

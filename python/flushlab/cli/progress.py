@@ -58,7 +58,6 @@ class LiveBar:
         self._bar.stop()
 
     def show(self, done: int, total: int, doing: str) -> None:
-        """So much is done, and what runs now."""
         self._bar.update(self._task, description=doing, completed=done, total=total)
 
 
@@ -66,7 +65,6 @@ class StepProgress(LiveBar):
     """Shows which of several measurements runs; nothing where there is no terminal."""
 
     def step(self, done: int, total: int, doing: str) -> None:
-        """A measurement begins."""
         self.show(done, total, doing[:46])
 
 
@@ -98,12 +96,10 @@ class CampaignProgress(Watcher):
 
     @contextmanager
     def campaign(self, budget_s: float | None) -> Iterator[None]:
-        """Shows a bar while trials run."""
         with super().campaign(budget_s), LiveBar() as self._bar:
             yield
 
     def starting(self, request: Request, standing: Standing, spent: Spent) -> None:
-        """A trial is about to run."""
         if not console.is_terminal:
             super().starting(request, standing, spent)
         if self._bar is not None:
@@ -161,13 +157,11 @@ class LiveTable(CampaignProgress):
         self._objective: Objective = "throughput"
 
     def names(self, names: Mapping[str, str]) -> None:
-        """The rows."""
         super().names(names)
         self._rows = {name: _Row() for name in names}
 
     @contextmanager
     def campaign(self, budget_s: float | None) -> Iterator[None]:
-        """Shows the table while runs are measured."""
         self._budget_s = budget_s
         if not console.is_terminal:
             yield
@@ -176,7 +170,6 @@ class LiveTable(CampaignProgress):
             yield
 
     def starting(self, request: Request, standing: Standing, spent: Spent) -> None:
-        """A run is about to begin."""
         super().starting(request, standing, spent)
         self._found, self._objective = standing.found, standing.objective
         forecast = self._forecast(standing, spent, standing.done)

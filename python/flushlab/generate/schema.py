@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from flushlab.errors import UsageError
-from flushlab.generate.types import ColumnType, parse_type
+from flushlab.generate.types import BITS, GEOMETRIES, ColumnType, parse_type
 from flushlab.server import Sandbox
 from flushlab.server.remote.login import addresses_of, from_dsn
 from flushlab.server.remote.server import RemoteServer
@@ -178,19 +178,13 @@ _UNIQUE_CHARACTERS = 7
 """26^7 are eight thousand million texts."""
 _LETTERS = 26
 _MANY = 10**9
-_INTEGERS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
-_SHAPES = (
-    *("geometry", "point", "linestring", "polygon"),
-    *("multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection"),
-)
 _SHAPE_OF = {"geometry": "point", "geomcollection": "geometrycollection"}
 """Shapes of types that are no shape's name."""
-_BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
-_FIXED: Mapping[str, str] = {
-    "inet4": r"10.[1-9].[1-9]\d.[1-9]",
-    "inet6": "fd00::[1-9a-f][0-9a-f]{3}",
+_FIXED: Mapping[str, tuple[str, int]] = {
+    "inet4": (r"10.[1-9].[1-9]\d.[1-9]", 9 * 90 * 9),
+    "inet6": ("fd00::[1-9a-f][0-9a-f]{3}", 15 * 16**3),
 }
-_FIXED_VALUES = {"inet4": 9 * 90 * 9, "inet6": 15 * 16**3}
+"""Patterns, with how many values each has."""
 _DAY_S = 86_400
 
 
@@ -345,28 +339,23 @@ def _at_most(table: _Table) -> int:
 
 def _values(column: Column, prefix: int | None) -> int:
     """How many different values its generator gives if it is unique; many is enough."""
-    kind = column.type
-    if kind.name in _INTEGERS:
-        bits = _INTEGERS[kind.name]
-        return min(_MANY, int(2 ** (bits if kind.unsigned else bits - 1)) - 1)
-    if kind.name == "bit":
-        return min(_MANY, int(2 ** (kind.size or 1)))
-    if kind.name in ("enum", "set"):
-        return len(_members(kind))
-    if kind.name == "year":
-        return 255
-    if kind.name == "decimal":
-        return min(_MANY, int(10 ** _decimal_digits(kind)[0]))
-    if kind.name == "date":
-        return 365 * 100
-    if kind.name == "time":
-        return min(_MANY, int(_DAY_S * 10 ** (kind.size or 0)))
-    if kind.name in _FIXED_VALUES:
-        return _FIXED_VALUES[kind.name]
-    if kind.is_text or kind.is_bytes:
-        length = min(one for one in (_UNIQUE_CHARACTERS, kind.size, prefix) if one is not None)
-        return min(_MANY, int(_LETTERS**length))
-    return _MANY
+    column, count = msgspec.structs.replace(column, auto_increment=False), _MANY
+    match _generator(column, prefix, unique=True, alone=False):
+        case {"generator": "integer", "low": low, "high": high}:
+            count = high - low + 1
+        case {"generator": "decimal", "high": high}:
+            count = int(str(high).replace(".", "")) + 1
+        case {"generator": "date", "low": low, "high": high}:
+            count = (high - low).days + 1
+        case {"generator": "time"}:
+            count = int(_DAY_S * 10 ** (column.type.size or 0))
+        case {"generator": "choice", "values": values}:
+            count = len(values)
+        case {"generator": "text", "length": [shortest, _]}:
+            count = int(_LETTERS ** int(shortest))
+        case {"generator": "pattern"}:
+            count = _FIXED[column.type.name][1]
+    return min(_MANY, count)
 
 
 def _table(table: _Table, tables: list[_Table], rows: int, most: int) -> str:
@@ -475,10 +464,10 @@ def _separate(table: _Table, made: dict[str, _Options], referring: set[str]) -> 
 def _generator(column: Column, prefix: int | None, unique: bool, alone: bool) -> _Options | None:
     """A generator with its keys; None if there is none for the type."""
     kind, name = column.type, column.type.name
-    if column.auto_increment or name == "serial" or (alone and name in _INTEGERS):
+    if column.auto_increment or name == "serial" or (alone and name in BITS):
         return {**_SEQUENCE}
-    if name in _INTEGERS:
-        most = 2 ** (_INTEGERS[name] - (0 if kind.unsigned else 1)) - 1
+    if name in BITS:
+        most = 2 ** (BITS[name] - (0 if kind.unsigned else 1)) - 1
         if name == "tinyint" and kind.size == 1 and not unique:
             most = 1
         return _range("integer", 1 if unique else 0, min(most, 2**63 - 1 if unique else 1_000_000))
@@ -511,11 +500,11 @@ def _generator(column: Column, prefix: int | None, unique: bool, alone: bool) ->
     if name == "uuid":
         return {"generator": "uuid"}
     if name in _FIXED:
-        return {"generator": "pattern", "pattern": _FIXED[name]}
-    if name in _SHAPES:
+        return {"generator": "pattern", "pattern": _FIXED[name][0]}
+    if name in GEOMETRIES:
         srid = {"srid": column.srid} if column.srid else {}
         return {"generator": "geometry", "shape": _SHAPE_OF.get(name, name), **srid}
-    if name in _BYTES and not unique:
+    if kind.is_bytes and not unique:
         size = kind.size if kind.size is not None else 100
         return {"generator": "bytes", "length": size if name == "binary" else [0, min(size, 100)]}
     if kind.is_text or kind.is_bytes:

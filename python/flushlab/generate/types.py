@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "integer": 32, "bigint": 64}
+BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "integer": 32, "bigint": 64}
 _TEXT_BYTES = {"tinytext": 255, "text": 65_535, "mediumtext": (1 << 24) - 1, "longtext": (1 << 32) - 1}
 _BLOB_BYTES = {"tinyblob": 255, "blob": 65_535, "mediumblob": (1 << 24) - 1, "longblob": (1 << 32) - 1}
-_GEOMETRIES = (
+GEOMETRIES = (
     *("geometry", "point", "linestring", "polygon", "multipoint"),
     *("multilinestring", "multipolygon", "geometrycollection", "geomcollection"),
 )
@@ -97,7 +97,7 @@ def misfit(column: ColumnType, extent: Extent) -> str | None:
     kind = extent["kind"]
     if kind == "given":
         return None
-    if column.name in _BITS or column.name in ("bit", "serial", "year"):
+    if column.name in BITS or column.name in ("bit", "serial", "year"):
         return _integer_misfit(column, extent)
     if column.name == "decimal":
         return _decimal_misfit(column, extent)
@@ -108,7 +108,7 @@ def misfit(column: ColumnType, extent: Extent) -> str | None:
         return _member_misfit(column, extent)
     if column.name in _DATES:
         return _date_misfit(column, extent)
-    if column.name in _GEOMETRIES:
+    if column.name in GEOMETRIES:
         return None if kind == "geometry" else f"holds geometries, not {_WORDS[kind]}"
     if column.name == "json":
         json = kind == "json" or (kind == "choice" and all(map(_is_json, extent["values"])))
@@ -137,7 +137,7 @@ def _integer_range(column: ColumnType) -> tuple[int, int]:
         return 1901, 2155
     if column.name == "bit":
         return 0, 2 ** (column.size or 1) - 1
-    bits = _BITS.get(column.name, 64)
+    bits = BITS.get(column.name, 64)
     return (0, 2**bits - 1) if column.unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 

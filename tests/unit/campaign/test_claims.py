@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from flushlab.campaign.claims import answer, answered, counted_answer
+from flushlab.campaign.analysis import answer, answered, counted_answer
 from flushlab.plan.plan import Claim
 from flushlab.record import Arm, FileActivity, LoadResult, Ratio, Trial
 

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from flushlab.campaign.analysis import demand_of, of_observed
 from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.campaign import require_same_values
 from flushlab.campaign.compare import compare
 from flushlab.campaign.facts import ArmResult
-from flushlab.campaign.observed import demand_of, of_observed, require_permitted
-from flushlab.campaign.series import series
+from flushlab.campaign.series import require_permitted, series
 from flushlab.errors import BelowFloor, UsageError
 from flushlab.experiment.protocol import scores
 from flushlab.record import (

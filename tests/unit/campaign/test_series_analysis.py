@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from fnmatch import fnmatch
 from io import StringIO
 from pathlib import Path
@@ -510,7 +509,7 @@ def two_servers(tmp_path: Path) -> SeriesAnalysis:
         msgspec.structs.replace(request.base, name="two base", **own),
         msgspec.structs.replace(flush, name="two flush", against="two base", **own),
     )
-    return replace(bound, request=msgspec.structs.replace(request, arms=arms))
+    return SeriesAnalysis(msgspec.structs.replace(request, arms=arms), MARIADB, STORAGE)
 
 
 def test_a_caveat_that_arms_of_two_servers_share_is_told_of_each_server(tmp_path: Path) -> None:
@@ -590,5 +589,6 @@ def test_defaults_that_differ_between_servers_stand_below_a_base_that_is_an_opti
     )
     base = msgspec.structs.replace(bound.request.base, name="two my.cnf", text="my.cnf", build="two")
     arms = (*bound.request.arms, base)
-    facts = run(replace(bound, request=msgspec.structs.replace(bound.request, arms=arms)), change=other)
+    request = msgspec.structs.replace(bound.request, arms=arms)
+    facts = run(SeriesAnalysis(request, MARIADB, STORAGE), change=other)
     assert facts.arms[-1].text == "by default log_bin=ON (OFF)"

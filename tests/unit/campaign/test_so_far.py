@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from flushlab.campaign.facts import CampaignRun
 from flushlab.campaign.pool.settings import UNSEEN
 from flushlab.campaign.recommended import recommended
 from flushlab.campaign.request import TuneRequest
+from flushlab.campaign.series_analysis import SeriesAnalysis
 from flushlab.campaign.so_far import facts_so_far
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.experiment.protocol import Experiment
@@ -141,7 +141,7 @@ def test_a_killed_series_judges_best_with_the_settings_that_somebodys_own_server
     bound = series(tmp_path, FLUSH)
     own = msgspec.structs.replace(bound.request.spec, remote=OWN)
     request = msgspec.structs.replace(bound.request, spec=own, has=has)
-    bound = dataclasses.replace(bound, request=request, storage=UNSEEN)
+    bound = SeriesAnalysis(request, MARIADB, UNSEEN)
     experiment = bound.experiment()
     trials = simulate(experiment, 1_000, UNSEEN, has)
     facts = facts_so_far(row(bound.request, "series"), trials)

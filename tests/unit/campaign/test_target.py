@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from flushlab.build import choice
 from flushlab.campaign import target
 from flushlab.campaign.data import Data
-from flushlab.campaign.target import FLEET, NewServers, OnFleet, target_of
+from flushlab.campaign.target import FLEET, NewServers, target_of
 from flushlab.dataset import open_dataset
 from flushlab.errors import UsageError
 from flushlab.record.trial import DataFacts
@@ -18,21 +19,21 @@ from flushlab.spec.parts import RunSpec, ServerSpec, ServersSpec, StorageSpec
 from tests.unit.builds import MARIADB
 
 HERE = NewServers(ServerSpec(), StorageSpec())
-THERE = OnFleet(ServerSpec(), StorageSpec(), "10.0.0.5:9377")
+THERE = NewServers(ServerSpec(), StorageSpec(), "10.0.0.5:9377")
 EARLIER = SeriesSpec(plan="mine")
 BEGAN = "the campaign began on this machine alone, and its blocks cannot go on elsewhere"
 
 
 def test_a_campaign_of_a_fleet_goes_on_there() -> None:
-    assert HERE.resuming(EARLIER, "10.0.0.5:9377").on_fleet == "10.0.0.5:9377"
+    assert HERE.resuming(EARLIER, "10.0.0.5:9377").fleet == "10.0.0.5:9377"
 
 
 def test_a_fleet_may_have_another_address_when_its_campaign_goes_on() -> None:
-    assert THERE.resuming(EARLIER, "10.0.0.9:9377").on_fleet == "10.0.0.5:9377"
+    assert THERE.resuming(EARLIER, "10.0.0.9:9377").fleet == "10.0.0.5:9377"
 
 
 def test_a_campaign_that_began_on_one_machine_does_not_go_on_elsewhere() -> None:
-    assert HERE.resuming(EARLIER).on_fleet == ""
+    assert HERE.resuming(EARLIER).fleet == ""
     with pytest.raises(UsageError, match="began on this machine alone"):
         THERE.resuming(EARLIER)
 
@@ -42,9 +43,9 @@ def test_a_campaign_that_began_on_one_machine_goes_on_there_whatever_fleet_the_e
 ) -> None:
     monkeypatch.setenv(FLEET, "10.0.0.5:9377")
     named = target_of(SeriesSpec(run=RunSpec(resume="1")))
-    assert named.on_fleet == "10.0.0.5:9377"
+    assert named.fleet == "10.0.0.5:9377"
     goes_on = named.resuming(EARLIER)
-    assert goes_on.on_fleet == ""
+    assert goes_on.fleet == ""
     assert goes_on == NewServers(EARLIER.server, EARLIER.storage, alone=BEGAN)
 
 
@@ -60,12 +61,11 @@ def test_what_a_fleet_cannot_do_runs_here_if_only_the_environment_names_one_and_
     monkeypatch: pytest.MonkeyPatch, spec: TuneSpec | CompareSpec | SeriesSpec
 ) -> None:
     monkeypatch.setenv(FLEET, "10.0.0.5:9377")
-    monkeypatch.setattr(target, "open_servers", lambda *_: None)
+    monkeypatch.setattr(target, "open_servers", lambda *_: nullcontext())
     monkeypatch.setattr(target, "find_build", lambda *_, **__: MARIADB)
     found, said = target_of(spec), list[str]()
-    assert found.on_fleet == ""
-    found.open(said.append)
-    with found.look(said.append):
+    assert found.fleet == ""
+    with found.open(said.append), found.look(said.append):
         assert said[0] == said[1], "a dry run says it too"
     flag = "--wait-for-quiet" if spec.run.wait_for_quiet else "--precision"
     assert len(said) == 2
@@ -74,10 +74,10 @@ def test_what_a_fleet_cannot_do_runs_here_if_only_the_environment_names_one_and_
 
 def test_without_a_fleet_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(FLEET, raising=False)
-    monkeypatch.setattr(target, "open_servers", lambda *_: None)
+    monkeypatch.setattr(target, "open_servers", lambda *_: nullcontext())
     said = list[str]()
-    target_of(CompareSpec(precision=0.02)).open(said.append)
-    assert said == []
+    with target_of(CompareSpec(precision=0.02)).open(said.append):
+        assert said == []
 
 
 def test_an_early_end_by_precision_is_refused_on_a_fleet() -> None:

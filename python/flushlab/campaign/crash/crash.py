@@ -31,7 +31,6 @@ from flushlab.campaign.pool.work import Work, root_for
 from flushlab.campaign.target import (
     NamedFleet,
     NewServers,
-    OnFleet,
     began_on_one_machine,
     fleet_unless,
     named_fleet,
@@ -236,7 +235,7 @@ def _told(fleet: NamedFleet, watcher: Watcher) -> str:
 
 def _servers(spec: CrashSpec, fleet: str, progress: Progress) -> AbstractContextManager[SandboxPool]:
     if fleet:
-        return OnFleet(spec.server, spec.storage, fleet).open(progress)
+        return NewServers(spec.server, spec.storage, fleet).open(progress)
     return open_servers(spec.server, spec.storage, progress)
 
 

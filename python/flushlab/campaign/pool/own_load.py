@@ -58,13 +58,7 @@ TRIES = 3
 
 @contextmanager
 def used(server: RemoteGroup, access: RemoteAccess, use: Use, progress: Progress) -> Iterator[None]:
-    """A server whose settings change before each slice, under the load that it has; put back behind it.
-
-    Raises:
-        UsageError: it is not permitted, the account lacks rights, it is no server to change, or a setting
-            cannot be compared so.
-        ServerError: as `remote_use.changed`.
-    """
+    """A server whose settings change before each slice, under the load that it has; put back behind it."""
     if not access.allow_set_global:
         changing = remote_use.changing(server, use.arms)
         raise UsageError(
@@ -81,13 +75,7 @@ def used(server: RemoteGroup, access: RemoteAccess, use: Use, progress: Progress
 
 
 def require_possible(server: RemoteGroup, arms: Sequence[Mapping[str, Value]]) -> None:
-    """Refuses a server or settings that cannot be compared so; changes nothing.
-
-    Raises:
-        UsageError: the account lacks rights or connections, it is no server to change, a configuration would
-            change nothing, a setting needs a restart, or open connections would not notice it.
-        ServerError: a node does not answer.
-    """
+    """Refuses a server or settings that cannot be compared so; changes nothing."""
     _require_difference(server, arms)
     remote_use.require_connections(server, CONNECTIONS)
     changing = remote_use.changing(server, arms)
@@ -99,11 +87,7 @@ def require_possible(server: RemoteGroup, arms: Sequence[Mapping[str, Value]]) -
 
 
 def _require_difference(server: RemoteGroup, arms: Sequence[Mapping[str, Value]]) -> None:
-    """Refuses a configuration with the values of the first one.
-
-    Raises:
-        UsageError: there is one.
-    """
+    """Refuses a configuration with the values of the first one."""
     names, same = sorted({name for arm in arms for name in arm}), Configuration({}, server.identity).same
     for node in server.nodes:
         now = node.read_back(names)
@@ -120,11 +104,7 @@ def _require_difference(server: RemoteGroup, arms: Sequence[Mapping[str, Value]]
 
 def _require_no_group(server: RemoteGroup) -> None:
     """Refuses a member of a group in which others write too: its commits would count theirs, and only one
-    member would change.
-
-    Raises:
-        UsageError: it is one.
-    """
+    member would change."""
     for node in server.nodes:
         told = {str(name): str(value) for name, value in node.query(_GROUP)}
         if told.get("group_replication_group_name") and told.get(_SINGLE, "ON").upper() in _OFF:
@@ -136,12 +116,7 @@ def _require_no_group(server: RemoteGroup) -> None:
 
 
 def _require_noticed(server: RemoteGroup, names: Sequence[str]) -> None:
-    """Refuses settings that a connection copies when it opens: the load's connections are open.
-
-    Raises:
-        UsageError: there is one.
-        StatementFailed: the server refuses to tell.
-    """
+    """Refuses settings that a connection copies when it opens: the load's connections are open."""
     for name in names:
         if name in _MADE_ONCE:
             raise UsageError(
@@ -186,18 +161,15 @@ class ObservingRunner(RemoteRunner):
     has_telemetry: ClassVar[bool] = False
 
     def sliceable(self, workload: Workload, server: Running, number: int) -> Sliceable:
-        """The load, observed in slices."""
         return ObservedSlices(self.observer, self.seen, self.server.alive)
 
     def close(self) -> None:
-        """Ends the sessions of the observer."""
         self.observer.close()
 
 
 def runner(
     workloads: tuple[Workload, ...], timing: Timing, progress: Progress, server: RemoteGroup
 ) -> ArmRunner:
-    """A runner of a server, or of all nodes of a cluster, under its own load."""
     nodes = [watched_at(node.address) for node in server.nodes]
     observer = LoadObserver(nodes, one_source=True, first_s=_FIRST_S)
     return ObservingRunner(workloads, timing, progress, server=server, observer=observer)
@@ -220,10 +192,6 @@ class ObservedSlices:
 
         A slice in which somebody set the server's counters back, or an answer did not come, is observed
         again.
-
-        Raises:
-            CountersReset: they were set back in each of `TRIES` slices.
-            ServerDied: no answer came in them, or the server gives no sign of life.
         """
         time.sleep(max(lead_s, OWN_LOAD_LEAD_S))
         for left in reversed(range(TRIES)):
@@ -245,12 +213,7 @@ class ObservedSlices:
         raise AssertionError("the last try returns or raises")
 
     def measured(self, results: Sequence[ObservedLoad]) -> Measured:
-        """What the slices give together. If this arm alone committed nothing in a block, that counts.
-
-        Raises:
-            LoadPaused: no arm committed anything since the last trial of this one.
-            MeasurementError: nor before.
-        """
+        """What the slices give together. If this arm alone committed nothing in a block, that counts."""
         whole = together(results)
         of_block, self._counted = self._seen.commits - self._counted, self._seen.commits
         if not of_block and self._seen.commits:

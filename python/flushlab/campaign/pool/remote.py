@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import msgspec
 
@@ -79,20 +79,9 @@ class RemoteTarget:
     access: RemoteAccess
     server: ServerSpec | ServersSpec
 
-    @property
-    def on_fleet(self) -> str:
-        """No fleet runs the blocks."""
-        return ""
-
-    @property
-    def needed_fleet(self) -> str:
-        """Nor drives the load."""
-        return ""
-
-    @property
-    def driven_by(self) -> tuple[str, ...]:
-        """This machine drives the load."""
-        return ()
+    fleet: ClassVar[str] = ""
+    clients: ClassVar[tuple[str, ...]] = ()
+    on_fleet: ClassVar[bool] = False
 
     @classmethod
     def of(
@@ -102,17 +91,6 @@ class RemoteTarget:
         workload: WorkloadSpec | None = None,
         server: ServerSpec | ServersSpec | None = None,
     ) -> RemoteTarget:
-        """The server that an address names.
-
-        Args:
-            access: the address and the permissions.
-            database: of the user's transactions; the DSN's if None.
-            workload: what writes; how it reaches the server is a matter of the DSN.
-            server: see the attribute.
-
-        Raises:
-            UsageError: no address, or an option of the load that does not go with one.
-        """
         for name in ("ssl_mode", "ssl_ca"):
             if workload is not None and name in workload.options:
                 raise UsageError(
@@ -128,21 +106,12 @@ class RemoteTarget:
         return self
 
     def resuming(self, earlier: CampaignSpec, fleet: str = "", clients: tuple[str, ...] = ()) -> RemoteTarget:
-        """The server of a campaign that goes on.
-
-        Raises:
-            UsageError: the campaign ran on servers that flushlab starts.
-        """
         if not earlier.remote.place:
             raise UsageError("the campaign runs on servers that flushlab starts", hint="give --resume alone")
         return self
 
     def require_files(self, memory: str | None, *sources: object) -> None:
-        """Refuses option files: the server has its own.
-
-        Raises:
-            UsageError: one is given.
-        """
+        """Refuses option files: the server has its own."""
         if file := next((source for source in sources if source), None):
             raise UsageError(
                 f"{file} cannot be compared on your own server: it has an option file of its own",
@@ -157,17 +126,10 @@ class RemoteTarget:
         return None
 
     def fitting(self, data: Data | None, files: Iterable[Path | str | None], progress: Progress) -> Self:
-        """The server that is named."""
         return self
 
     @contextmanager
     def open(self, progress: Progress) -> Iterator[RemotePool]:
-        """The server, with all nodes of its cluster.
-
-        Raises:
-            UsageError: it is not all of a cluster.
-            ServerError: it does not answer, or its cluster is not in step.
-        """
         with open_group(self.addresses) as server:
             yield RemotePool(server, self)
 
@@ -197,7 +159,6 @@ class RemotePool(ServerPool):
         return OwnServerSettings(self.server)
 
     def machine(self) -> Machine:
-        """This machine, from which the load comes."""
         return describe_client()
 
     def settled(self, spec: S) -> S:
@@ -216,7 +177,6 @@ class RemotePool(ServerPool):
     # -- how arms are measured
 
     def capacity(self, request: TuneRequest, workloads: Sequence[Workload]) -> Capacity:
-        """How many loads of a tuning the server lets in."""
         if not all(one.slice_s is not None and isinstance(one, EngineOptions) for one in workloads):
             raise UsageError(
                 f"{workloads[0].name} cannot be paused, and candidates alternate in slices on your own"
@@ -253,7 +213,6 @@ class RemotePool(ServerPool):
 
     @contextmanager
     def used(self, use: Use, progress: Progress) -> Iterator[None]:
-        """A server whose settings change before each slice while a load runs on it."""
         server, access = self.server, self.target.access
         own_load_used = any(isinstance(workload, OwnLoad) for workload in use.workloads)
         if self.dry_run and own_load_used:
@@ -274,18 +233,15 @@ class RemotePool(ServerPool):
             yield
 
     def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
-        """Has the server."""
         workloads = tuple(self.reaching(one, asked.database) for one in asked.workloads)
         if any(isinstance(workload, OwnLoad) for workload in workloads):
             return own_load.runner(workloads, asked.timing, progress, self.server)
         return RemoteRunner(workloads, asked.timing, progress, server=self.server)
 
     def reaching(self, workload: Workload, database: str | None) -> Workload:
-        """With draws of its own."""
         return workload if isinstance(workload, OwnLoad) else driving(workload, self.server, database)
 
     def sliced(self, runner_of: Callable[[Arm], ArmRunner], seed: int, place_of: PlaceOf) -> SlicedRunner:
-        """All arms share the server."""
         return SlicedRunner(runner_of, seed, lambda _: self.server.name, slice_s=CLUSTER_SLICE_S)
 
     def once(self, asked: Once, watcher: Watcher) -> Trial:
@@ -325,17 +281,7 @@ def driving(
     workload: Workload, server: RemoteGroup, database: str | None = None, seed: int | None = None
 ) -> Load:
     """The workload as it reaches the server, with draws of its own: rows that are set to what an earlier run
-    has set them to cost next to nothing.
-
-    Args:
-        workload: what writes.
-        server: where.
-        database: of the user's transactions, or None.
-        seed: of the draws; a random one if None.
-
-    Raises:
-        UsageError: no load of the engine.
-    """
+    has set them to cost next to nothing."""
     if not isinstance(workload, OltpWorkload | UpsertWorkload | TxnWorkload):
         raise UsageError(
             f"{workload.name} is for servers that flushlab starts",

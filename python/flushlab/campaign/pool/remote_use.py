@@ -41,18 +41,7 @@ _OFF = ("OFF", "0")
 def used(
     server: RemoteGroup, access: RemoteAccess, loads: Sequence[Load], use: Use, progress: Progress
 ) -> Iterator[None]:
-    """A server whose settings change before each slice while a load runs on it; undone behind it.
-
-    Args:
-        server: the user's own.
-        access: what is permitted.
-        loads: whose tables are needed.
-        use: settings of the arms, one of which the server has at a time, their connections and their time.
-        progress: told what changes, and how to undo it.
-
-    Raises:
-        UsageError, ServerError: as `require_permitted`, `require_usable`, `changed` and `tables`.
-    """
+    """A server whose settings change before each slice while a load runs on it; undone behind it."""
     require_permitted(server, access, loads, use.arms)
     require_usable(server, loads, use, writes=access.allow_writes, progress=progress)
     warn_of_load(server, use.lasts_s, progress)
@@ -65,7 +54,6 @@ def used(
 
 
 def warn_of_load(server: RemoteGroup, lasts_s: float | None, progress: Progress) -> None:
-    """Warns that the load slows production, and for how long."""
     limit = f"for about {format_seconds(lasts_s)}" if lasts_s else "until it ends"
     progress(f"warning: the load competes with production commits on {server.name}, {limit}")
 
@@ -73,17 +61,7 @@ def warn_of_load(server: RemoteGroup, lasts_s: float | None, progress: Progress)
 def require_permitted(
     server: RemoteGroup, access: RemoteAccess, loads: Sequence[Load], wanted: Sequence[Mapping[str, Value]]
 ) -> None:
-    """Makes sure that all that is to be done is permitted, before any of it is announced.
-
-    Args:
-        server: the user's own.
-        access: what is permitted.
-        loads: whose tables are needed.
-        wanted: settings that it is to have, one after the other.
-
-    Raises:
-        UsageError: the load writes, or lacks tables, or settings change, and that is not permitted.
-    """
+    """Makes sure that all that is to be done is permitted, before any of it is announced."""
     lacking = [] if access.allow_writes else [one for load in loads for one in lacks_writes(load, server)]
     missing = list(dict.fromkeys(lacking))
     if (names := changing(server, wanted)) and not access.allow_set_global:
@@ -96,20 +74,7 @@ def require_permitted(
 def require_usable(
     server: RemoteGroup, loads: Sequence[Load], use: Use, *, writes: bool, progress: Progress
 ) -> None:
-    """Refuses a server that cannot be used so, whatever is permitted; changes nothing.
-
-    Args:
-        server: the user's own.
-        loads: whose tables are needed.
-        use: settings of the arms, and their connections.
-        writes: the load writes.
-        progress: told who else gets what the load writes.
-
-    Raises:
-        UsageError: it has too few connections, the account lacks rights, it is no server to write to, or a
-            setting needs a restart.
-        ServerError: nodes have different values of a setting.
-    """
+    """Refuses a server that cannot be used so, whatever is permitted; changes nothing."""
     require_connections(server, use.connections)
     names = changing(server, use.arms)
     for load in loads:
@@ -149,11 +114,7 @@ def changing(server: RemoteGroup, wanted: Sequence[Mapping[str, Value]]) -> list
 @contextmanager
 def tables(workload: Load, server: RemoteGroup, access: RemoteAccess, progress: Progress) -> Iterator[None]:
     """The workload's tables, made if they are not there; what was made is dropped again, after a kill by the
-    next flushlab.
-
-    Raises:
-        ServerError: the server does not take them.
-    """
+    next flushlab."""
     if not access.allow_writes:
         yield
         return
@@ -178,21 +139,6 @@ def changed(
     progress: Progress,
     lasts_s: float | None = None,
 ) -> Iterator[tuple[Changes, ...]]:
-    """Settings of every node that are changed inside, and put back behind it.
-
-    Args:
-        server: whose they are.
-        wanted: settings, one after the other if there are several.
-        progress: told what changes, and how to undo it.
-        lasts_s: seconds that it takes, about; None if that is not known.
-
-    Yields:
-        For each node what is to be made.
-
-    Raises:
-        UsageError: they may not be changed while the server runs.
-        ServerError: nodes have different values.
-    """
     every = tuple(Changes(node, *wanted) for node in server.nodes)
     if changing := sorted({name for one in every for name in one.before}):
         require_changeable(server, wanted, changing)
@@ -215,17 +161,7 @@ def changed(
 def require_changeable(
     server: RemoteGroup, wanted: Sequence[Mapping[str, Value]], changing: Sequence[str]
 ) -> None:
-    """Refuses settings that cannot be changed while the server runs.
-
-    Args:
-        server: whose they are.
-        wanted: settings of each configuration.
-        changing: names of those that nodes do not have already.
-
-    Raises:
-        UsageError: one needs a restart.
-        ServerError: nodes have different values.
-    """
+    """Refuses settings that cannot be changed while the server runs."""
     static = {name for one in wanted for name in restart_settings(one, server.identity)}
     if static := static & {*changing}:
         raise UsageError(
@@ -249,11 +185,6 @@ def foreseen(server: RemoteGroup, arms: Sequence[Mapping[str, Value]], *, adds_l
 
 
 def require_connections(server: RemoteGroup, threads: int) -> None:
-    """Makes sure that every node lets so many connections in.
-
-    Raises:
-        UsageError: max_connections is too low, or others need too many of them.
-    """
     for node in server.nodes:
         most, others = _connections(node)
         if most - others < threads:
@@ -265,22 +196,15 @@ def require_connections(server: RemoteGroup, threads: int) -> None:
 
 
 def free_connections(server: RemoteGroup) -> int:
-    """How many connections every node lets in besides those that others have."""
     return min(most - others for most, others in map(_connections, server.nodes))
 
 
 def _connections(node: RemoteServer) -> tuple[int, int]:
-    """max_connections, and how many others use, flushlab's own left out."""
     ((_, connected),) = node.query("SHOW GLOBAL STATUS LIKE 'Threads_connected'")
     return int(node.read_back(["max_connections"])["max_connections"]), max(int(connected) - 1, 0)
 
 
 def require_source(server: RemoteGroup) -> None:
-    """Refuses a server that takes no writes, and a replica.
-
-    Raises:
-        UsageError: a node is one.
-    """
     for node in server.nodes:
         where = node.address.name
         rows = node.query("SHOW GLOBAL VARIABLES LIKE '%read\\_only'")

@@ -49,14 +49,7 @@ PACKED = 5
 def room(
     settings: Sequence[Mapping[str, Value]], identity: ServerIdentity, root: DataRoot, data_bytes: int | None
 ) -> Capacity:
-    """How many servers, or clusters, with any of these settings the memory and the disk hold.
-
-    Args:
-        settings: of each arm.
-        identity: of the servers.
-        root: where data directories go.
-        data_bytes: of the tables, about; None: not known.
-    """
+    """How many servers, or clusters, with any of these settings the memory and the disk hold."""
     free = available_memory_bytes()
     each = identity.nodes * max(_server_bytes(one, identity, data_bytes) for one in settings)
     found = Capacity(int(MEMORY_SHARE * free // each), _each(each, free, "of memory"))
@@ -138,10 +131,6 @@ class Volumes:
         """The volume with this data root and this disk; None where none is given: the base's.
 
         The base's disk is not made in a data root in memory, which has no disk.
-
-        Raises:
-            StorageError: it is not here, or cannot be written.
-            UsageError, HarnessError: its disk cannot be made.
         """
         if data_root is None and disk is None:
             return None
@@ -155,7 +144,6 @@ class Volumes:
         return self._open[key]
 
     def close(self) -> None:
-        """Removes the disks."""
         self._stack.close()
 
     def __enter__(self) -> Self:
@@ -195,11 +183,6 @@ class NoVolumes(Volumes):
         self._stack = ExitStack()
 
     def open(self, data_root: str | None, disk: str | None) -> None:
-        """Never for an arm with a place of its own.
-
-        Raises:
-            StorageError: it has one.
-        """
         if (data_root, disk) == (None, None):
             return
         raise StorageError("one running server cannot move to another place")
@@ -213,12 +196,6 @@ def paper_root(path: Path) -> DataRoot:
 
 
 def expanded(text: str) -> str:
-    """The text with `${NAME}` replaced by environment variables.
-
-    Raises:
-        StorageError: one of them is not set.
-    """
-
     def value(found: re.Match[str]) -> str:
         known = os.environ.get(found[1])
         if not known:

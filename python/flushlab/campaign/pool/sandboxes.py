@@ -110,7 +110,6 @@ class SandboxPool(ServerPool):
         return self.settings.identity
 
     def machine(self) -> Machine:
-        """With the volume's file system and device."""
         return self.volume.machine()
 
     def settled(self, spec: S) -> S:
@@ -150,7 +149,6 @@ class SandboxPool(ServerPool):
     def groups(
         self, request: SeriesRequest, base: Workload, workloads: Mapping[str, Workload]
     ) -> tuple[ArmGroup, ...]:
-        """Groups of arms that run side by side, then the others, on fresh servers."""
         data_bytes = data_bytes_of_arms(request)
         why = {
             arm.name: self._why_fresh(arm, request, base, workloads[arm.name], data_bytes)
@@ -237,7 +235,6 @@ class SandboxPool(ServerPool):
         return nullcontext()
 
     def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
-        """Starts a server for each arm."""
         data, volume = asked.data, self.volume
         preparation = Preparation(
             build=self.build,
@@ -269,7 +266,6 @@ class SandboxPool(ServerPool):
         return SlicedRunner(runner_of, seed, place_of if self.nodes > 1 else None, slice_s=self.slice_s)
 
     def other(self, server: str, progress: Progress) -> Self:
-        """On the same volume."""
         pool = replace(self, build=find_build(server, get=not self.dry_run, progress=progress))
         pool.tell_caveats(progress)
         return pool
@@ -278,7 +274,6 @@ class SandboxPool(ServerPool):
         return (PaperVolumes if self.dry_run else Volumes)(self.volume, progress)
 
     def once(self, asked: Once, watcher: Watcher) -> Trial:
-        """On a fresh server."""
         spec, workload = asked.spec, asked.workload
         given = self.settings.parse(spec.base.settings)
         self.settings.require_taken(given)

@@ -321,7 +321,6 @@ class SandboxSettings(ServerSettings):
     def candidates(
         self, propose: Propose, base: Settings, seen: Settings, keep: Sequence[str], memory: str | None
     ) -> Candidates:
-        """With the memory that is free, or that the user allows."""
         free = available_memory_bytes()
         memory_bytes = free if memory is None else min(parse_size(memory), free)
         return propose(base={**base, **seen}, memory_bytes=memory_bytes, keep=keep), ()
@@ -354,13 +353,11 @@ class OwnServerSettings(ServerSettings):
 
     @property
     def folder(self) -> Path:
-        """Where flushlab keeps its files."""
         return paper_root(home_path() / "run").path
 
     def read(
         self, base: Settings, launch: Launch, watcher: Watcher, also: Iterable[str] = ()
     ) -> dict[str, Value]:
-        """Whatever the base."""
         return self.has(also)
 
     def has(self, also: Iterable[str] = ()) -> dict[str, Value]:
@@ -389,7 +386,6 @@ class OwnServerSettings(ServerSettings):
         return tried(proposed(keep=[*keep, *out]), seen, self.identity, unlike)[0], notes
 
     def _unlike(self, names: Iterable[str]) -> dict[str, str]:
-        """Settings that nodes of a cluster have different values of, with these in words."""
         unlike = {}
         for name in names:
             try:
@@ -533,7 +529,6 @@ def without_restarts(plan: Plan, has: Settings, identity: ServerIdentity) -> tup
 
 
 def has_all(settings: Settings, has: Settings, identity: ServerIdentity) -> bool:
-    """Whether a server has these settings already."""
     same = Configuration({}, identity).same
     return all(name in has and same(name, has[name], value) for name, value in settings.items())
 
@@ -564,11 +559,7 @@ def tried(
     identity: ServerIdentity,
     unlike: Mapping[str, str],
 ) -> Candidates:
-    """The candidates that can be tried, and notes of the others, one for each reason.
-
-    Args:
-        unlike: settings that nodes of a cluster have different values of, with what they are, in words.
-    """
+    """The candidates that can be tried, and notes of the others, one for each reason."""
 
     def why_not_tried(candidate: Candidate) -> str:
         if restarts(candidate.settings, has, identity):

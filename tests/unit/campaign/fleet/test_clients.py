@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from flushlab import _core
-from flushlab.campaign.target import WithClients, target_of
+from flushlab.campaign.target import target_of
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.cli.app import make_app
 from flushlab.errors import UsageError
@@ -127,14 +127,13 @@ def compare(**run: Any) -> CompareSpec:
 
 def test_clients_may_be_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     target = target_of(compare(fleet="10.0.0.1", client=("load1,load2", "load3")))
-    assert isinstance(target, WithClients)
-    assert (target.driven_by, target.needed_fleet) == (("load1", "load2", "load3"), "10.0.0.1")
-    assert target.on_fleet == ""
+    assert (target.clients, target.fleet) == (("load1", "load2", "load3"), "10.0.0.1")
+    assert not target.on_fleet
 
 
 def test_a_tuning_is_loaded_by_clients_and_not_spread_over_machines() -> None:
     target = target_of(TuneSpec(run=RunSpec(fleet="10.0.0.1", client=("load1",))))
-    assert (target.driven_by, target.needed_fleet, target.on_fleet) == (("load1",), "10.0.0.1", "")
+    assert (target.clients, target.fleet, target.on_fleet) == (("load1",), "10.0.0.1", False)
     for names, spread in (((), True), (("load1",), False)):
         request = tune_request(fleet="10.0.0.1", clients=names)
         assert TuneAnalysis(request, MARIADB, STORAGE).plan().spread == spread
@@ -161,7 +160,6 @@ def test_a_resumed_campaign_keeps_its_clients(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delenv("FLUSHLAB_FLEET", raising=False)
     earlier = CompareSpec(remote=RemoteAccess())
     again = target_of(compare(resume="1")).resuming(earlier, "10.0.0.1", ("load1",))
-    assert isinstance(again, WithClients)
     assert (again.fleet, again.clients) == ("10.0.0.1", ("load1",))
     other = target_of(compare(fleet="10.0.0.1", client=("load2",)))
     with pytest.raises(UsageError, match="came from load1"):
@@ -171,8 +169,7 @@ def test_a_resumed_campaign_keeps_its_clients(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_bench_takes_clients_too_but_not_for_a_server_that_was_kept() -> None:
-    target = target_of(BenchSpec(fleet="10.0.0.1", client=("load1",)))
-    assert isinstance(target, WithClients)
+    assert target_of(BenchSpec(fleet="10.0.0.1", client=("load1",))).clients
     kept = ServerOrKeptSpec(server="sandbox:mine")
     with pytest.raises(UsageError, match="no --client reaches it"):
         target_of(BenchSpec(server=kept, fleet="10.0.0.1", client=("load1",)))

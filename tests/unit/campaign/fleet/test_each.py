@@ -16,7 +16,7 @@ from flushlab.campaign.bench import bench_on_fleet, compared
 from flushlab.campaign.fleet.machines import Opening, Task
 from flushlab.campaign.fleet.runner import OpenMachines, run_on_each
 from flushlab.campaign.request import BenchRequest
-from flushlab.campaign.target import OnFleet
+from flushlab.campaign.target import NewServers
 from flushlab.errors import NoSpace, UsageError
 from flushlab.record import Trial
 from flushlab.report.bench import fleet_as_json, fleet_document
@@ -131,7 +131,7 @@ def test_machines_get_the_request_whose_content_they_need(
         there = Opened(["a"], lambda machine, task: [trial(arm=task.block.arms[0], stage="bench")])
         yield SimpleNamespace(fleet=OpenMachines(there, ("a",)), build=MARIADB)
 
-    monkeypatch.setattr(OnFleet, "open", claimed)
+    monkeypatch.setattr(NewServers, "open", claimed)
     monkeypatch.chdir(tmp_path)
     bench_on_fleet(fleet="127.0.0.1:9377", workload="sql:a.sql", base="my.cnf")
     (found,) = opened
