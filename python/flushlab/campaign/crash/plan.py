@@ -260,7 +260,7 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         return {**user.here, **asked}
 
     def load_on(self, arm: CrashArm, told: set[str], server: Sandbox) -> CrashingLoad:
-        """Makes the load's tables on a server that runs with the arm's settings; `told`: words that need not be
+        """Makes the load's tables on a server that runs with the arm's settings; words in `told` are not
         repeated."""
         warnings, broken = compare_settings(arm.settings, server.read_back(arm.settings), server.identity)
         if broken:
