@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from flushlab import _core
-from flushlab.build import Build, apt, debian
+from flushlab.build import Build, debian
 from flushlab.build.debian import SERIES
 from flushlab.errors import ServerError
 from flushlab.progress import silent
@@ -114,7 +114,7 @@ def debian_plugins(build: Build, folder: Path) -> Path | None:
     prefix = folder / build.id
     suite = next(one.suite for one in SERIES if one.numbers == build.version[:2])
     try:
-        apt.unpack(["mariadb-server"], prefix, silent, lists=debian.lists(suite) if build.launcher else None)
+        debian.unpack_alone(["mariadb-server"], prefix, silent, suite if build.launcher else "")
     except ServerError:
         return None
     return next(prefix.rglob("auth_ed25519.so")).parent

@@ -24,8 +24,7 @@ from flushlab.errors import ServerError
 from flushlab.machine import home
 from flushlab.progress import Progress
 
-URI_LINE = re.compile(r"^'[^']*' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$", re.MULTILINE)
-"""What `--print-uris` prints of a package."""
+_URI_LINE = re.compile(r"^'[^']*' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$", re.MULTILINE)
 
 QUIET = (
     "#clear APT::Update::Post-Invoke;",
@@ -40,6 +39,7 @@ QUIET = (
 Without the first cache, which docker-clean switches off, every command parses all lists again (a second). The
 second would save nothing and take as much room."""
 
+HINT = "check the network and the sources under /etc/apt, or use a server with --basedir"
 _TIMEOUT_S = 600
 
 
@@ -50,69 +50,64 @@ class Package(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
 
 
-class Lists(msgspec.Struct, frozen=True, kw_only=True):
-    configuration: Path
-    refresh: Callable[[Progress], None]
-
-
 def available() -> bool:
     return shutil.which("apt-get") is not None and shutil.which("dpkg-deb") is not None
 
 
-def candidate_version(package: str, configuration: Path | None = None) -> str | None:
-    """Version of a package that apt would download here, or None if its lists don't know it; by another
-    release's lists if their configuration is given."""
-    given = ["-c", str(configuration)] if configuration else options()
-    done = run(["apt-cache", *given, "show", "--no-all-versions", package])
+def folder_of(suite: str) -> Path:
+    """Where the configuration, lists and cache of a release of Debian are; of this system's own if empty."""
+    return home() / "apt" / suite
+
+
+def candidate_version(package: str, suite: str = "") -> str | None:
+    """Version of a package that apt would download here, or None if the release's lists don't know it."""
+    done = run(["apt-cache", *options(suite), "show", "--no-all-versions", package])
     match = re.search(r"^Version: (\S+)$", done.stdout, re.MULTILINE) if done.returncode == 0 else None
     return match[1] if match else None
 
 
-def refresh_lists(progress: Progress) -> None:
+def refresh_lists(progress: Progress, suite: str = "") -> None:
     """Fetches package lists into flushlab's own state directory, which is used from then on."""
-    progress("fetching the package lists of this Debian release")
-    state = _state()
-    for folder in (state / "state" / "lists" / "partial", state / "cache" / "archives" / "partial"):
-        folder.mkdir(parents=True, exist_ok=True)
-    with locked_by_one(state / "lock"):  # apt does not wait for its own lock of the lists
-        done = run(["apt-get", *_private_options(), "-q", "update"])
-    if done.returncode != 0 or not has_lists(state / "state" / "lists"):
+    title, folder = f"Debian {suite}" if suite else "this Debian release", folder_of(suite)
+    progress(f"fetching the package lists of {title}")
+    chosen = options(suite) if suite else _private_options()
+    for name in ("state/lists/partial", "cache/archives/partial"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    with locked_by_one(folder / "lists.lock"):  # apt does not wait for its own lock of the lists
+        done = run(["apt-get", *chosen, "-q", "update"])
+    if done.returncode != 0 or not has_lists(folder / "state" / "lists"):
         raise ServerError(
-            f"apt could not fetch package lists: {last_line(done.stderr)}",
-            hint="check the network and the sources under /etc/apt, or use a server with --basedir",
+            f"apt could not fetch the package lists of {title}: {last_line(done.stderr)}", hint=HINT
         )
 
 
 def unpack(
-    packages: Sequence[str], prefix: Path, progress: Progress, *, lists: Lists | None = None
+    packages: Sequence[str],
+    prefix: Path,
+    progress: Progress,
+    *,
+    suite: str = "",
+    refresh: Callable[[Progress], None] = refresh_lists,
 ) -> list[Package]:
     """Downloads packages, without what they depend on, and unpacks them into `prefix`.
 
     Lists that are missing or that name files which are gone are fetched anew once.
-
-    Args:
-        lists: another release's; this system's if None.
-
-    Raises:
-        ServerError: a package is not known, cannot be downloaded, or its content does not match its hash.
     """
     folder = prefix / ".packages"
     folder.mkdir(parents=True, exist_ok=True)
     progress(f"downloading {', '.join(packages)}")
-    refresh = lists.refresh if lists else refresh_lists
-    expected = _expected(packages, lists)
-    complaint = "" if expected else "it is not in the package lists"
-    if expected:
-        complaint = _download(packages, folder, lists)
-    if complaint:
-        refresh(progress)
-        expected = _expected(packages, lists)
-        complaint = _download(packages, folder, lists)
+    for attempt in range(2):
+        expected, complaint = _expected(packages, suite), "unknown package"
+        if expected or attempt:
+            done = run(["apt-get", *options(suite), "-q", "download", *packages], folder=folder)
+            complaint = "" if done.returncode == 0 else last_line(done.stderr)
+        if expected and not complaint:
+            break
+        if not attempt:
+            refresh(progress)
     if complaint or not expected:
-        raise ServerError(
-            f"apt could not download {' '.join(packages)}: {complaint or 'unknown package'}",
-            hint="check the network and the sources under /etc/apt, or use a server with --basedir",
-        )
+        message = f"apt could not download {' '.join(packages)}: {complaint or 'unknown package'}"
+        raise ServerError(message, hint=HINT)
     extract(expected, folder, prefix)
     folder.rmdir()
     return expected
@@ -153,25 +148,23 @@ def complete_libraries(
     return added
 
 
-def _expected(packages: Sequence[str], lists: Lists | None) -> list[Package]:
-    done = run(["apt-get", *options(lists), "download", "--print-uris", *packages])
-    if done.returncode != 0:
-        return []
-    found = [Package(file=match["file"], sha256=match["sha256"]) for match in URI_LINE.finditer(done.stdout)]
-    return found if len(found) == len(packages) else []
+def _expected(packages: Sequence[str], suite: str) -> list[Package]:
+    done = run(["apt-get", *options(suite), "download", "--print-uris", *packages])
+    expected = listed(done.stdout) if done.returncode == 0 else []
+    return expected if len(expected) == len(packages) else []
 
 
-def _download(packages: Sequence[str], folder: Path, lists: Lists | None) -> str:
-    done = run(["apt-get", *options(lists), "-q", "download", *packages], folder=folder)
-    return "" if done.returncode == 0 else last_line(done.stderr)
+def listed(uris: str) -> list[Package]:
+    """The packages that `--print-uris` prints."""
+    return [Package(file=match["file"], sha256=match["sha256"]) for match in _URI_LINE.finditer(uris)]
 
 
-def options(lists: Lists | None = None) -> list[str]:
-    """Options of a command that reads package lists: another release's if they are given, our own once there
-    are any, else the system's with a private cache."""
-    if lists is not None:
-        return ["-c", str(lists.configuration)]
-    if has_lists(_state() / "state" / "lists") or not has_lists(Path("/var/lib/apt/lists")):
+def options(suite: str = "") -> list[str]:
+    """Options of a command that reads package lists: another release's, our own once there are any, else the
+    system's with a private cache."""
+    if suite:
+        return ["-c", str(folder_of(suite) / "apt.conf")]
+    if has_lists(folder_of("") / "state" / "lists") or not has_lists(Path("/var/lib/apt/lists")):
         return _private_options()
     return ["-c", str(_configuration(private_state=False))]
 
@@ -181,7 +174,7 @@ def _private_options() -> list[str]:
 
 
 def _configuration(*, private_state: bool) -> Path:
-    folder = _state()
+    folder = folder_of("")
     lines = [*QUIET, f'Dir::Cache "{folder}/cache";', *sandbox_user()]
     if private_state:
         lines += [f'Dir::State "{folder}/state";', 'Dir::State::status "/var/lib/dpkg/status";']
@@ -199,10 +192,6 @@ def write_once(target: Path, lines: Iterable[str]) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(content)
     return target
-
-
-def _state() -> Path:
-    return home() / "apt"
 
 
 def has_lists(folder: Path) -> bool:

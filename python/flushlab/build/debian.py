@@ -17,8 +17,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import stat
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -31,7 +31,6 @@ from flushlab.build.build import Build
 from flushlab.build.inspect import inspect
 from flushlab.build.prefix import Obtainable, Source, let_all_enter, publish, unpacked_by
 from flushlab.errors import ServerError
-from flushlab.machine import home
 from flushlab.progress import Progress
 from flushlab.record.machine import Flavor, server_name
 
@@ -55,8 +54,6 @@ _STATUS = (
     "Maintainer: none",
     "Description: this system's own",
 )
-_ELF = b"\x7fELF"
-_HINT = "check the network, or use --basedir, or a tarball by path or URL"
 
 
 def available() -> bool:
@@ -87,13 +84,9 @@ def os_release() -> dict[str, str]:
     return dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', text, re.MULTILINE))
 
 
-def folder_of(suite: str) -> Path:
-    return home() / "apt" / suite
-
-
 def candidate_version(suite: str, package: str) -> str | None:
     """Version of a package in a suite's lists, or None if they have none."""
-    version = apt.candidate_version(package, folder_of(suite) / "apt.conf")
+    version = apt.candidate_version(package, suite)
     if version is None:
         _version_seen(suite, package).unlink(missing_ok=True)
     else:
@@ -110,27 +103,24 @@ def known_version(suite: str, package: str) -> str | None:
 
 
 def refresh_lists(suite: str, progress: Progress) -> None:
-    address = mirror()
-    if address is None:
+    """Fetches a suite's package lists.
+
+    Raises:
+        ServerError: this system's apt names no Debian mirror, or the lists could not be fetched.
+    """
+    if (address := mirror()) is None:
         raise ServerError(
             f"this system's apt has no Debian mirror to fetch Debian {suite} from",
             hint=f"set {MIRROR} to the address of one",
         )
-    progress(f"fetching the package lists of Debian {suite}")
-    configuration = _configure(suite, address)
-    done = apt.run(["apt-get", "-c", str(configuration), "-q", "update"])
-    if done.returncode != 0 or not apt.has_lists(folder_of(suite) / "state" / "lists"):
-        raise ServerError(
-            f"apt could not fetch the package lists of Debian {suite}: {apt.last_line(done.stderr)}",
-            hint=_HINT,
-        )
+    _configure(suite, address)
+    apt.refresh_lists(progress, suite)
 
 
-def lists(suite: str) -> apt.Lists:
-    """A suite's package lists, for packages without what they depend on."""
-    return apt.Lists(
-        configuration=folder_of(suite) / "apt.conf", refresh=lambda progress: refresh_lists(suite, progress)
-    )
+def unpack_alone(packages: Sequence[str], prefix: Path, progress: Progress, suite: str) -> list[Package]:
+    """Packages of a suite, of this system's own release if empty, without what they depend on."""
+    refresh = partial(refresh_lists, suite) if suite else apt.refresh_lists
+    return apt.unpack(packages, prefix, progress, suite=suite, refresh=refresh)
 
 
 def resolve(suite: str, packages: Sequence[str]) -> list[Package]:
@@ -140,9 +130,7 @@ def resolve(suite: str, packages: Sequence[str]) -> list[Package]:
         ServerError: a package is not there, or its dependencies cannot be met.
     """
     done = apt.run([*_install(suite), "--print-uris", *packages])
-    found = [
-        Package(file=match["file"], sha256=match["sha256"]) for match in apt.URI_LINE.finditer(done.stdout)
-    ]
+    found = apt.listed(done.stdout)
     if done.returncode != 0 or not found:
         raise ServerError(
             f"apt cannot resolve {' '.join(packages)} in Debian {suite}: {_reason(done.stdout, done.stderr)}",
@@ -163,11 +151,11 @@ def unpack(
         ServerError: they cannot be downloaded, or are not what the lists say.
     """
     progress(f"downloading {', '.join(packages)} of Debian {suite}, {len(files)} packages with libraries")
-    archives = folder_of(suite) / "cache" / "archives"
+    archives = apt.folder_of(suite) / "cache" / "archives"
     done = apt.run([*_install(suite), "--download-only", *packages])
     if done.returncode != 0:
         raise ServerError(
-            f"apt could not download {' '.join(packages)}: {_reason(done.stdout, done.stderr)}", hint=_HINT
+            f"apt could not download {' '.join(packages)}: {_reason(done.stdout, done.stderr)}", hint=apt.HINT
         )
     progress(f"unpacking {', '.join(packages)}")
     apt.extract(files, archives, prefix)
@@ -180,11 +168,8 @@ def launcher(prefix: Path) -> tuple[str, ...]:
     Raises:
         ServerError: there is no dynamic linker in it.
     """
-    linkers = [
-        *prefix.glob("usr/lib/*/ld-linux*.so.*"),
-        *prefix.glob("lib/*/ld-linux*.so.*"),
-        *prefix.glob("usr/lib/ld-linux*.so.*"),
-    ]
+    folders = ("usr/lib/*", "lib/*", "usr/lib")
+    linkers = [linker for folder in folders for linker in prefix.glob(f"{folder}/ld-linux*.so.*")]
     if not linkers:
         raise ServerError(f"the packages in {prefix} contain no dynamic linker")
     libraries = ":".join(apt.library_folders(prefix))
@@ -219,17 +204,16 @@ def make_launchers(prefix: Path) -> Path:
     return base
 
 
-def _configure(suite: str, address: str) -> Path:
+def _configure(suite: str, address: str) -> None:
     """Writes the private configuration of a suite, read after the system's own (proxies, credentials)."""
-    folder = folder_of(suite)
-    for part in ("state/lists/partial", "cache/archives/partial"):
-        (folder / part).mkdir(parents=True, exist_ok=True)
+    folder = apt.folder_of(suite)
+    folder.mkdir(parents=True, exist_ok=True)
     architecture = apt.run(["dpkg", "--print-architecture"]).stdout.strip()
     status = apt.write_once(folder / "status", [line.format(architecture=architecture) for line in _STATUS])
     sources = apt.write_once(
         folder / "sources.list", [f"deb [arch={architecture} signed-by={KEYRING}] {address} {suite} main"]
     )
-    return apt.write_once(
+    apt.write_once(
         folder / "apt.conf",
         [
             *apt.QUIET,
@@ -249,11 +233,11 @@ def _configure(suite: str, address: str) -> Path:
 
 
 def _version_seen(suite: str, package: str) -> Path:
-    return folder_of(suite) / f"{package}.version"
+    return apt.folder_of(suite) / f"{package}.version"
 
 
 def _install(suite: str) -> list[str]:
-    return ["apt-get", "-c", str(folder_of(suite) / "apt.conf"), "-q", "-y", "install"]
+    return ["apt-get", *apt.options(suite), "-q", "-y", "install"]
 
 
 def _reason(said: str, complained: str) -> str:
@@ -265,13 +249,11 @@ def _reason(said: str, complained: str) -> str:
 
 
 def _is_elf(file: Path) -> bool:
-    try:
-        if not stat.S_ISREG(file.stat().st_mode):
-            return False
-        with file.open("rb") as handle:
-            return handle.read(4) == _ELF
-    except OSError:
-        return False
+    with suppress(OSError):
+        if file.is_file():
+            with file.open("rb") as handle:
+                return handle.read(4) == b"\x7fELF"
+    return False
 
 
 SERVER = "mariadb-server-core"
@@ -324,7 +306,7 @@ def _get(wanted: Obtainable, progress: Progress) -> Build:
     if not wanted.release:
         return _get_own(progress)
     one = next(one for one in SERIES if (one.flavor, one.suite) == (wanted.flavor, wanted.release))
-    with locked_by_one(folder_of(one.suite) / "lock"):
+    with locked_by_one(apt.folder_of(one.suite) / "lock"):
         return _get_of_release(one, wanted, progress)
 
 

@@ -18,7 +18,7 @@ from flushlab import atomic
 from flushlab.build import apt
 from flushlab.build.apt import Package
 from flushlab.build.build import Build
-from flushlab.build.debian import lists
+from flushlab.build.debian import unpack_alone
 from flushlab.build.prefix import publish_prefix
 from flushlab.errors import BuildNotFound, UsageError
 from flushlab.machine import home_path
@@ -138,7 +138,7 @@ def _in(prefix: Path, found: Galera) -> Galera:
 
 
 def _fill(suite: str, staging: Path, final: Path, progress: Progress) -> Galera:
-    origin = apt.unpack([PROVIDER, SCRIPTS], staging, progress, lists=lists(suite) if suite else None)
+    origin = unpack_alone([PROVIDER, SCRIPTS], staging, progress, suite)
     _leave_only_galera(staging)
     programs = Path("usr/bin")
     tools = [] if shutil.which("rsync") else ["rsync"]

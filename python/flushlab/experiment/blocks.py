@@ -32,7 +32,7 @@ DISCARDED_ATTEMPTS = 2
 
 
 class Round(NamedTuple):
-    """What one block gave.
+    """The results of one block.
 
     Attributes:
         measured: trials per arm, complete ones only: for each workload variant the one that was measured, or

@@ -21,9 +21,9 @@ from flushlab.units import format_latency
 Objective = Literal["throughput", "p99", "latency"]
 
 OBJECTIVES: tuple[Objective, ...] = ("throughput", "p99")
-"""Those that may be asked for; `latency` is that of a load which flushlab only observes."""
+"""Objectives that users may ask for; `latency` is that of a load which flushlab only observes."""
 SECOND: Mapping[Objective, Objective] = {"throughput": "p99", "p99": "p99", "latency": "throughput"}
-"""What is compared besides."""
+"""The second comparison, beside the objective's."""
 
 P99 = "p99 latency"
 WRITE_LATENCY = "write latency"
@@ -157,13 +157,13 @@ def gain_words(ratio: Ratio, objective: Objective, than: str = "the base") -> st
 
 
 def throughput_words(comparison: Comparison, unit: str) -> str:
-    """What a comparison of throughput says beside one of latency: `commits/s: 1.01 [0.99, 1.03]`."""
+    """A comparison of throughput beside one of latency: `commits/s: 1.01 [0.99, 1.03]`."""
     ratio = comparison.ratio
     return f"{unit}: {ratio.estimate:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
 
 
 def latency_words(comparison: Comparison) -> str:
-    """What a comparison of p99 latency says: `1.31× lower p99 latency [1.10, 1.56]`."""
+    """A comparison of p99 latency: `1.31× lower p99 latency [1.10, 1.56]`."""
     ratio = comparison.ratio
     if comparison.verdict != "no difference found":
         return gain_words(ratio, "p99", "")
@@ -188,15 +188,7 @@ SELECTING: tuple[Stage, ...] = ("calibrate", "screen", "reduce")
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One trial to run.
-
-    Attributes:
-        arm: the settings to run under.
-        stage: the part of the experiment.
-        block: number of the block within the stage.
-        variant: index of the workload variant (for example of the thread count).
-        beside: arms that are due in this block with the same variant, this one first; they may run together.
-    """
+    """One trial to run; `beside` has the arms that are due with it, this one first: they may run together."""
 
     arm: Arm
     stage: Stage
@@ -304,12 +296,8 @@ class Conversation:
 
     def tell(self, trial: Trial) -> None:
         due = self.ask()
-        if due is None or (trial.arm, trial.stage, trial.block, trial.variant) != (
-            due.arm,
-            due.stage,
-            due.block,
-            due.variant,
-        ):
+        names = ("arm", "stage", "block", "variant")
+        if due is None or any(getattr(trial, name) != getattr(due, name) for name in names):
             expected = (
                 "no further trial" if due is None else f"{due.stage} block {due.block} of {due.arm.name!r}"
             )

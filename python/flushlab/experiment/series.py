@@ -71,7 +71,7 @@ class RoundGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What the planner needs to know.
+    """A series, as its planner needs it.
 
     Attributes:
         base: what the others are compared with; its name is `base`.
@@ -116,7 +116,7 @@ class Dropout(NamedTuple):
 
 
 class SeriesResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a series has found out, at any moment.
+    """The results of a series, at any moment.
 
     Attributes:
         comparisons: by arm, with what it is compared with, of the arms' blocks; `best` of its own. Arms that

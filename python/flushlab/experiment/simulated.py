@@ -79,16 +79,9 @@ class SimulatedTrials:
 
     def run(self, request: Request) -> Trial:
         settings = request.arm.settings
+        asked = {name: getattr(request, name) for name in ("arm", "stage", "block", "variant")}
         if (reason := self._refuses(settings)) is not None:
-            return Trial(
-                arm=request.arm,
-                stage=request.stage,
-                block=request.block,
-                variant=request.variant,
-                outcome="refused",
-                reason=reason,
-                seconds={"start": 1.0},
-            )
+            return Trial(**asked, outcome="refused", reason=reason, seconds={"start": 1.0})
         noise, random = self._noise, self._random
         if noise.drift:
             step = noise.drift * math.sqrt(1 - noise.memory**2)
@@ -106,10 +99,7 @@ class SimulatedTrials:
         self.spent_s += sum(seconds.values())
         scale = noise.trial if settings == self._base else noise.trial * noise.changed
         return Trial(
-            arm=request.arm,
-            stage=request.stage,
-            block=request.block,
-            variant=request.variant,
+            **asked,
             outcome="discarded" if eaten > DISCARD_SHARE else "measured",
             reason=f"other programs used {eaten:.0%} of the CPU time" if eaten > DISCARD_SHARE else "",
             result=1000 * (1 - eaten) * math.exp(self._effect(settings) + self._drift + scale * deviate),

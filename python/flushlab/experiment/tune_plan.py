@@ -108,7 +108,7 @@ class Rejected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What `tune` has proven so far.
+    """The claims that `tune` has proven so far.
 
     Attributes:
         base: the arm that everything is compared with.
@@ -176,7 +176,7 @@ class Guards(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What the planner needs to know.
+    """A tuning, as its planner needs it.
 
     Attributes:
         base: the base's settings.

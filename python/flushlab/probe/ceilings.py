@@ -160,7 +160,7 @@ class StrategyGroup(NamedTuple):
 
 
 class Matrix(msgspec.Struct, frozen=True, kw_only=True):
-    """What is measured.
+    """The cells that are measured.
 
     Attributes:
         sync_settings, strategies, threads: all combinations, except refused ones and `left_out`.

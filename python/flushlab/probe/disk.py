@@ -38,7 +38,7 @@ MIN_FREE_BYTES = 256 << 20
 """Least free space for a probe."""
 
 MAX_BYTES = 1 << 30
-"""What a probe's files take at most, all together; half of what is free if that is less."""
+"""Limit of all of a probe's files; half of the free space if that is less."""
 
 REMOVAL_SECONDS = 30.0
 """A disk that has not removed the files by then hangs: nobody waits for it."""
@@ -66,7 +66,7 @@ def medium_of(directory: Path) -> Medium:
 
 
 def most_bytes(medium: Medium) -> int:
-    """What a probe's files may take at one moment; NoSpace if too little is free."""
+    """Limit of a probe's files at one moment; NoSpace if too little is free."""
     if medium.free_bytes < MIN_FREE_BYTES:
         raise NoSpace(
             f"a probe needs {format_size(MIN_FREE_BYTES)}, but only {format_size(medium.free_bytes)} is free"
@@ -129,7 +129,7 @@ def _storage_error(directory: Path, error: OSError) -> FlushlabError:
 
 
 SIZES = (512, 4096, 16384)
-"""What InnoDB's redo log, small binlog writes and InnoDB's pages write."""
+"""Writes of InnoDB's redo log, small binlog writes, and writes of InnoDB's pages."""
 
 STALL_SECONDS = 60.0
 """Files are written for 2 s and synced once before a window; a disk that needs longer for that hangs."""
@@ -196,7 +196,7 @@ def measure(folder: Path, cell: DiskCell, *, seconds: float, file_bytes: int, me
 
 
 def _reason(cell: DiskCell, refused: str, medium: Medium) -> str:
-    """What was refused, with the rule if the kernel tells it."""
+    """The refusal, with the rule if the kernel tells it."""
     block = medium.logical_block_bytes
     if cell.way in ("direct", "direct_dsync") and block is not None and cell.bytes < block:
         return f"not possible: the device's logical block has {block:,} bytes"

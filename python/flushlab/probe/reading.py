@@ -26,7 +26,7 @@ BOUND_SHARE = 0.6
 """A part that is busy for this share of its time bounds the result; waking up takes the rest."""
 
 Bound = Literal["fsync", "cpu", "order", "waiting"]
-"""What a ceiling is made of: the disk's syncs; all processors; the section that one thread passes at a time;
+"""The limit of a ceiling: the disk's syncs; all processors; the section that one thread passes at a time;
 none of them alone: connections wait for each other."""
 
 SERVERS: dict[BinlogStrategy, str] = {
@@ -34,7 +34,7 @@ SERVERS: dict[BinlogStrategy, str] = {
     "redo": "a binlog that the redo log makes durable (MariaDB 12.3, binlog_storage_engine=innodb)",
     "two-syncs": "syncing both logs at the same time (the bound of TXSQL's overlap)",
 }
-"""What a server must have for a pipeline."""
+"""Servers that have the pipeline."""
 
 
 def read(record: ProbeRecord) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ def by_sync_settings(ceilings: Iterable[C]) -> dict[SyncSettings, list[C]]:
 
 
 def bound(ceiling: Ceiling, record: ProbeRecord) -> Bound:
-    """What keeps a ceiling from being higher."""
+    """The part that keeps a ceiling from being higher."""
     rate = ceiling.commits_per_s
     if ceiling.fsyncs_per_s * sync_us(record) / 1e6 >= BOUND_SHARE:
         return "fsync"

@@ -58,7 +58,7 @@ _CAVEAT_SHARE = 0.10
 
 
 class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for.
+    """The wanted measurements.
 
     Attributes:
         directory: on the disk to be probed.
@@ -307,7 +307,7 @@ class ProbeBudget:
         return window
 
     def _learn(self) -> None:
-        """What a step takes beyond its window: the mean so far, the later ones counting more."""
+        """The time of a step beyond its window: the mean so far, the later ones counting more."""
         if self._begun is None:
             return
         start, window = self._begun

@@ -109,7 +109,7 @@ OWN_FACTORS = (0.5, 1.0, 2.0)
 
 
 class CommitCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What one commit costs.
+    """The cost of one commit.
 
     Attributes:
         binlog_strategy: how the binlog reaches its file.
@@ -169,7 +169,7 @@ def curves(servers: Iterable[ServerRate]) -> tuple[Curve, ...]:
 
 
 def cost_of(one: ServerRate) -> CommitCost | None:
-    """What a commit of this cell costs besides the server's own time; None if that was not measured."""
+    """The cost of a commit besides the server's own time; None if that was not measured."""
     if not one.cpu_us_per_commit or not one.ordered_ns_per_commit:
         return None
     single_ns = max(one.ordered_ns_per_commit, one.write_ns_per_commit or 0.0)

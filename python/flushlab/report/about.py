@@ -19,7 +19,6 @@ from flushlab.version import __version__
 
 
 def machine(subject: Subject) -> Iterator[Section]:
-    """What was measured, on what, and when."""
     facts = subject.facts
     short = [*_short(facts)] if facts is not None else []
     yield Section(
@@ -88,7 +87,6 @@ def _known(facts: CampaignFacts) -> Iterator[tuple[str, str]]:
 
 
 def stand_in(subject: Subject) -> Iterator[Section]:
-    """The load that is made from the user's data: its tables, and what it leaves out."""
     load = subject.facts.stand_in if subject.facts is not None else None
     if load is None:
         return
@@ -128,7 +126,6 @@ _ONE_ARM = 3
 
 
 def settings(subject: Subject) -> Iterator[Section]:
-    """Of each server what differs from the default, in its base and in the arm of the answer."""
     tables = tuple(table for one in subject.servers if (table := _table(subject, one)).rows)
     if not tables:
         return

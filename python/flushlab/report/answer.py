@@ -55,7 +55,6 @@ def headline(subject: Subject) -> tuple[str, str, tuple[str, ...]]:
 
 
 def answer(facts: CampaignFacts) -> list[str]:
-    """What the campaign concludes, the headline first."""
     if facts.tuning is not None:
         return [*_of_tuning(facts, facts.tuning)]
     if facts.never_ran:
@@ -64,7 +63,6 @@ def answer(facts: CampaignFacts) -> list[str]:
 
 
 def _blaming(facts: CampaignFacts, words: str) -> Iterator[str]:
-    """Why there is no result: the machine comes first where it was the reason."""
     busy = blame(facts.trials, facts.disturbed, facts.others)
     for warning in facts.warnings:
         if warning.slug == "busy-machine":
@@ -82,7 +80,6 @@ def _two_are_needed(facts: CampaignFacts) -> Iterator[str]:
 
 
 def _nothing_better(objective: Objective, base: str) -> str:
-    """That no arm proved better than the base, in the words of what was compared."""
     if objective == "throughput":
         return f"Nothing proved faster than {base}"
     return f"No lower {LATENCIES[objective]} than that of {base} was proven"
@@ -148,7 +145,6 @@ def _improvement(facts: CampaignFacts, tuning: TuningFacts) -> Iterator[str]:
 
 
 def _offers(facts: CampaignFacts, tuning: TuningFacts) -> Iterator[str]:
-    """A line for each gain below the floor."""
     for point in tuning.offers:
         gain = gain_words(point.ratio, facts.objective, the_base(facts))
         own = changes(tuning.changes(point))
@@ -255,7 +251,6 @@ def _faster(facts: CampaignFacts, faster: Sequence[ArmResult]) -> Iterator[str]:
 
 
 def _below(facts: CampaignFacts) -> Iterator[str]:
-    """A line on arms that proved faster below the floor."""
     names = [arm.name for arm in facts.arms if arm.is_faster and facts.below_floor(arm, facts.base)]
     if names:
         yield f"{_what(facts)}, but below the floor and not recommended: {', '.join(names)}."
@@ -328,7 +323,6 @@ def _on_server(facts: CampaignFacts, base: ArmResult, arms: tuple[ArmResult, ...
 
 
 def _between(facts: CampaignFacts, other: ArmResult) -> str:
-    """One server against another: no change of settings, so no gain."""
     assert other.comparison is not None
     if other.comparison.verdict == "no difference found":
         return f"No difference was proven between {other.name} and {facts.base.name}."
@@ -371,7 +365,6 @@ def _status(row: CampaignRow | None) -> str:
 
 
 def keys(subject: Subject) -> Iterator[tuple[str, str]]:
-    """The few facts that stand below the answer."""
     facts, trials = subject.facts, subject.trials
     if facts is None:
         results = [trial.result for trial in trials if trial.arm.name == BASE and trial.result]
@@ -410,7 +403,6 @@ def keys(subject: Subject) -> Iterator[tuple[str, str]]:
 
 
 def _floor(facts: CampaignFacts, base: ArmResult, best: ArmResult | None) -> str:
-    """The floor that the answer keeps on a server."""
     if facts.plan is None:
         return (best or base).verdict or facts.floor
     return base.verdict if len(facts.by_server) > 1 else facts.floor or base.verdict

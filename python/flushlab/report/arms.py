@@ -1,7 +1,6 @@
 """What the stored trials of an arm show that facts do not hold: throughput over time, stalls, file activity.
 
-Pure. Only trials that count are read: measured ones, and disturbed
-ones whose result was used.
+Pure. Only trials that count are read: measured ones, and disturbed ones whose result was used.
 """
 
 from __future__ import annotations
@@ -18,43 +17,30 @@ from flushlab.report.words import unit_of_work
 PROVING: tuple[Stage, ...] = ("confirm", "arms", "best", "bench")
 """Stages whose results are claimed; the others only choose."""
 
-_ORDER: Mapping[str, int] = {
-    stage: order
-    for order, stage in enumerate(
-        ("calibrate", "screen", "combine", "reduce", "confirm", "arms", "best", "recovery", "bench")
-    )
-}
+_ORDER = ("calibrate", "screen", "combine", "reduce", "confirm", "arms", "best", "recovery", "bench")
 
 
 class Throughput(NamedTuple):
-    """The windows of one arm, laid end to end.
+    """The windows of an arm, laid end to end.
 
     Attributes:
-        arm: its name.
         seconds: events of each whole second.
         borders: index of the first second of each window but the first.
-        stalled: indices of stalled seconds: below a tenth of their window's median.
-        median: of all seconds.
-        slowest: the slowest second.
+        stalled: indices of seconds below a tenth of their window's median.
         p99_ms: median over windows of the latency's 99th percentile, or None.
-        windows: number of windows.
     """
 
     arm: str
     seconds: tuple[int, ...]
-    borders: tuple[int, ...]
-    stalled: tuple[int, ...]
-    median: float
-    slowest: int
-    p99_ms: float | None
-    windows: int
+    borders: tuple[int, ...] = ()
+    stalled: tuple[int, ...] = ()
+    p99_ms: float | None = None
 
 
 class Rounds(NamedTuple):
-    """The slices of one arm whose server was kept running beside the others.
+    """The slices of an arm whose server was kept running beside the others.
 
     Attributes:
-        arm: its name.
         kept: start in seconds since the servers ran, and events/s, of each one that counts.
         dropped: the same of those whose round does not count.
         slice_s: length of the shortest and of the longest slice that counts.
@@ -71,10 +57,9 @@ class Rounds(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """What one arm did to files, per unit of its workload.
+    """What an arm did to files, per unit of its workload.
 
     Attributes:
-        arm: its name.
         classes: of its files.
         fsyncs, bytes: per class of files; a class that is not told is left out.
         flags: with which files of a class were open.
@@ -105,57 +90,40 @@ def by_arm(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
     chosen: dict[str, list[Trial]] = {}
     for arm, own in every.items():
         proving = [trial for trial in own if trial.stage in PROVING]
-        ordered = sorted(proving or own, key=lambda one: (_ORDER[one.stage], one.block, one.variant))
+        ordered = sorted(proving or own, key=lambda one: (_ORDER.index(one.stage), one.block, one.variant))
         last = {(one.stage, one.block, one.variant): one for one in ordered}  # a repeated trial counts once
         chosen[arm] = list(last.values())
     return chosen
 
 
 def throughput(arm: str, trials: Sequence[Trial]) -> Throughput | None:
-    """The arm's seconds, or None where its workload has no series."""
+    """None where its workload has no series."""
+    windows = [trial for trial in trials if trial.load is not None and trial.load.per_second]
     seconds: list[int] = []
     borders: list[int] = []
     stalled: list[int] = []
-    latencies: list[float] = []
-    windows = 0
-    for trial in trials:
+    for trial in windows:
         series = trial.load.per_second if trial.load is not None else ()
-        if not series:
-            continue
-        windows += 1
         limit = STALL_SHARE_OF_MEDIAN * sorted(series)[len(series) // 2]
-        if seconds:
-            borders.append(len(seconds))
+        borders.append(len(seconds))
         stalled += [len(seconds) + index for index, events in enumerate(series) if events < limit]
         seconds += series
-        latency = p99_us(trial)
-        if latency is not None:
-            latencies.append(latency / 1000)
-    if not seconds:
-        return None
-    return Throughput(
-        arm=arm,
-        seconds=tuple(seconds),
-        borders=tuple(borders),
-        stalled=tuple(stalled),
-        median=statistics.median(seconds),
-        slowest=min(seconds),
-        p99_ms=statistics.median(latencies) if latencies else None,
-        windows=windows,
-    )
+    latencies = [latency / 1000 for trial in windows if (latency := p99_us(trial)) is not None]
+    p99_ms = statistics.median(latencies) if latencies else None
+    return Throughput(arm, tuple(seconds), tuple(borders[1:]), tuple(stalled), p99_ms) if seconds else None
 
 
 def rounds(arm: str, trials: Sequence[Trial]) -> Rounds | None:
-    """The arm's slices, or None where it had fresh servers."""
+    """None where it had fresh servers."""
     slices = [one for trial in trials for one in trial.slices]
     kept = [one for one in slices if not one.dropped]
     if not kept:
         return None
     foreign = [one.foreign_share for one in kept if one.foreign_share is not None]
     return Rounds(
-        arm=arm,
-        kept=tuple((one.start_s, one.events / one.seconds) for one in kept),
-        dropped=tuple((one.start_s, one.events / one.seconds) for one in slices if one.dropped),
+        arm,
+        tuple((one.start_s, one.events / one.seconds) for one in kept),
+        tuple((one.start_s, one.events / one.seconds) for one in slices if one.dropped),
         slice_s=(min(one.seconds for one in kept), max(one.seconds for one in kept)),
         foreign_share=statistics.median(foreign) if foreign else None,
         switched=any(one.switch_s for one in kept),
@@ -163,30 +131,30 @@ def rounds(arm: str, trials: Sequence[Trial]) -> Rounds | None:
 
 
 def activity(arm: str, trials: Sequence[Trial]) -> Activity | None:
-    """What the arm did to files per unit of its workload; None if unknown."""
-    fsyncs: Counter[str] = Counter()
-    written: Counter[str] = Counter()
+    """None if nothing is known."""
     flags: dict[str, set[str]] = {}
-    known: dict[str, Counter[str]] = {"fsyncs": Counter(), "bytes": Counter()}
+    sums: dict[str, Counter[str]] = {"fsyncs": Counter(), "bytes": Counter()}
+    units: dict[str, Counter[str]] = {"fsyncs": Counter(), "bytes": Counter()}
     per = ""
     for trial in trials:
-        per, units = unit_of_work(trial)
-        for name, seen in trial.file_activity.items():
-            flags.setdefault(name, set()).update(seen.flags)
-            if seen.fsyncs is not None:
-                fsyncs[name] += seen.fsyncs
-                known["fsyncs"][name] += units
-            if seen.bytes is not None:
-                written[name] += seen.bytes
-                known["bytes"][name] += units
-    if not any(known["fsyncs"].values()) and not any(known["bytes"].values()):
+        per, count = unit_of_work(trial)
+        for kind, seen in trial.file_activity.items():
+            flags.setdefault(kind, set()).update(seen.flags)
+            for what, amount in (("fsyncs", seen.fsyncs), ("bytes", seen.bytes)):
+                if amount is not None:
+                    sums[what][kind] += amount
+                    units[what][kind] += count
+    each = {
+        what: {kind: sums[what][kind] / found[kind] for kind in FILE_CLASSES if found[kind]}
+        for what, found in units.items()
+    }
+    if not any(each.values()):
         return None
     return Activity(
-        arm=arm,
-        classes=tuple(name for name in FILE_CLASSES if name in flags),
-        fsyncs={name: fsyncs[name] / known["fsyncs"][name] for name in FILE_CLASSES if known["fsyncs"][name]},
-        bytes={name: written[name] / known["bytes"][name] for name in FILE_CLASSES if known["bytes"][name]},
-        flags={name: tuple(sorted(flags[name])) for name in FILE_CLASSES if flags.get(name)},
+        arm,
+        tuple(kind for kind in FILE_CLASSES if kind in flags),
+        **each,
+        flags={kind: tuple(sorted(flags[kind])) for kind in FILE_CLASSES if flags.get(kind)},
         why=next(filter(None, map(_untold, trials)), ""),
         per=per,
     )

@@ -9,7 +9,17 @@ import msgspec
 
 from flushlab.errors import ValueOutOfRange
 from flushlab.record import FleetBench, Latency, Launch, LoadResult, NodeActivity, Trial
-from flushlab.report.document import Cell, Document, Section, Table, facts_table, numbers, warnings_section
+from flushlab.report.document import (
+    Cell,
+    Document,
+    Section,
+    Table,
+    facts_table,
+    heads,
+    named,
+    numbers,
+    warnings_section,
+)
 from flushlab.report.words import data_words, disk_words, load_came_from, small, unit_of_work
 from flushlab.settings.durability import Verdict, described, verdict
 from flushlab.units import format_latency, format_seconds
@@ -84,7 +94,6 @@ def document(trial: Trial) -> Document:
 
 
 def interrupted_document(load: LoadResult, unit: str) -> Document:
-    """What was measured until Ctrl-C."""
     facts = [*_load(load), ("window", f"{load.seconds:.1f} s, until interrupted")]
     warnings = ("interrupted: the window is shorter than requested",)
     return _document(f"{load.throughput:,.0f} {unit}", facts, load, warnings=warnings)
@@ -251,7 +260,6 @@ def _load(load: LoadResult) -> Iterator[tuple[str, str]]:
 
 
 def _syncs(trial: Trial) -> str:
-    """Syncs by file class where they were seen, else what InnoDB itself counts."""
     per, count = unit_of_work(trial)
     seen = {name: one.fsyncs for name, one in trial.file_activity.items() if one.fsyncs or name == "binlog"}
     if "redo" not in seen and "data" not in seen:
@@ -275,7 +283,6 @@ def _percentiles(*parts: tuple[str, float]) -> str:
 
 
 def _by_kind(load: LoadResult) -> Iterator[Section]:
-    """Kinds of transactions and of statements, where there are several."""
     if len(load.transactions) > 1:
         transactions = ((kind.transaction, kind.count, kind.latency_us) for kind in load.transactions)
         yield _by_name("transactions", transactions, load.seconds)
@@ -286,19 +293,17 @@ def _by_kind(load: LoadResult) -> Iterator[Section]:
     if load.kinds:
         total = sum(kind.seconds for kind in load.kinds)
         rows = tuple(
-            (
-                Cell(kind.kind, "name"),
-                *numbers(
-                    f"{kind.count:,}",
-                    f"{kind.seconds:.3f}",
-                    f"{kind.seconds / total:.0%}" if total else "",
-                    f"{kind.slowest_s:.3f}",
-                    str(kind.slowest_line),
-                ),
+            named(
+                kind.kind,
+                f"{kind.count:,}",
+                f"{kind.seconds:.3f}",
+                f"{kind.seconds / total:.0%}" if total else "",
+                f"{kind.slowest_s:.3f}",
+                str(kind.slowest_line),
             )
             for kind in load.kinds
         )
-        head = (Cell("statement"), *numbers("count", "seconds", "share", "slowest", "in line"))
+        head = heads("statement", "count", "seconds", "share", "slowest", "in line")
         yield Section("statements", "Statements", tables=(Table(head, rows),))
 
 
@@ -309,5 +314,5 @@ def _by_name(key: str, rows: Iterable[tuple[str, int, Latency | None]], seconds:
         spread = ["", "", ""]
         if latency is not None:
             spread = [format_latency(value) for value in (latency.p50, latency.p95, latency.p99)]
-        body.append((Cell(name, "name"), *numbers(f"{count:,}", f"{count / seconds:,.1f}", *spread)))
+        body.append(named(name, f"{count:,}", f"{count / seconds:,.1f}", *spread))
     return Section(key, key.capitalize(), tables=(Table(head, tuple(body)),))

@@ -6,6 +6,7 @@ docs/reference/campaign-json.md has every field of the latter.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import PurePath
 from typing import Any
 
@@ -107,32 +108,50 @@ def document(
 
 def _sections(subject: Subject, per_machine: bool) -> Iterator[Section]:
     """The story: what was found, how it was measured, what it costs and where it holds."""
-    row, facts = subject.row, subject.facts
-    yield from results.frontier(subject)
-    yield from results.ratios(subject)
-    yield from results.machines(subject, per_machine=per_machine)
-    yield from results.effects(subject)
-    yield from measured.over_time(subject)
-    yield from measured.files(subject)
-    yield from measured.nodes(subject)
-    yield from about.settings(subject)
-    yield from results.claims(subject)
-    yield from results.guarantees(subject)
+    facts = subject.facts if subject.facts is None or not subject.facts.never_ran else None
+    tuning, plan = (facts.tuning, facts.plan) if facts is not None else (None, None)
+    if facts is not None and tuning is not None:
+        yield from results.frontier(facts, tuning)
+    if facts is not None:
+        yield from results.ratios(facts)
+        yield from results.machines(facts, per_machine=per_machine)
+    if facts is not None and plan is not None and plan.factors:
+        yield from results.effects(facts, plan)
+    yield from _on_pages(
+        measured.over_time(subject),
+        measured.files(subject),
+        measured.nodes(subject),
+        about.settings(subject),
+    )
+    if plan is not None:
+        yield from results.claims(plan)
+    if facts is not None:
+        yield from results.guarantees(facts)
     if facts is not None and facts.crash is not None:
         left, *failing = crash.sections(facts.crash)
-        yield from (left, *(section._replace(short=()) for section in failing))
+        yield left
+        yield from _on_pages(failing)
     yield from about.machine(subject)
-    yield from results.left_out(subject)
+    if tuning is not None:
+        yield from results.left_out(
+            results.out_of_tuning(tuning), "dropped", *(["excluded"] if tuning.tried else [])
+        )
+    elif facts is None:
+        yield from _on_pages(results.left_out(results.out_of_trials(subject.trials)))
     yield from measured.warnings(subject)
-    yield from measured.output(subject)
-    yield from about.stand_in(subject)
-    yield from results.carries(subject)
-    if row is not None:
-        yield from repeat(row, subject.request)
+    yield from _on_pages(measured.output(subject), about.stand_in(subject))
+    if facts is not None:
+        yield from results.carries(facts)
+    if subject.row is not None:
+        yield from repeat(subject.row, subject.request)
+
+
+def _on_pages(*sections: Iterable[Section]) -> Iterator[Section]:
+    """Not in a terminal."""
+    return (section._replace(short=()) for section in chain.from_iterable(sections))
 
 
 def _hint(facts: CampaignFacts) -> str:
-    """The last line in a terminal: how to go on."""
     if facts.ending == "interrupted":
         return f"interrupted; resume with: {facts.resume}"
     if facts.plan is None or facts.files:
@@ -142,7 +161,6 @@ def _hint(facts: CampaignFacts) -> str:
 
 
 def _todo(facts: CampaignFacts, advice: Sequence[Advice] | None) -> tuple[Section, ...]:
-    """What to do on each server for which there is something, then the gains below the floor."""
     if advice is None:
         advice = [Advice(one) for one in recommended(facts)]
     found = [_to_do(facts, one, number) for number, one in enumerate(advice)]
@@ -150,7 +168,6 @@ def _todo(facts: CampaignFacts, advice: Sequence[Advice] | None) -> tuple[Sectio
 
 
 def _to_do(facts: CampaignFacts, advice: Advice, number: int) -> Section:
-    """A change with its costs, the steps to it, and the files that they name."""
     one = advice.recommended
     where = one.folder or "your server"
     folder = PurePath(facts.files[0]).parent / one.folder if facts.files else None

@@ -45,7 +45,6 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lines(rows: Sequence[CampaignRow]) -> list[Line]:
-    """The list, in the order of the rows."""
     return [_line(row) for row in rows]
 
 
@@ -85,7 +84,6 @@ def _line(row: CampaignRow) -> Line:
 
 
 def _told(row: CampaignRow) -> tuple[str, str]:
-    """What was measured, if the result tells that, and what was concluded."""
     try:
         if row.kind == "probe":
             probe = probe_of(row)

@@ -25,7 +25,7 @@ from flushlab.crashed.measured import (
     tally,
 )
 from flushlab.record import Crash, CrashArm, CrashFacts, CrashOutcome, NodeWay
-from flushlab.report.document import Cell, Document, Row, Section, Table, numbers, warnings_section
+from flushlab.report.document import Cell, Document, Row, Section, Table, heads, warnings_section
 from flushlab.report.repeat import repeat, when
 from flushlab.report.stored import request_of
 from flushlab.spec.parts import RemoteAccess
@@ -203,14 +203,13 @@ def _keys(facts: CrashFacts) -> Iterator[tuple[str, str]]:
 
 
 def sections(facts: CrashFacts) -> Iterator[Section]:
-    """What was measured, and the crashes that did not keep everything."""
     load = f"{facts.workload} beside {facts.background}" if facts.background else facts.workload
     nodes = _NODES[facts.crashed] if facts.crashed else ""
     disk = f", on a disk like {facts.disk}" if facts.disk else ""
     place = f" on {facts.fs}{disk}" if facts.fs else ""
     names = sorted({crash.machine for arm in facts.arms for crash in arm.crashes if crash.machine})
     machines = f", on {counted(len(names), 'machine')} ({', '.join(names)})" if names else ""
-    head = (Cell("configuration"), *numbers("kept", "fail at most", "commits lost"))
+    head = heads("configuration", "kept", "fail at most", "commits lost")
     yield Section(
         "crashes",
         "What crashes left",
@@ -235,7 +234,6 @@ def sections(facts: CrashFacts) -> Iterator[Section]:
 
 
 def _measured(arm: CrashArm) -> Iterator[Row]:
-    """Of an arm what was measured, and below it its binary log, its nodes and what the model says."""
     found, random = counts(arm.crashes), counts(at_random(arm.crashes))
     bound, lost, seconds = random.bound_95, found.lost_commits, found.lost_s
     yield (
@@ -327,7 +325,6 @@ def _failing(facts: CrashFacts, arm: CrashArm) -> Iterator[Row]:
 
 
 def _settings(facts: CrashFacts) -> Section:
-    """What was set, a column for each configuration."""
     names = dict.fromkeys(name for arm in facts.arms for name in arm.settings)
     rows = tuple(
         (Cell(name, "code"), *(Cell(str(arm.settings.get(name, "")), "code") for arm in facts.arms))
@@ -352,7 +349,6 @@ def verdict(facts: CrashFacts) -> CrashOutcome:
 
 
 def verdict_of(arm: CrashArm) -> CrashOutcome:
-    """The worst outcome of an arm's images."""
     return _worst(crash.outcome for crash in arm.crashes)
 
 
@@ -361,7 +357,6 @@ def _worst(outcomes: Iterable[CrashOutcome]) -> CrashOutcome:
 
 
 def failing(arm: CrashArm) -> list[Crash]:
-    """Crashes that did not keep everything."""
     return [crash for crash in arm.crashes if crash.outcome in ("lost", "inconsistent", "not_started")]
 
 
@@ -446,7 +441,6 @@ def must_lose(arm: CrashArm, found: CrashCounts) -> str:
 
 
 def said(facts: CrashFacts) -> str:
-    """The verdict, as a sentence."""
     found = verdict(facts)
     arms = [arm for arm in facts.arms if not arm.positive_control]
     if found == "unknown" and arms and all(verdict_of(arm) == "sound" for arm in arms):

@@ -20,7 +20,7 @@ from flushlab.diagnosis.waits import wait_words
 from flushlab.machine.describe import DiskUse
 from flushlab.record import ServerIdentity, Value
 from flushlab.report import doctor_plots
-from flushlab.report.document import Cell, Code, Document, Line, Section, Table, numbers
+from flushlab.report.document import Cell, Code, Document, Line, Section, Table, heads, numbers
 from flushlab.report.words import FAILURES, changes, rounded
 from flushlab.settings.catalog import SettingHere, load_catalog
 from flushlab.units import counted, format_seconds, format_size
@@ -181,7 +181,6 @@ def document(diagnosis: Diagnosis) -> Document:
 
 
 def account_words(account: Account) -> str:
-    """What an account may see, for a terminal."""
     lacks = [f"lacks  {', '.join(account.lacks)}"] if account.lacks else []
     return "\n".join(
         [
@@ -210,7 +209,6 @@ def _keys(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
 
 
 def _waits(diagnosis: Diagnosis) -> Iterator[Section]:
-    """The writers' time over the window, and commits."""
     evidence, time = diagnosis.evidence, diagnosis.evidence.time
     if not time.writers or not time.is_sample:
         return
@@ -252,7 +250,7 @@ def _waits(diagnosis: Diagnosis) -> Iterator[Section]:
         " is as fast as the sum allows, the client's turn included.",
         plots=tuple(plots),
         legend=tuple((wait_words(wait), doctor_plots.INKS.get(wait, "mute")) for wait in stack),
-        tables=(Table((Cell("wait"), *numbers("writers", "of the time")), rows),),
+        tables=(Table(heads("wait", "writers", "of the time"), rows),),
         notes=tuple(notes),
         short=(
             f"Time of {counted(time.writers, 'writer')}, from {time.samples} samples: {', '.join(parts)}.",
@@ -261,7 +259,6 @@ def _waits(diagnosis: Diagnosis) -> Iterator[Section]:
 
 
 def binding_waits(diagnosis: Diagnosis) -> tuple[str, ...]:
-    """Those of the finding that the answer names."""
     first = diagnosis.findings[0] if diagnosis.findings else None
     return first.waits if first is not None and first.strength == "binds" else ()
 
@@ -305,7 +302,6 @@ _STRENGTHS = {
 
 
 def measured(found: Finding, writers: int) -> str:
-    """Strength, share and bound of a finding in a sentence."""
     share, verb = found.share, _STRENGTHS[found.strength]
     if share is None:
         return f"{verb}: no share of the writers' time is measured."
@@ -320,7 +316,6 @@ def measured(found: Finding, writers: int) -> str:
 
 
 def _cost(change: Change, diagnosis: Diagnosis) -> str:
-    """The guarantee that a change gives up, in words."""
     floor = diagnosis.floor.partition(",")[0]
     if change.floor != floor:
         return f"floor {change.floor} instead of {floor}"
@@ -437,7 +432,6 @@ _OF_INTEREST = ("barrier", "nobarrier", "data=", "ro", "sync", "discard", "nobh"
 
 
 def host_lines(host: Host) -> Iterator[str]:
-    """The machine in the window; one fact per line."""
     pressure = host.pressure
     process = "" if host.pid is None else f" (process {host.pid})"
     memory = f"{format_size(host.memory_bytes)} for the server{process}" if host.memory_bytes else ""
@@ -498,7 +492,6 @@ _ALWAYS = (
 
 
 def state_lines(state: State, server: ServerIdentity) -> Iterator[str]:
-    """Settings with their sources, mistakes of option files, and what the version does; one fact per line."""
     for one in state.settings:
         changes_at_restart = one.at_restart is not None or bool(one.restart_origin)
         if one.name in _ALWAYS or one.origin not in ("default", "computed", None) or changes_at_restart:
@@ -511,7 +504,6 @@ def state_lines(state: State, server: ServerIdentity) -> Iterator[str]:
 
 
 def _origin(one: SettingState) -> str:
-    """Empty if it is not known: a line of its own says why."""
     if one.origin is None:
         return ""
     if one.origin == "SET":

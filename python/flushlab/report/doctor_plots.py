@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from flushlab.diagnosis.shares import WriteTime
 from flushlab.diagnosis.waits import ROW_LOCK
 from flushlab.report.document import Plot
-from flushlab.report.plots import COLOURS, axes_in, round_ticks, short
+from flushlab.report.plots import COLOURS, axes_in, note, round_ticks, short, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +30,7 @@ INKS: Mapping[str, str] = {
 }
 """CSS variables of the waits, without the dashes before them. No server has semi-sync and certification."""
 _MOST_POINTS = 400
-_LEFT, _RIGHT, _FOOT = 46, 14, 44
+_LEFT = 46
 
 
 def stacking(time: WriteTime, binding: Sequence[str]) -> list[str]:
@@ -42,7 +42,6 @@ def stacking(time: WriteTime, binding: Sequence[str]) -> list[str]:
 
 
 def waits(time: WriteTime, binding: Sequence[str], seconds: float, *, name: str, title: str) -> Plot:
-    """The writers in each wait over the window, stacked; a line closes in those that bind."""
     stack = stacking(time, binding)
     top = 1.06 * max((sum(one.connections.values()) for one in time.steps), default=1.0) or 1.0
 
@@ -59,14 +58,12 @@ def waits(time: WriteTime, binding: Sequence[str], seconds: float, *, name: str,
                 if wait in binding and (place + 1 == len(stack) or stack[place + 1] not in binding):
                     axes.plot(ends, above, color=COLOURS["ink"], linewidth=1.6, solid_joinstyle="round")
         if binding:
-            look: dict[str, Any] = {"ha": "left", "va": "baseline", "weight": "bold", "size": 12}
-            axes.annotate("binds", (0, 0), (6, 6), textcoords="offset points", color=COLOURS["ink"], **look)
+            note(axes, "binds", (0, 0), (6, 6), ha="left", weight="bold", color=COLOURS["ink"])
 
     return Plot(name, title, 220, draw)
 
 
 def commits(rates: Sequence[tuple[float, float]], seconds: float, *, name: str, title: str) -> Plot:
-    """Commits/s over the window."""
     shown = rates[:: 1 + len(rates) // _MOST_POINTS]
     top = 1.06 * (max(rate for _, rate in shown) or 1.0)
 
@@ -80,19 +77,13 @@ def commits(rates: Sequence[tuple[float, float]], seconds: float, *, name: str, 
 
 
 def _axes(figure: Figure, seconds: float, top: float, unit: str) -> Axes:
-    axes = axes_in(figure, left=_LEFT, right=_RIGHT, top=24, bottom=_FOOT)
-    axes.set_xlim(0, seconds)
+    axes = axes_in(figure, left=_LEFT, right=14, top=24, bottom=44)
+    time_axis(axes, seconds, "time since the window began")
     axes.set_ylim(0, top)
-    marks = round_ticks(seconds, count=4)
-    axes.set_xticks(marks, [f"{mark:g} s" if mark else "0" for mark in marks])
     ticks = round_ticks(top / 1.06, count=3)
-    axes.set_yticks(ticks, [short(tick) for tick in ticks])
+    axes.set_yticks(ticks, [*map(short, ticks)])
     axes.grid(axis="y")
-    text: dict[str, Any] = {"ha": "left", "va": "baseline", "color": COLOURS["mute"], "size": 12}
-    axes.annotate(unit, (0, 1), (-_LEFT + 4, 8), xycoords="axes fraction", textcoords="offset points", **text)
-    text |= {"ha": "right", "annotation_clip": False}
-    over = "time since the window began"
-    axes.annotate(over, (1, 0), (0, -36), xycoords="axes fraction", textcoords="offset points", **text)
+    note(axes, unit, (0, 1), (-_LEFT + 4, 8), ha="left")
     return axes
 
 

@@ -35,6 +35,15 @@ def numbers(*texts: str) -> tuple[Cell, ...]:
 Row = tuple[Cell, ...]
 
 
+def named(name: str, *figures: str, small: str = "") -> Row:
+    """A name, with a second line, and its numbers."""
+    return Cell(name, "name", small), *numbers(*figures)
+
+
+def heads(first: str, *figures: str) -> Row:
+    return Cell(first), *numbers(*figures)
+
+
 class Table(NamedTuple):
     """A table with its caption. A row of one cell belongs to the row before it and takes the whole width.
 
@@ -141,6 +150,5 @@ class Document(NamedTuple):
 
 
 def warnings_section(texts: tuple[str, ...]) -> tuple[Section, ...]:
-    """Warnings as a list, in a terminal as lines; nothing without warnings."""
     short = tuple(f"warning: {text}" for text in texts)
     return (Section("warnings", "Warnings", notes=texts, short=short),) if texts else ()

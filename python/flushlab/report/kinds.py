@@ -105,7 +105,6 @@ def json_of(store: Store, row: CampaignRow, floor: Floor | None = None) -> msgsp
 
 
 def _beside(store: Store, row: CampaignRow, trials: Sequence[Trial]) -> Iterator[Section]:
-    """Comparison of the arms with the latest probe of the same disk."""
     for probed in store.finished("probe"):
         try:
             record = probe_of(probed)

@@ -74,11 +74,9 @@ def _cell(cell: Cell) -> str:
 
 
 def plain(text: str) -> str:
-    """Text of which nothing is markup; underscores within words are none."""
     return _MARKS.sub(r"\\\1", " ".join(text.split()))
 
 
 def code(text: str) -> str:
-    """Code in a line, whatever marks are in it."""
     marks = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{marks} {text} {marks}" if "`" in text else f"`{text}`"

@@ -3,111 +3,110 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from statistics import mean
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from statistics import mean, median
 from typing import NamedTuple
 
 from flushlab.record import FILE_CLASSES, Trial
 from flushlab.report import plots
 from flushlab.report.arms import Activity, Rounds, Throughput, activity, rounds, throughput
-from flushlab.report.document import Cell, Code, Row, Section, Table, numbers
+from flushlab.report.document import Cell, Code, Row, Section, Table, heads, named, numbers
 from flushlab.report.subject import MAX_PANELS, Subject
 from flushlab.report.words import rounded, small
 from flushlab.units import counted, format_size, format_spread
 
 
 def over_time(subject: Subject) -> Iterator[Section]:
-    """Throughput of every second, or the result of every trial where a workload has no seconds."""
-    candidates = subject.shown_arms
-    found = [rounds(subject.named(arm), subject.arms[arm]) for arm in candidates]
-    panels = [panel for panel in found if panel is not None]
-    if panels:
-        fresh = [
-            subject.named(arm) for arm in candidates if not any(trial.slices for trial in subject.arms[arm])
-        ]
-        notes = _left(len(panels))
-        if fresh:
-            notes += (f"{', '.join(fresh)}: a fresh server for each window, so no slices.",)
-        yield _every_slice(subject, panels[:MAX_PANELS], notes)
-        return
-    shown, notes = candidates[:MAX_PANELS], _left(len(candidates))
+    """Every slice, or else every second, or the result of every trial where a workload has no seconds."""
+    arms, unit = subject.shown_arms, subject.units
+    slices = [one for arm in arms if (one := rounds(subject.named(arm), subject.arms[arm])) is not None]
+    shown = arms[:MAX_PANELS]
     lines = [line for arm in shown if (line := throughput(subject.named(arm), subject.arms[arm])) is not None]
-    if not lines:
-        yield from _every_trial(subject, shown, notes)
-        return
-    windows = max(line.windows for line in lines)
-    title = "Throughput of each second of the measured windows, per arm"
-    stand = f"{windows} measured windows" if windows != 1 else "one measured window"
-    lead = (
-        f"Throughput of every second in {subject.units or 'events/s'}; {stand} end to end, separated"
-        " by thin lines. A triangle marks a stalled second: less than a tenth of its window's median."
-    )
-    head = (Cell("arm"), *numbers("median", "slowest", "stalled", "p99"))
-    table = Table(head, tuple(map(_line_row, lines)))
-    drawn = (plots.seconds(lines, unit=subject.units, name="time", title=title),)
-    yield Section("time", "Throughput over time", lead, plots=drawn, tables=(table,), notes=notes, short=())
-
-
-def _left(count: int) -> tuple[str, ...]:
-    """What is said of arms beyond those that are drawn."""
-    left = count - MAX_PANELS
-    return (f"{left} more {'arms are' if left > 1 else 'arm is'} not shown.",) if left > 0 else ()
-
-
-def _every_slice(subject: Subject, panels: Sequence[Rounds], notes: tuple[str, ...]) -> Section:
-    unit = subject.units
-    dropped = any(panel.dropped for panel in panels)
-    cross = " A cross is a slice whose round does not count, because the clock had a gap." if dropped else ""
-    how = "All servers kept running, and the load ran on one at a time, in alternating slices."
-    if any(panel.switched for panel in panels):
-        how = "Arms alternated on one server, which SET GLOBAL switched to their settings."
-    lead = f"{how} A dot is one slice, in {unit}, when it was measured.{cross}"
-    head = (Cell("arm"), *numbers("least", "median", "most", "slices", "each", "dropped", "others' CPU"))
-    table = Table(head, tuple(map(_rounds_row, panels)))
-    drawn = (plots.rounds(panels, unit=unit, name="time", title=f"Every slice in {unit}, per arm"),)
-    return Section("time", "Every slice over time", lead, plots=drawn, tables=(table,), notes=notes, short=())
-
-
-def _rounds_row(panel: Rounds) -> Row:
-    rates = sorted(rate for _, rate in panel.kept)
-    foreign = "" if panel.foreign_share is None else f"{panel.foreign_share:.0%}"
-    dropped = Cell(f"{len(panel.dropped):,}", "num bad" if panel.dropped else "num")
-    shown = numbers(*_spread(rates), f"{len(rates):,}", format_spread(*panel.slice_s))
-    return (Cell(panel.arm, "name"), *shown, dropped, Cell(foreign, "num"))
-
-
-def _spread(ordered: Sequence[float]) -> tuple[str, str, str]:
-    return rounded(ordered[0]), rounded(ordered[len(ordered) // 2]), rounded(ordered[-1])
-
-
-def _line_row(line: Throughput) -> Row:
-    return (
-        Cell(line.arm, "name"),
-        *numbers(rounded(line.median), rounded(line.slowest)),
-        Cell(f"{len(line.stalled)} of {len(line.seconds):,} s", "num bad" if line.stalled else "num"),
-        Cell(f"{line.p99_ms:,.1f} ms" if line.p99_ms is not None else "", "num"),
-    )
-
-
-def _every_trial(subject: Subject, shown: Sequence[str], notes: tuple[str, ...]) -> Iterator[Section]:
-    unit = subject.units
-    rows = {
+    results = {
         subject.named(arm): own
         for arm in shown
         if (own := [trial.result for trial in subject.arms[arm] if trial.result is not None])
     }
-    if not rows:
+    left = (len(slices) or len(arms)) - MAX_PANELS
+    notes = [f"{left} more {'arms are' if left > 1 else 'arm is'} not shown."] if left > 0 else []
+    if slices:
+        fresh = [subject.named(arm) for arm in arms if not any(trial.slices for trial in subject.arms[arm])]
+        if fresh:
+            notes.append(f"{', '.join(fresh)}: a fresh server for each window, so no slices.")
+        found = _every_slice(slices[:MAX_PANELS], unit)
+    elif lines:
+        found = _every_second(lines, unit)
+    elif results:
+        better = "more" if all(trial.higher_is_better for trial in subject.trials) else "less"
+        found = _every_trial(results, unit, better)
+    else:
         return
-    table = Table(
-        (Cell("arm"), *numbers("least", "median", "most", "trials")),
-        tuple(
-            (Cell(arm, "name"), *numbers(*_spread(sorted(own)), f"{len(own):,}")) for arm, own in rows.items()
+    yield found._replace(notes=tuple(notes))
+
+
+def _every_second(lines: Sequence[Throughput], unit: str) -> Section:
+    windows = max(len(line.borders) + 1 for line in lines)
+    rows = tuple(
+        (
+            *named(line.arm, rounded(median(line.seconds)), rounded(min(line.seconds))),
+            Cell(f"{len(line.stalled)} of {len(line.seconds):,} s", "num bad" if line.stalled else "num"),
+            Cell(f"{line.p99_ms:,.1f} ms" if line.p99_ms is not None else "", "num"),
+        )
+        for line in lines
+    )
+    title = "Throughput of each second of the measured windows, per arm"
+    return Section(
+        "time",
+        "Throughput over time",
+        f"Throughput of every second in {unit}; {counted(windows, 'measured window')} end to end, separated"
+        " by thin lines. A triangle marks a stalled second: less than a tenth of its window's median.",
+        plots=(plots.seconds(lines, unit=unit, name="time", title=title),),
+        tables=(Table(heads("arm", "median", "slowest", "stalled", "p99"), rows),),
+    )
+
+
+def _every_slice(panels: Sequence[Rounds], unit: str) -> Section:
+    has_dropped = any(panel.dropped for panel in panels)
+    cross = " A cross is a slice whose round does not count, because the clock had a gap."
+    how = "All servers kept running, and the load ran on one at a time, in alternating slices."
+    if any(panel.switched for panel in panels):
+        how = "Arms alternated on one server, which SET GLOBAL switched to their settings."
+    rows = tuple(
+        (
+            *named(panel.arm, *_spread(rate for _, rate in panel.kept), format_spread(*panel.slice_s)),
+            Cell(f"{len(panel.dropped):,}", "num bad" if panel.dropped else "num"),
+            Cell("" if panel.foreign_share is None else f"{panel.foreign_share:.0%}", "num"),
+        )
+        for panel in panels
+    )
+    return Section(
+        "time",
+        "Every slice over time",
+        f"{how} A dot is one slice, in {unit}, when it was measured.{cross if has_dropped else ''}",
+        plots=(plots.rounds(panels, unit=unit, name="time", title=f"Every slice in {unit}, per arm"),),
+        tables=(
+            Table(heads("arm", "least", "median", "most", "slices", "each", "dropped", "others' CPU"), rows),
         ),
     )
-    better = "more" if all(trial.higher_is_better for trial in subject.trials) else "less"
-    lead = f"Each trial yields one result in {unit}; {better} is better. A dot is a trial."
-    drawn = (plots.figures(rows, unit=unit, name="time", title=f"Result of every trial in {unit}, per arm"),)
-    yield Section("time", "Every trial", lead, plots=drawn, tables=(table,), notes=notes, short=())
+
+
+def _every_trial(results: Mapping[str, Sequence[float]], unit: str, better: str) -> Section:
+    title = f"Result of every trial in {unit}, per arm"
+    rows = tuple(named(arm, *_spread(own)) for arm, own in results.items())
+    return Section(
+        "time",
+        "Every trial",
+        f"Each trial yields one result in {unit}; {better} is better. A dot is a trial.",
+        plots=(plots.figures(results, unit=unit, name="time", title=title),),
+        tables=(Table(heads("arm", "least", "median", "most", "trials"), rows),),
+    )
+
+
+def _spread(values: Iterable[float]) -> tuple[str, str, str, str]:
+    ordered = sorted(values)
+    low, middle, high = map(rounded, (ordered[0], ordered[len(ordered) // 2], ordered[-1]))
+    return low, middle, high, f"{len(ordered):,}"
 
 
 _CLASSES = {
@@ -121,16 +120,10 @@ _CLASSES = {
 
 
 class _Quantity(NamedTuple):
-    """What is counted per class of files."""
-
     name: str
     read: Callable[[Activity], Mapping[str, float]]
     spell: Callable[[float], str]
     unit: str = ""
-
-    def spelled(self, value: float) -> str:
-        """The value with its unit."""
-        return self.spell(value) + self.unit
 
 
 _QUANTITIES = (
@@ -147,50 +140,37 @@ def files(subject: Subject) -> Iterator[Section]:
     if not told:
         return
     per = " or ".join(dict.fromkeys(row.per for row in rows))
-    drawn = tuple(
-        plots.stacked(
-            rows,
-            quantity.read,
-            quantity.spelled,
-            name=quantity.name,
-            title=f"{quantity.name.capitalize()} per {per} and class of files, per arm",
-        )
-        for quantity in told
-    )
-    lead = (
-        f"Where writes went, per {per}. In the tables, 0 means that nothing was written, and – that the "
-        "server does not show it; bars have no part for either."
-    )
+    drawn = []
+    for quantity in told:
+        title = f"{quantity.name.capitalize()} per {per} and class of files, per arm"
+        spell = partial(_spelled, quantity)
+        drawn.append(plots.stacked(rows, quantity.read, spell, name=quantity.name, title=title))
+    seen = {kind for row in rows for one in _QUANTITIES for kind, value in one.read(row).items() if value}
     yield Section(
         "files",
         "Fsyncs and bytes",
-        lead,
-        plots=drawn,
-        legend=tuple(
-            (kind, f"class-{kind}")
-            for kind in FILE_CLASSES
-            if any(one.read(row).get(kind) for one in _QUANTITIES for row in rows)
-        ),
+        f"Where writes went, per {per}. In the tables, 0 means that nothing was written, and – that the "
+        "server does not show it; bars have no part for either.",
+        plots=tuple(drawn),
+        legend=tuple((kind, f"class-{kind}") for kind in FILE_CLASSES if kind in seen),
         tables=tuple(_classes(quantity, rows, per) for quantity in told),
         notes=(*(note for quantity in told for note in _unseen(quantity, rows)), *_flags(rows)),
-        short=(),
     )
 
 
-def _classes(quantity: _Quantity, rows: Sequence[Activity], per: str) -> Table:
-    kinds = _columns(quantity, rows)
-    return Table(
-        head=(Cell("arm"), *numbers(*(_CLASSES[kind] for kind in kinds))),
-        rows=tuple(
-            (
-                Cell(row.arm, "name"),
-                *numbers(*(quantity.spell(known[kind]) if kind in known else "–" for kind in kinds)),
-            )
-            for row in rows
-            for known in [quantity.read(row)]
-        ),
-        caption=f"{quantity.name.capitalize()} per {per}",
-    )
+def _spelled(quantity: _Quantity, value: float) -> str:
+    return quantity.spell(value) + quantity.unit
+
+
+def _classes(quantity: _Quantity, arms: Sequence[Activity], per: str) -> Table:
+    kinds, rows = _columns(quantity, arms), []
+    for arm in arms:
+        known = quantity.read(arm)
+        rows.append(
+            named(arm.arm, *(quantity.spell(known[kind]) if kind in known else "–" for kind in kinds))
+        )
+    caption = f"{quantity.name.capitalize()} per {per}"
+    return Table(heads("arm", *(_CLASSES[kind] for kind in kinds)), tuple(rows), caption)
 
 
 def _columns(quantity: _Quantity, rows: Sequence[Activity]) -> list[str]:
@@ -201,7 +181,6 @@ def _columns(quantity: _Quantity, rows: Sequence[Activity]) -> list[str]:
 
 
 def _unseen(quantity: _Quantity, rows: Sequence[Activity]) -> Iterator[str]:
-    """What is not visible, in which arms, and why."""
     for kind in _columns(quantity, rows):
         hidden = [row for row in rows if kind in row.classes and kind not in quantity.read(row)]
         if not hidden:
@@ -213,7 +192,6 @@ def _unseen(quantity: _Quantity, rows: Sequence[Activity]) -> Iterator[str]:
 
 
 def _flags(rows: Sequence[Activity]) -> Iterator[str]:
-    """With which flags files were open, where arms differ in it."""
     opened: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for row in rows:
         for kind, flags in row.flags.items():
@@ -231,30 +209,28 @@ def nodes(subject: Subject) -> Iterator[Section]:
     rows = tuple(
         row
         for arm in subject.shown_arms[:MAX_PANELS]
-        for row in _rows(subject.named(arm), [trial for trial in subject.arms[arm] if trial.nodes])
+        for row in _nodes(subject.named(arm), [trial for trial in subject.arms[arm] if trial.nodes])
     )
-    if not rows:
-        return
     figures = ("commits", "received", "paused", "pauses asked", "queue", "conflicts lost", "side by side")
-    head = (Cell("arm"), Cell("node"), *numbers(*figures))
-    lead = (
-        "Each node's own report on the windows. Commits: transactions of its own clients. Received: write "
-        "sets of the other nodes. Paused: share of the time in which flow control paused writers. Pauses "
-        "asked: how often this node asked for a pause. Queue: write sets that waited to be applied. Conflicts"
-        " lost: transactions lost to certification or to applied ones. Side by side: how many write sets"
-        " could have been applied at once; appliers beyond that number are idle."
-    )
-    yield Section("nodes", "Nodes of the cluster", lead, tables=(Table(head, rows),), short=())
+    if rows:
+        yield Section(
+            "nodes",
+            "Nodes of the cluster",
+            "Each node's own report on the windows. Commits: transactions of its own clients. Received:"
+            " write sets of the other nodes. Paused: share of the time in which flow control paused writers."
+            " Pauses asked: how often this node asked for a pause. Queue: write sets that waited to be"
+            " applied. Conflicts lost: transactions lost to certification or to applied ones. Side by side:"
+            " how many write sets could have been applied at once; appliers beyond that number are idle.",
+            tables=(Table((Cell("arm"), Cell("node"), *numbers(*figures)), rows),),
+        )
 
 
-def _rows(arm: str, trials: Sequence[Trial]) -> Iterator[Row]:
-    count = min((len(trial.nodes) for trial in trials), default=0)
-    for number in range(count):
-        own = [trial.nodes[number] for trial in trials]
+def _nodes(arm: str, trials: Sequence[Trial]) -> Iterator[Row]:
+    for own in zip(*(trial.nodes for trial in trials), strict=False):
         queues = [node.recv_queue_avg for node in own if node.recv_queue_avg is not None]
         apart = [node.deps_distance for node in own if node.deps_distance is not None]
         yield (
-            Cell(arm if number == 0 else "", "name"),
+            Cell(arm, "name"),
             Cell(str(own[0].node)),
             *numbers(
                 f"{sum(node.commits for node in own):,}",
@@ -266,6 +242,7 @@ def _rows(arm: str, trials: Sequence[Trial]) -> Iterator[Row]:
                 small(apart[-1]) if apart else "–",
             ),
         )
+        arm = ""
 
 
 _OUTCOMES = {
@@ -281,7 +258,6 @@ _GENERAL = {"window-too-short": "short-measurement"}
 
 
 def warnings(subject: Subject) -> Iterator[Section]:
-    """Warnings of the whole and of trials, and trials that did not count."""
     whole = len(subject.trials)
     found = subject.facts.warnings if subject.facts is not None else ()
     told = {warning.text for warning in found}
@@ -325,12 +301,15 @@ def output(subject: Subject) -> Iterator[Section]:
     """The runs that failed, then the last one of each arm shown."""
     failed = [trial for trial in subject.trials if trial.outcome == "failed" and trial.output]
     last = [subject.arms[arm][-1] for arm in subject.shown_arms if subject.arms[arm][-1].output]
-    runs = [*failed, *last][:MAX_RUNS]
-    lead = "Of each run, the first 4 KiB and the last 12 KiB of what it printed are kept: here those of "
-    lead += "runs that failed, and of the last run of each arm."
     code = []
-    for run in runs:
+    for run in [*failed, *last][:MAX_RUNS]:
         how = "failed" if run.result is None else f"{run.result:,.2f} {run.unit}"
         code.append(Code(run.output, f"{run.arm.name}, {run.stage} {run.block}: {how}"))
     if code:
-        yield Section("output", "Output of the command", lead, code=tuple(code), short=())
+        yield Section(
+            "output",
+            "Output of the command",
+            "Of each run, the first 4 KiB and the last 12 KiB of what it printed are kept. Here are the runs"
+            " that failed, and the last run of each arm.",
+            code=tuple(code),
+        )

@@ -86,14 +86,7 @@ Verdict = Literal["good", "bad", "mute"]
 
 
 class Row(NamedTuple):
-    """One row of a forest plot.
-
-    Attributes:
-        label: the arm.
-        ratio: with its interval.
-        verdict: which colour it has: faster, slower, or neither.
-        note: stands at the right end, like `1.62×`.
-    """
+    """A row of a forest plot; its note stands at the right end, like `1.62×`."""
 
     label: str
     ratio: Ratio
@@ -102,18 +95,28 @@ class Row(NamedTuple):
 
 
 def forest(rows: Sequence[Row], *, name: str, title: str) -> Plot:
-    """Ratios with their intervals, a row each, on a log axis with a line at 1."""
-    ruled = _Rows([row.label for row in rows], 42, _FOOT)
+    """Ratios on a log axis that holds all intervals and 1; a hollow dot where the interval has 1 in it."""
+    ruled, ratios = _Rows([row.label for row in rows], 42, _FOOT), [row.ratio for row in rows]
+    low = max(min(1.0, *(min(ratio.low, ratio.estimate) for ratio in ratios)), 1e-3)
+    high = min(max(1.0, *(max(ratio.high, ratio.estimate) for ratio in ratios)), 1e4)
+    room = math.exp(max(math.log(high / low) * 0.06, 0.01))
+    ticks = _ratio_ticks(low / room, high * room)
 
     def draw(figure: Figure) -> None:
         axes = ruled.axes(figure)
-        _log_ratios(axes.set_xscale, axes.set_xlim, axes.set_xticks, [row.ratio for row in rows])
-        _axis_title(axes, "ratio, logarithmic; above 1 is better")
+        axes.set_xscale("log", base=10, subs=[])
+        axes.set_xlim(low / room, high * room)
+        axes.set_xticks(ticks, [f"{tick:g}×" for tick in ticks])
+        axes.set_xticks([], minor=True)
+        axis_title(axes, "ratio, logarithmic; above 1 is better")
         axes.grid(axis="x")
         axes.axvline(1, color=COLOURS["mute"], linewidth=1.2)
         for place, row in zip(ruled.places, rows, strict=True):
-            _whisker(axes.plot, row.ratio, place, COLOURS[row.verdict], filled=row.verdict != "mute")
-            above(axes, row.note, place, _RISE, at_end=True, colour=COLOURS[row.verdict])
+            colour = COLOURS[row.verdict]
+            face = COLOURS["card"] if row.verdict == "mute" else colour
+            axes.plot([row.ratio.low, row.ratio.high], [place, place], color=colour, linewidth=2.4)
+            _dots(axes, [row.ratio.estimate], [place], colour, size=7, edge=1.8, markerfacecolor=face)
+            above(axes, row.note, place, _RISE, at_end=True, colour=colour)
 
     return Plot(name, title, ruled.height, draw)
 
@@ -129,28 +132,21 @@ class _Stack:
         self.floors = [self.top / _HIGH * floor for floor in reversed(floors)]
 
     def axes(self, figure: Figure, unit: str, over: str) -> Axes:
-        """Axes with the name of each arm above its panel, the unit at the first, and a title of the time."""
         axes = axes_in(figure, left=46, right=14, top=self._gap, bottom=_FOOT)
         axes.set_ylim(0, self.floors[0] + self.top)
-        axes.set_xlim(0, self._seconds)
-        marks = round_ticks(self._seconds, count=4)
-        axes.set_xticks(marks, [f"{mark:g} s" if mark else "0" for mark in marks])
+        time_axis(axes, self._seconds, over)
         ticks = round_ticks(self.top / 1.04)
-        axes.set_yticks(
-            [floor + tick for floor in self.floors for tick in ticks],
-            [short(tick) for tick in ticks] * len(self._names),
-        )
+        places = [floor + tick for floor in self.floors for tick in ticks]
+        axes.set_yticks(places, [*map(short, ticks)] * len(self._names))
         axes.grid(axis="y")
         for name, floor in zip(self._names, self.floors, strict=True):
             above(axes, name, floor + self.top, 6)
-        text: dict[str, Any] = {"ha": "right", "va": "baseline", "color": COLOURS["mute"], "size": 12}
-        axes.annotate(unit, (1, 1), (0, 6), xycoords="axes fraction", textcoords="offset points", **text)
-        _axis_title(axes, over)
+        note(axes, unit, (1, 1), (0, 6), ha="right")
         return axes
 
 
 def seconds(panels: Sequence[Throughput], *, unit: str, name: str, title: str) -> Plot:
-    """Throughput per second of each arm, windows end to end, one panel each on one scale."""
+    """Throughput per second, windows end to end; a triangle marks stalled seconds."""
     longest = max(len(panel.seconds) for panel in panels)
     stack = _Stack([panel.arm for panel in panels], max(max(panel.seconds) for panel in panels), longest)
 
@@ -159,18 +155,16 @@ def seconds(panels: Sequence[Throughput], *, unit: str, name: str, title: str) -
         for place, (panel, floor) in enumerate(zip(panels, stack.floors, strict=True)):
             if len(panel.borders) < MAX_BORDERS:
                 axes.vlines(panel.borders, floor, floor + stack.top, color=COLOURS["line"], linewidth=0.8)
-            _line(axes, panel.seconds, floor, COLOURS["mute"] if place == 0 else COLOURS["accent"])
+            _line(axes, panel.seconds, floor, COLOURS["accent" if place else "mute"])
             stalls = sorted({second * POINTS // longest for second in panel.stalled})
-            if stalls:
-                at = [stall * longest / POINTS + 0.5 for stall in stalls]
-                look = {"marker": "^", "markersize": 6, "markeredgewidth": 1, "clip_on": False, "zorder": 3}
-                _dots(axes, at, [floor] * len(stalls), COLOURS["bad"], **look)
+            at, bottom = [stall * longest / POINTS + 0.5 for stall in stalls], [floor] * len(stalls)
+            _dots(axes, at, bottom, COLOURS["bad"], size=6, edge=1, marker="^", clip_on=False, zorder=3)
 
     return Plot(name, title, stack.height, draw)
 
 
 def rounds(panels: Sequence[Rounds], *, unit: str, name: str, title: str) -> Plot:
-    """Every slice of each arm over the time of the campaign, one panel each on one scale."""
+    """Every slice over the time of the campaign; a cross is one whose round does not count."""
     points = [point for panel in panels for point in (*panel.kept, *panel.dropped)]
     first, last = (pick(at for at, _ in points) for pick in (min, max))
     highest = max(rate for _, rate in points)
@@ -179,33 +173,30 @@ def rounds(panels: Sequence[Rounds], *, unit: str, name: str, title: str) -> Plo
     def draw(figure: Figure) -> None:
         axes = stack.axes(figure, unit, "time since the first slice")
         for place, (panel, floor) in enumerate(zip(panels, stack.floors, strict=True)):
-            colour = COLOURS["mute"] if place == 0 else COLOURS["accent"]
+            colour = COLOURS["accent" if place else "mute"]
             for shown, marker, ink in ((panel.kept, "o", colour), (panel.dropped, "x", COLOURS["bad"])):
                 picked = shown[:: 1 + len(shown) // POINTS]
                 x, y = [at - first for at, _ in picked], [floor + rate for _, rate in picked]
                 edge = 0 if marker == "o" else 1.4
-                look = {"marker": marker, "markersize": 4, "markeredgewidth": edge}
-                _dots(axes, x, y, ink, clip_on=False, zorder=3, **look)
+                _dots(axes, x, y, ink, size=4, edge=edge, marker=marker, clip_on=False, zorder=3)
 
     return Plot(name, title, stack.height, draw)
 
 
 def figures(rows: Mapping[str, Sequence[float]], *, unit: str, name: str, title: str) -> Plot:
     """A workload without a series: the result of each trial, a row per arm."""
-    ruled = _Rows([*rows], 38, _FOOT)
-    top = max(max(values) for values in rows.values())
+    ruled, top = _Rows([*rows], 38, _FOOT), max(max(values) for values in rows.values())
+    ticks = round_ticks(top, count=4)
 
     def draw(figure: Figure) -> None:
         axes = ruled.axes(figure)
         axes.set_xlim(0, 1.04 * top)
-        ticks = round_ticks(top, count=4)
-        axes.set_xticks(ticks, [short(tick) for tick in ticks])
-        _axis_title(axes, unit)
+        axes.set_xticks(ticks, [*map(short, ticks)])
+        axis_title(axes, unit)
         axes.grid(axis="x")
         for number, (place, values) in enumerate(zip(ruled.places, rows.values(), strict=True)):
             shown = list(values)[-POINTS:]
-            colour = COLOURS["accent" if number else "mute"]
-            _dots(axes, shown, [place] * len(shown), colour, markersize=5, alpha=0.55)
+            _dots(axes, shown, [place] * len(shown), COLOURS["accent" if number else "mute"], alpha=0.55)
 
     return Plot(name, title, ruled.height, draw)
 
@@ -222,13 +213,12 @@ def stacked(
     ruled = _Rows([row.arm for row in rows], 40, 24, width=_LABEL - 3)
     sums = [sum(read(row).values()) for row in rows]
     told = {kind for row in rows for kind in (*row.looked_for, *read(row))}
-    top = max(sums) or 1
 
     def draw(figure: Figure) -> None:
         axes = ruled.axes(figure)
-        axes.set_xlim(0, top)
+        axes.set_xlim(0, max(sums) or 1)
         axes.set_xticks([])
-        _axis_title(axes, title.rpartition(", ")[0] or title, drop=16)
+        axis_title(axes, title.rpartition(", ")[0] or title, drop=16)
         axes.spines["bottom"].set_visible(False)
         left = [0.0] * len(rows)
         for kind in FILE_CLASSES:
@@ -237,8 +227,8 @@ def stacked(
                 axes.barh(ruled.places, values, 14, left, color=COLOURS[f"class-{kind}"], linewidth=0)
                 left = [start + value for start, value in zip(left, values, strict=True)]
         for place, row, whole in zip(ruled.places, rows, sums, strict=True):
-            is_whole = told & {*row.classes} <= read(row).keys()
-            above(axes, spell(whole) if is_whole else f"≥ {spell(whole)}", place, _RISE, at_end=True)
+            bound = "" if told & {*row.classes} <= read(row).keys() else "≥ "
+            above(axes, bound + spell(whole), place, _RISE, at_end=True)
 
     return Plot(name, title, ruled.height, draw)
 
@@ -254,47 +244,37 @@ def axes_in(figure: Figure, *, left: float, right: float, top: float, bottom: fl
     )
 
 
+def note(axes: Axes, text: str, at: tuple[float, float], offset: tuple[float, float], **look: Any) -> None:
+    """A text at a place of the axes (fractions), moved by units of the plot."""
+    usual: dict[str, Any] = {"xycoords": "axes fraction", "va": "baseline", "color": COLOURS["mute"]}
+    usual |= {"size": 12, "annotation_clip": False}
+    axes.annotate(text, at, offset, textcoords="offset points", **usual | look)
+
+
+def axis_title(axes: Axes, text: str, *, drop: int = 36) -> None:
+    """The title of the horizontal axis, below its ticks."""
+    note(axes, text, (1, 0), (0, -drop), ha="right")
+
+
+def time_axis(axes: Axes, seconds: float, over: str) -> None:
+    axes.set_xlim(0, seconds)
+    marks = round_ticks(seconds, count=4)
+    axes.set_xticks(marks, [f"{mark:g} s" if mark else "0" for mark in marks])
+    axis_title(axes, over)
+
+
 def above(
     axes: Axes, text: str, place: float, rise: float, *, at_end: bool = False, colour: str = COLOURS["ink"]
 ) -> None:
     """A row's text: its name, in one or more lines, at the left, or its result, bold, at the right."""
+    look: dict[str, Any] = {"ha": "right", "weight": "bold"} if at_end else {"ha": "left"}
+    look |= {"xycoords": ("axes fraction", "data"), "color": colour, "size": 13}
     for number, line in enumerate(reversed(text.split("\n"))):
-        axes.annotate(
-            line,
-            (1 if at_end else 0, place),
-            (0, rise + _LINE * number),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            ha="right" if at_end else "left",
-            va="baseline",
-            weight="bold" if at_end else "normal",
-            color=colour,
-        )
-
-
-def _axis_title(axes: Axes, text: str, *, drop: int = 36) -> None:
-    """The title of the horizontal axis, below its ticks."""
-    axes.annotate(
-        text,
-        (1, 0),
-        (0, -drop),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        ha="right",
-        va="baseline",
-        color=COLOURS["mute"],
-        size=12,
-        annotation_clip=False,
-    )
+        note(axes, line, (1 if at_end else 0, place), (0, rise + _LINE * number), **look)
 
 
 class _Rows:
-    """Rows below each other, each with its name above it; a long name takes several lines.
-
-    Attributes:
-        places: of the rows' lines, in units from the top.
-        height: of the plot.
-    """
+    """Rows below each other, each with its name above it; `places` of their lines are units from the top."""
 
     def __init__(self, names: Sequence[str], pitch: int, foot: int, *, width: int = _LABEL) -> None:
         self._names, self._foot = [_wrapped(name, width) for name in names], foot
@@ -303,7 +283,6 @@ class _Rows:
         self.height = ends[-1] + foot
 
     def axes(self, figure: Figure) -> Axes:
-        """Axes with all names."""
         axes = axes_in(figure, left=8, right=8, top=0, bottom=self._foot)
         axes.set_ylim(self.height - self._foot, 0)
         axes.set_yticks([])
@@ -312,43 +291,18 @@ class _Rows:
         return axes
 
 
-def _whisker(
-    plot: Callable[..., object],
-    ratio: Ratio,
-    place: float,
+def _dots(
+    axes: Axes,
+    x: Sequence[float],
+    y: Sequence[float],
     colour: str,
-    size: int = 7,
-    filled: bool = True,
+    *,
+    size: float = 5,
+    edge: float = 0,
+    **look: Any,
 ) -> None:
-    """A ratio on its interval; a hollow dot where the interval has 1 in it."""
-    plot([ratio.low, ratio.high], [place, place], color=colour, linewidth=2.4)
-    face = colour if filled else COLOURS["card"]
-    dot = {"marker": "o", "markersize": size, "markeredgewidth": 1.8, "markerfacecolor": face}
-    plot([ratio.estimate], [place], color=colour, **dot)
-
-
-def _dots(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, **chosen: Any) -> None:
-    look: dict[str, Any] = {"marker": "o", "markeredgewidth": 0} | chosen
-    axes.plot(x, y, linestyle="none", color=colour, **look)
-
-
-def _log_ratios(
-    set_scale: Callable[..., object],
-    set_limits: Callable[..., object],
-    set_ticks: Callable[..., object],
-    ratios: Sequence[Ratio],
-) -> None:
-    """A log axis that holds all intervals and 1, with round ticks."""
-    low = min(1.0, *(ratio.low for ratio in ratios), *(ratio.estimate for ratio in ratios))
-    high = max(1.0, *(ratio.high for ratio in ratios), *(ratio.estimate for ratio in ratios))
-    low, high = max(low, 1e-3), min(high, 1e4)
-    room = max(math.log(high / low) * 0.06, 0.01)
-    low, high = low * math.exp(-room), high * math.exp(room)
-    set_scale("log", base=10, subs=[])
-    set_limits(low, high)
-    ticks = _ratio_ticks(low, high)
-    set_ticks(ticks, [f"{tick:g}×" for tick in ticks])
-    set_ticks([], minor=True)
+    chosen: dict[str, Any] = {"marker": "o", "markersize": size, "markeredgewidth": edge} | look
+    axes.plot(x, y, linestyle="none", color=colour, **chosen)
 
 
 def _ratio_ticks(low: float, high: float) -> list[float]:
@@ -372,7 +326,6 @@ def _ratio_ticks(low: float, high: float) -> list[float]:
 
 
 def round_ticks(top: float, count: int = 2) -> list[float]:
-    """0 and a few round values up to the top."""
     step = 10.0 ** math.floor(math.log10(top / count)) if top > 0 else 1.0
     for factor in (1, 2, 2.5, 5, 10):
         if top / (step * factor) <= count + 0.5:
@@ -396,7 +349,6 @@ def _line(axes: Axes, values: Sequence[int], floor: float, colour: str) -> None:
 
 
 def short(value: float) -> str:
-    """`12k`, `1.5M`."""
     for limit, suffix in ((1e6, "M"), (1e3, "k")):
         if value >= limit:
             return f"{value / limit:g}{suffix}"

@@ -20,9 +20,9 @@ from flushlab.probe.servers import (
     curves,
     gains,
 )
-from flushlab.record import BinlogStrategy, DiskResult, ProbeRecord, Share, Switching, Trial, Warning
+from flushlab.record import BinlogStrategy, Ceiling, DiskResult, ProbeRecord, Share, Switching, Trial, Warning
 from flushlab.report import probe_plots
-from flushlab.report.document import Cell, Code, Document, Section, Table, facts_table, numbers
+from flushlab.report.document import Cell, Code, Document, Section, Table, facts_table, heads, named, numbers
 from flushlab.report.stored import connections_of, request_of
 from flushlab.report.words import disk_words, times
 from flushlab.store import CampaignRow
@@ -127,13 +127,11 @@ def _keys(record: ProbeRecord) -> Iterator[tuple[str, str]]:
 
 
 def _reading(record: ProbeRecord, *parts: str) -> tuple[str, ...]:
-    """The sentences with one of these parts."""
     return tuple(text for text in record.reading if any(part in text for part in parts))
 
 
 def _servers(record: ProbeRecord) -> Iterator[Section]:
-    """A section per sync settings: pipelines beside `serial`, as in a server."""
-    figures = ("÷ serial", "connections", "commits/s", "group", "p50", "p99")
+    figures = ("÷ serial", "connections", "commits/s", "group", "p50")
     for settings, rates in by_sync_settings(record.servers).items():
         rows = tuple(
             (
@@ -143,9 +141,8 @@ def _servers(record: ProbeRecord) -> Iterator[Section]:
                     str(one.threads),
                     f"{one.commits_per_s:,.0f}",
                     f"{one.group_size:,.1f}",
-                    duration(one.latency_us.p50),
-                    duration(one.latency_us.p99),
                 ),
+                _latency(one),
             )
             for one in rates
         )
@@ -156,12 +153,12 @@ def _servers(record: ProbeRecord) -> Iterator[Section]:
             f" commit is acknowledged. {rates[0].rounds} rounds, strategies in turn; ratios per round,"
             " with the 95 % interval.",
             _reading(record, f"commits/s at {settings.name}. ", f"processors at {settings.name}:"),
-            tables=(Table((Cell("strategy"), *numbers(*figures)), rows),),
+            tables=(Table(heads("strategy", *figures), rows),),
         )
 
 
 def _ceilings(record: ProbeRecord) -> Iterator[Section]:
-    figures = ("connections", "commits/s", "group", "p50", "p99", "at risk", "syncs/s")
+    figures = ("connections", "commits/s", "group", "p50", "at risk", "syncs/s")
     for settings, cells in by_sync_settings(record.ceilings).items():
         key = f"ceiling-{settings.trx_commit}-{settings.sync_binlog}"
         rows = tuple(
@@ -171,11 +168,9 @@ def _ceilings(record: ProbeRecord) -> Iterator[Section]:
                     str(one.threads),
                     f"{one.commits_per_s:,.0f}",
                     f"{one.group_size:,.1f}",
-                    duration(one.latency_us.p50),
-                    duration(one.latency_us.p99),
-                    format_size(one.bytes_at_risk),
-                    f"{one.fsyncs_per_s:,.0f}",
                 ),
+                _latency(one),
+                *numbers(format_size(one.bytes_at_risk), f"{one.fsyncs_per_s:,.0f}"),
             )
             for one in cells
         )
@@ -191,7 +186,8 @@ def _ceilings(record: ProbeRecord) -> Iterator[Section]:
                     title=f"Commits/s over connections at {settings.name}; the table has the numbers",
                 ),
             ),
-            tables=(Table((Cell("strategy"), *numbers(*figures)), rows),),
+            legend=_legend(probe_plots.strategies(cells)),
+            tables=(Table(heads("strategy", *figures), rows),),
             notes=tuple(
                 f"Not measured: {one.reason}."
                 for one in record.refused
@@ -200,16 +196,22 @@ def _ceilings(record: ProbeRecord) -> Iterator[Section]:
         )
 
 
+def _latency(one: Ceiling) -> Cell:
+    return Cell(duration(one.latency_us.p50), "num", f"p99 {duration(one.latency_us.p99)}")
+
+
+def _legend(strategies: Iterable[BinlogStrategy]) -> tuple[tuple[str, str], ...]:
+    return tuple((strategy, probe_plots.INKS[strategy]) for strategy in strategies)
+
+
 def _switches(record: ProbeRecord) -> Iterator[Section]:
-    head = (Cell("strategy"), *numbers("switch took", "commits/s"))
+    head = heads("strategy", "switch took", "commits/s")
     for one in record.switches:
         rows = tuple(
-            (
-                Cell(phase.binlog_strategy, "name"),
-                *numbers(
-                    duration(phase.switch_us) if phase.switch_us else "-",
-                    f"{phase.commits / phase.seconds:,.0f}" if phase.seconds else "-",
-                ),
+            named(
+                phase.binlog_strategy,
+                duration(phase.switch_us) if phase.switch_us else "-",
+                f"{phase.commits / phase.seconds:,.0f}" if phase.seconds else "-",
             )
             for phase in one.phases
         )
@@ -222,7 +224,6 @@ def _switches(record: ProbeRecord) -> Iterator[Section]:
 
 
 def switch_words(one: Switching) -> str:
-    """What became of the commits and of the binlog meanwhile."""
     whole = "whole: every transaction is there once" if one.binlog_is_whole else "DAMAGED: this is a bug"
     return (
         f"With {one.threads} connections, no commit took longer than {duration(one.longest_commit_us)}."
@@ -237,6 +238,7 @@ def _shares(record: ProbeRecord) -> Iterator[Section]:
             "A measured server next to its ceiling",
             "The ceiling: connections that only commit, with the same sync settings and number. A server also"
             " parses, locks, reads and replies.",
+            _reading(record, " of the ceiling at "),
             tables=(_share_table(record.against, [share.server for share in record.against]),),
         )
 
@@ -257,11 +259,10 @@ def _share_table(shares: Sequence[Share], names: Sequence[str]) -> Table:
         )
         for name, share in zip(names, shares, strict=True)
     )
-    return Table((Cell("server"), *numbers(*figures)), rows)
+    return Table(heads("server", *figures), rows)
 
 
 def _scaling(record: ProbeRecord) -> Iterator[Section]:
-    """Rates on more processors than there are here, beside what was published; the reading sums them up."""
     found = {curve.cost.binlog_strategy: curve for curve in curves(record.servers)}
     if "serial" not in found or len(found) < 2:
         return
@@ -291,6 +292,7 @@ def _scaling(record: ProbeRecord) -> Iterator[Section]:
                 title="Rates over processors; the table has the numbers",
             ),
         ),
+        legend=_legend(found),
         tables=(_gains(found, gains(record, PROCESSORS)),),
         notes=(
             "The interval of a gain is that of the rounds (95 %), widened to half and twice of the server's"
@@ -306,7 +308,6 @@ def _scaling(record: ProbeRecord) -> Iterator[Section]:
 
 
 def _gains(found: Mapping[BinlogStrategy, Curve], computed: Iterable[Gain]) -> Table:
-    """Rates of `serial` and of the best other strategy by processors."""
     serial = found["serial"]
     best = found.get("parallel") or next(one for strategy, one in found.items() if strategy != "serial")
     of_best = (best.trx_commit, best.sync_binlog, best.cost.binlog_strategy)
@@ -316,18 +317,16 @@ def _gains(found: Mapping[BinlogStrategy, Curve], computed: Iterable[Gain]) -> T
         if (one.trx_commit, one.sync_binlog, one.binlog_strategy) == of_best
     }
     rows = tuple(
-        (
-            Cell(str(processors), "name"),
-            *numbers(
-                rate(serial.commits_per_s[place]),
-                rate(best.commits_per_s[place]),
-                words.get(processors, times(best.commits_per_s[place] / serial.commits_per_s[place])),
-            ),
+        named(
+            str(processors),
+            rate(serial.commits_per_s[place]),
+            rate(best.commits_per_s[place]),
+            words.get(processors, times(best.commits_per_s[place] / serial.commits_per_s[place])),
         )
         for place, processors in enumerate(PROCESSORS)
         if processors >= 4
     )
-    return Table((Cell("processors"), *numbers("serial", best.cost.binlog_strategy, "gain")), rows)
+    return Table(heads("processors", "serial", best.cost.binlog_strategy, "gain"), rows)
 
 
 def _disk(record: ProbeRecord) -> Iterator[Section]:
@@ -349,6 +348,7 @@ def _disk(record: ProbeRecord) -> Iterator[Section]:
         "One write at a time",
         "A write and the call that makes it durable. Dot: median; line: up to the 99th percentile;"
         " mark: the slowest. Gray rows make nothing durable: they show what the flush costs.",
+        _reading(record, "A growing file"),
         plots=(
             probe_plots.syncs(
                 [one for one in measured if one.bytes == 4096 or one.way == "pair"],
@@ -358,7 +358,7 @@ def _disk(record: ProbeRecord) -> Iterator[Section]:
         ),
         tables=(
             Table(
-                (Cell("way"), *numbers("size", "per s", "p50", "p99", "max")),
+                heads("way", "size", "per s", "p50", "p99", "max"),
                 tuple(
                     _figures(probe_plots.way_words(one), one, probe_plots.size_words(one.bytes))
                     for one in measured
@@ -378,7 +378,7 @@ def _depths(record: ProbeRecord) -> Iterator[Section]:
             "InnoDB's page cleaners write so.",
             tables=(
                 Table(
-                    (Cell("order"), *numbers("at once", "MiB/s", "per s", "p50", "p99", "max")),
+                    heads("order", "at once", "MiB/s", "per s", "p50", "p99", "max"),
                     tuple(
                         _figures(
                             one.order,
@@ -401,7 +401,6 @@ def _figures(name: str, one: DiskResult, *first: str) -> tuple[Cell, ...]:
 
 
 def warnings_of(record: ProbeRecord) -> list[Warning]:
-    """All of them: of the disk, of the measurements, of the comparisons."""
     return [*record.warnings, *(warning for one in record.against for warning in one.warnings)]
 
 
@@ -433,7 +432,6 @@ def _machine(record: ProbeRecord) -> Iterator[Section]:
 
 
 def device_words(record: ProbeRecord) -> str:
-    """What the kernel tells of the device, in one line."""
     medium = record.medium
     if medium.device is None:
         return "none visible to the kernel"

@@ -5,7 +5,7 @@ Sits in `report`, on the drawing of `plots`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from flushlab.probe.ceilings import BINLOG_STRATEGIES
@@ -13,23 +13,20 @@ from flushlab.probe.reading import duration
 from flushlab.probe.servers import PROCESSORS, Curve
 from flushlab.record import BinlogStrategy, Ceiling, DiskResult
 from flushlab.report.document import Plot
-from flushlab.report.plots import COLOURS, above, axes_in, round_ticks, short
+from flushlab.report.plots import COLOURS, above, axes_in, note, round_ticks, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-STRATEGY_COLOURS: Mapping[BinlogStrategy, str] = {
-    "serial": COLOURS["mute"],
-    "parallel": COLOURS["accent"],
-    "redo": COLOURS["class-doublewrite"],
-    "two-syncs": COLOURS["class-binlog"],
+INKS: Mapping[BinlogStrategy, str] = {
+    "serial": "mute",
+    "parallel": "accent",
+    "redo": "class-doublewrite",
+    "two-syncs": "class-binlog",
 }
+"""CSS variables of the strategies, without the dashes before them."""
 _MARKERS: Mapping[BinlogStrategy, str] = {"serial": "o", "parallel": "D", "redo": "^", "two-syncs": "s"}
-_LEGEND = 26
-"""Height of the line of names above a plot."""
-
-
 WAYS = {
     "fsync": "fsync",
     "fdatasync": "fdatasync",
@@ -44,17 +41,14 @@ _LAYOUTS = {"written": "", "allocated": ", preallocated", "extending": ", growin
 
 
 def way_words(one: DiskResult) -> str:
-    """A way with the state of its blocks."""
     return WAYS[one.way] + _LAYOUTS[one.layout]
 
 
 def size_words(size: int) -> str:
-    """`512 B`, `4 KiB`."""
     return f"{size >> 10} KiB" if size >= 1024 else f"{size} B"
 
 
 def syncs(figures: Sequence[DiskResult], *, name: str, title: str) -> Plot:
-    """Latencies on a log axis, a row per way: the median, a line to p99, a tick at the slowest."""
     rows = [one for one in figures if one.latency_us is not None]
     pitch, foot = 38, 26
     height = pitch * len(rows) + foot
@@ -73,54 +67,40 @@ def syncs(figures: Sequence[DiskResult], *, name: str, title: str) -> Plot:
         axes.set_yticks([])
         axes.grid(axis="x")
         for place, one in enumerate(rows):
-            _sync(axes, place, one)
+            assert one.latency_us is not None
+            latency, colour = one.latency_us, COLOURS["mute" if one.way == "direct" else "accent"]
+            above(axes, f"{way_words(one)}, {size_words(one.bytes)}", place, 9)
+            above(axes, f"{one.operations_per_s:,.0f}/s", place, 9, at_end=True, colour=colour)
+            axes.plot([latency.p50, latency.p99], [place, place], color=colour, linewidth=2.4)
+            axes.plot([latency.max], [place], marker="|", markersize=8, color=colour, markeredgewidth=1.6)
+            axes.plot([latency.p50], [place], marker="o", markersize=7, color=colour, markeredgewidth=0)
 
     return Plot(name, title, height, draw)
 
 
-def _sync(axes: Axes, place: int, one: DiskResult) -> None:
-    latency = one.latency_us
-    assert latency is not None
-    durable = one.way != "direct"
-    colour = COLOURS["accent" if durable else "mute"]
-    above(axes, f"{way_words(one)}, {size_words(one.bytes)}", place, 9)
-    above(axes, f"{one.operations_per_s:,.0f}/s", place, 9, at_end=True, colour=colour)
-    axes.plot([latency.p50, latency.p99], [place, place], color=colour, linewidth=2.4)
-    axes.plot([latency.max], [place], marker="|", markersize=8, color=colour, markeredgewidth=1.6)
-    axes.plot([latency.p50], [place], marker="o", markersize=7, color=colour, markeredgewidth=0)
+def strategies(cells: Iterable[Ceiling]) -> list[BinlogStrategy]:
+    """Those that were measured, in their usual order."""
+    found = {one.binlog_strategy for one in cells}
+    return [strategy for strategy in BINLOG_STRATEGIES if strategy in found]
 
 
 def ceilings(cells: Sequence[Ceiling], *, name: str, title: str) -> Plot:
-    """Commits/s over threads, a line per binlog write strategy."""
     counts = sorted({one.threads for one in cells})
-    strategies = [
-        strategy for strategy in BINLOG_STRATEGIES if any(one.binlog_strategy == strategy for one in cells)
-    ]
     top = 1.08 * (max(one.commits_per_s for one in cells) or 1)
+    ticks = round_ticks(top, count=4)
 
     def draw(figure: Figure) -> None:
-        axes = axes_in(figure, left=50, right=16, top=_LEGEND + 8, bottom=42)
+        axes = _axes(figure, "connections")
         axes.set_ylim(0, top)
         axes.set_xlim(-0.25, len(counts) - 0.75)
         axes.set_xticks(range(len(counts)), [str(count) for count in counts], color=COLOURS["ink"])
-        axes.set_xlabel("connections", color=COLOURS["mute"])
-        _rates(axes, top)
-        _names(axes, strategies)
-        for strategy in strategies:
-            own = sorted(
-                (one for one in cells if one.binlog_strategy == strategy), key=lambda one: one.threads
-            )
-            axes.plot(
-                [counts.index(one.threads) for one in own],
-                [one.commits_per_s for one in own],
-                color=STRATEGY_COLOURS[strategy],
-                marker=_MARKERS[strategy],
-                markersize=6,
-                linewidth=2,
-                markeredgewidth=0,
-            )
+        axes.set_yticks(ticks, [*map(short, ticks)])
+        for strategy in strategies(cells):
+            own = {one.threads: one.commits_per_s for one in cells if one.binlog_strategy == strategy}
+            x = [counts.index(threads) for threads in sorted(own)]
+            _line(axes, x, [own[threads] for threads in sorted(own)], strategy, _MARKERS[strategy])
 
-    return Plot(name, title, 232, draw)
+    return Plot(name, title, 206, draw)
 
 
 def scaling(
@@ -131,12 +111,11 @@ def scaling(
     name: str,
     title: str,
 ) -> Plot:
-    """Ceilings over processors, both axes logarithmic; what was measured as dots; some numbers marked."""
     rates = [rate for curve in curves for rate in curve.commits_per_s]
     low, high = min(rates) / 1.5, max(rates) * 1.8
 
     def draw(figure: Figure) -> None:
-        axes = axes_in(figure, left=50, right=16, top=_LEGEND + 8, bottom=42)
+        axes = _axes(figure, "processors")
         axes.set_xscale("log", base=2, subs=[])
         axes.set_yscale("log", base=10, subs=[])
         axes.set_xlim(PROCESSORS[0] / 1.15, PROCESSORS[-1] * 1.15)
@@ -147,50 +126,28 @@ def scaling(
         axes.set_yticks(ticks, [short(tick) for tick in ticks])
         axes.set_xticks([], minor=True)
         axes.set_yticks([], minor=True)
-        axes.grid(axis="y")
-        axes.set_xlabel("processors", color=COLOURS["mute"])
-        _names(axes, [curve.cost.binlog_strategy for curve in curves])
         for processors, words in marks.items():
             axes.axvline(processors, color=COLOURS["line"], linewidth=1.4)
-            _mark(axes, words, (processors, low))
+            note(axes, words, (processors, low), (4, 5), xycoords="data", size=11)
         for curve in curves:
             strategy = curve.cost.binlog_strategy
-            axes.plot(PROCESSORS, curve.commits_per_s, color=STRATEGY_COLOURS[strategy], linewidth=2)
+            _line(axes, PROCESSORS, curve.commits_per_s, strategy)
             if strategy in measured:
-                _dot(axes, strategy, measured[strategy])
+                x, y = measured[strategy]
+                _line(axes, [x], [y], strategy, _MARKERS[strategy])
 
-    return Plot(name, title, 268, draw)
-
-
-def _mark(axes: Axes, words: str, place: tuple[float, float]) -> None:
-    colour = COLOURS["mute"]
-    axes.annotate(words, place, (4, 5), textcoords="offset points", color=colour, fontsize=11)
+    return Plot(name, title, 242, draw)
 
 
-def _dot(axes: Axes, strategy: BinlogStrategy, place: tuple[int, float]) -> None:
-    x, y = place
-    colour = STRATEGY_COLOURS[strategy]
-    axes.plot([x], [y], color=colour, marker=_MARKERS[strategy], markersize=7, markeredgewidth=0)
-
-
-def _rates(axes: Axes, top: float) -> None:
-    ticks = round_ticks(top, count=4)
-    axes.set_yticks(ticks, [short(tick) for tick in ticks])
+def _axes(figure: Figure, over: str) -> Axes:
+    axes = axes_in(figure, left=50, right=16, top=8, bottom=42)
     axes.grid(axis="y")
+    axes.set_xlabel(over, color=COLOURS["mute"])
+    return axes
 
 
-def _names(axes: Axes, strategies: Sequence[BinlogStrategy]) -> None:
-    """The binlog write strategies in their colours, in a line above the plot."""
-    left = 0.0
-    for strategy in strategies:
-        axes.annotate(
-            strategy,
-            (0, 1),
-            (left, 16),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            color=STRATEGY_COLOURS[strategy],
-            weight="bold",
-            fontsize=12,
-        )
-        left += 8.0 * len(strategy) + 14
+def _line(
+    axes: Axes, x: Sequence[float], y: Sequence[float], strategy: BinlogStrategy, marker: str = ""
+) -> None:
+    colour = COLOURS[INKS[strategy]]
+    axes.plot(x, y, color=colour, marker=marker, markersize=6, linewidth=2, markeredgewidth=0)

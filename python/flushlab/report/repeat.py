@@ -26,11 +26,6 @@ _TITLES = {
 
 
 def repeat(row: CampaignRow, request: Request | None, *notes: str) -> Iterator[Section]:
-    """The command, its texts, the plan as stored where none of these is it, how to resume.
-
-    Args:
-        request: what it was asked for; None: another version of flushlab stored it.
-    """
     code = [] if request is None else [Code(command(request), shown="page")]
     sources = [source for source in (request.sources if request else ()) if source.text is not None]
     code += [Code(source.text or "", f"{_TITLES[source.kind]}: {source.name}") for source in sources]
@@ -47,7 +42,6 @@ def repeat(row: CampaignRow, request: Request | None, *notes: str) -> Iterator[S
 
 
 def when(row: CampaignRow) -> str:
-    """When a campaign was started: `2026-11-21 10:42 UTC`."""
     return f"{row.created_at[:16].replace('T', ' ')} UTC"
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -11,13 +12,11 @@ from flushlab.campaign.analysis import LEAST_MACHINES
 from flushlab.campaign.facts import ArmResult, CampaignFacts, ClaimFacts, PlanFacts, TuningFacts
 from flushlab.campaign.recommended import best_arms, recommended
 from flushlab.experiment.protocol import LATENCIES, latency_words, throughput_words, verdict_words
-from flushlab.experiment.tune_plan import FrontierPoint
 from flushlab.plan.plan import crossed
-from flushlab.record import BASE, Comparison, FactorEffect, OverMachines, Ratio
+from flushlab.record import BASE, Comparison, FactorEffect, OverMachines, Ratio, Trial
 from flushlab.report import plots
-from flushlab.report.document import Cell, Row, Section, Table, numbers
+from flushlab.report.document import Cell, Plot, Row, Section, Table, heads, numbers
 from flushlab.report.plots import Verdict
-from flushlab.report.subject import Subject
 from flushlab.report.words import (
     AA_CONTROL,
     FAILURES,
@@ -65,11 +64,8 @@ _VERDICTS: dict[str, Verdict] = {
 _P99 = " p99 ratio: how many times lower p99 latency (the 99th percentile) is than the base's."
 
 
-def ratios(subject: Subject) -> Iterator[Section]:
+def ratios(facts: CampaignFacts) -> Iterator[Section]:
     """Every arm and the A/A control against its base, then servers against each other."""
-    facts = subject.facts
-    if facts is None or facts.never_ran:
-        return
     about = (
         f"{_COMPARES[facts.objective]} {the_base(facts)}, each with its interval. All intervals hold "
         "together with 95 % probability. Filled: the interval excludes 1. The A/A control is "
@@ -82,10 +78,9 @@ def ratios(subject: Subject) -> Iterator[Section]:
     yours = facts.tuning.yours if facts.tuning is not None else None
     arms: list[ArmResult] = []
     for base, own in facts.by_server:
-        arms += (base, *own)
-        if base is facts.base:
-            arms += filter(None, (yours, facts.control))
-    notes = tuple(f"{words[0].upper()}{words[1:]}." for words in _how(facts))
+        arms += (base, *own, *filter(None, (yours, facts.control) if base is facts.base else ()))
+    how = [*ways(facts), *([source_words(facts.base.observed)] if facts.base.observed is not None else [])]
+    notes = tuple(f"{words[0].upper()}{words[1:]}." for words in how)
     shown = Section("ratios", "Against the base", about, notes=notes, short=notes if facts.tuning else None)
     if any(arm.comparison is not None or arm.reason or facts.plan for arm in arms[1:]):
         yield _compared(shown, arms, facts)
@@ -96,63 +91,46 @@ def ratios(subject: Subject) -> Iterator[Section]:
         yield _compared(Section("servers", "Between servers", about), others, facts, between=True)
 
 
-def _how(facts: CampaignFacts) -> Iterator[str]:
-    yield from ways(facts)
-    if facts.base.observed is not None:
-        yield source_words(facts.base.observed)
-
-
 def _compared(
     blank: Section, arms: Sequence[ArmResult], facts: CampaignFacts, *, between: bool = False
 ) -> Section:
     """A section with a plot and a table of arms; a base has its own row unless servers are compared."""
     drawn = [arm for arm in arms if arm.comparison is not None and (between or not arm.is_base)]
     plotted = [*drawn[: MAX_PLOTTED - 1], *drawn[-1:]] if len(drawn) > MAX_PLOTTED else drawn
-    title = "Ratio of each row with its interval; the table gives the same numbers"
-    points = [
-        plots.Row(_shown(arm, facts), arm.comparison.ratio, _kind(arm), times(arm.comparison.ratio.estimate))
-        for arm in plotted
-        if arm.comparison is not None
-    ]
-    has_p99 = facts.objective != "p99" and any(arm.p99 is not None for arm in drawn)
-    has_throughput = any(arm.throughput is not None for arm in drawn)
-    has_result = any(arm.result is not None for arm in arms)
-    head = [Cell("arm"), *numbers("ratio", "interval"), Cell("verdict")]
-    head += numbers(*(["p99 ratio"] if has_p99 else []))
-    head += numbers(*([f"{facts.unit} ratio"] if has_throughput else []))
-    head += numbers(*([facts.unit] if has_result else []))
+    points = [(_shown(arm, facts), arm.comparison.ratio, _kind(arm)) for arm in plotted if arm.comparison]
+    columns = _columns(facts, arms)
     rows: list[Row] = []
     for arm in arms:
-        rows.append(
-            (
-                *_ratio_cells(arm, facts, between=between),
-                *([_p99_cell(arm.p99)] if has_p99 else []),
-                *([_throughput_cell(arm, facts)] if has_throughput else []),
-                *([_result_cell(arm, facts)] if has_result else []),
-            )
-        )
-        rows += ((Cell(line, "mute"),) for line in _below(arm) if not between)
+        rows.append((*_ratio_cells(arm, facts, between=between), *_beside(arm, facts, columns)))
+        if not between and arm.observed is not None:
+            rows += ((Cell(line, "mute"),) for line in observed_lines(arm.observed))
+        if not between and arm.reason:
+            rows.append((Cell(arm.reason.strip().splitlines()[0], "mute"),))
     left = (f"{len(drawn) - len(plotted)} more are in the table only.",) if len(drawn) > len(plotted) else ()
-    legend = LATENCIES.get(facts.objective)
+    head = (*heads("arm", "ratio", "interval"), Cell("verdict"), *numbers(*columns))
     return blank._replace(
-        about=blank.about + (_P99 if has_p99 else ""),
-        plots=(plots.forest(points, name=blank.key, title=title),) if points else (),
-        tables=(Table(tuple(head), tuple(rows)),),
-        notes=(
-            *([f"Ratio: how many times lower {legend} is than that of {the_base(facts)}."] if legend else []),
-            *left,
-            *blank.notes,
-        ),
+        about=blank.about + (_P99 if "p99 ratio" in columns else ""),
+        plots=_forest(points, blank.key),
+        tables=(Table(head, tuple(rows)),),
+        notes=(*_legend(facts), *left, *blank.notes),
     )
+
+
+def _legend(facts: CampaignFacts) -> Iterator[str]:
+    if (latency := LATENCIES.get(facts.objective)) is not None:
+        yield f"Ratio: how many times lower {latency} is than that of {the_base(facts)}."
+
+
+def _forest(rows: Iterable[tuple[str, Ratio, Verdict]], name: str) -> tuple[Plot, ...]:
+    title = "Ratio of each row with its interval; the table gives the same numbers"
+    points = [plots.Row(label, ratio, kind, times(ratio.estimate)) for label, ratio, kind in rows]
+    return (plots.forest(points, name=name, title=title),) if points else ()
 
 
 def _kind(arm: ArmResult) -> Verdict:
     """The colour of a row: another server, or other work, is no gain."""
-    return (
-        "mute"
-        if arm.is_base or arm.unit or arm.comparison is None
-        else _VERDICTS.get(arm.comparison.verdict, "mute")
-    )
+    verdict = arm.comparison.verdict if arm.comparison is not None and not (arm.is_base or arm.unit) else ""
+    return _VERDICTS.get(verdict, "mute")
 
 
 def _ratio_cells(arm: ArmResult, facts: CampaignFacts, *, between: bool) -> Row:
@@ -163,12 +141,14 @@ def _ratio_cells(arm: ArmResult, facts: CampaignFacts, *, between: bool) -> Row:
     if compared is None:
         return name, *numbers("", ""), Cell(OUTCOMES.get(arm.outcome, arm.outcome), "mute")
     blocks = f"{compared.blocks} blocks" if compared.blocks != facts.blocks else ""
-    return (
-        name,
-        Cell(times(compared.ratio.estimate), f"num {kind}"),
-        *numbers(interval(compared.ratio)),
-        Cell("" if between else verdict_words(compared.verdict, facts.objective), kind, blocks),
-    )
+    verdict = "" if between else verdict_words(compared.verdict, facts.objective)
+    return name, *_ratio(compared.ratio, kind), Cell(verdict, kind, blocks)
+
+
+def _ratio(ratio: Ratio, kind: str) -> Row:
+    """A ratio and its interval; one without an interval is exactly what it says."""
+    bounds = "" if ratio.low == ratio.high else interval(ratio)
+    return Cell(times(ratio.estimate), f"num {kind}"), Cell(bounds, "num")
 
 
 def _shown(arm: ArmResult, facts: CampaignFacts) -> str:
@@ -176,7 +156,6 @@ def _shown(arm: ArmResult, facts: CampaignFacts) -> str:
 
 
 def _about(arm: ArmResult, facts: CampaignFacts) -> Iterator[str]:
-    """What an arm is, and what one should know of it, short."""
     if arm is facts.control:
         yield "the base once more: should be about 1"
         return
@@ -205,11 +184,10 @@ def _about(arm: ArmResult, facts: CampaignFacts) -> Iterator[str]:
         worse = f", worse on {len(over.worse_on)}" if over.worse_on else ""
         count = counted(len(over.ratios), "machine")
         yield f"on the slowest machine ({least.machine}) {bounds}"
-        yield f"better on {len(over.better_on)} of {count}{worse}; {_between_machines(over)}"
+        yield f"better on {len(over.better_on)} of {count}{worse}; {_variance(over)}"
 
 
 def _what(arm: ArmResult) -> Iterator[str]:
-    """Its text, then what it changes where its name does not say so."""
     if arm.composed_of:
         yield f"{' + '.join(arm.composed_of)}, in blocks of its own"
         return
@@ -221,35 +199,38 @@ def _what(arm: ArmResult) -> Iterator[str]:
         yield "the same as the base"
 
 
-def _below(arm: ArmResult) -> Iterator[str]:
-    """Lines below a row: the load that was observed, and why there is no result."""
-    if arm.observed is not None:
-        yield from observed_lines(arm.observed)
-    if arm.reason:
-        yield arm.reason.strip().splitlines()[0]
+def _columns(facts: CampaignFacts, arms: Iterable[ArmResult]) -> list[str]:
+    """What is known of arms beside the ratio."""
+    arms = list(arms)
+    found = {
+        facts.unit or "result": any(arm.result is not None for arm in arms),
+        "p99 ratio": facts.objective != "p99" and any(arm.p99 is not None for arm in arms),
+        f"{facts.unit} ratio": any(arm.throughput is not None for arm in arms),
+    }
+    return [name for name, is_known in found.items() if is_known]
 
 
-def _p99_cell(comparison: Comparison | None) -> Cell:
+def _beside(arm: ArmResult | None, facts: CampaignFacts, columns: Sequence[str]) -> Iterator[Cell]:
+    for column in columns:
+        if arm is None:
+            yield Cell("", "num")
+        elif column == "p99 ratio":
+            yield _of_comparison(arm.p99, latency_words)
+        elif column == f"{facts.unit} ratio":
+            yield _of_comparison(arm.throughput, partial(throughput_words, unit=facts.unit))
+        else:
+            latency = "" if arm.p99_us is None else f"p99 {format_latency(arm.p99_us)}"
+            if arm.observed is not None and arm.observed.write_us is not None:
+                latency = format_latency(arm.observed.write_us)
+            text = "" if arm.result is None else f"{rounded(arm.result)} {arm.unit}".strip()
+            yield Cell(text, "num", latency, absolute(arm, arm.unit or facts.unit))
+
+
+def _of_comparison(comparison: Comparison | None, words: Callable[[Comparison], str]) -> Cell:
     if comparison is None:
         return Cell("", "num")
     ratio, kind = comparison.ratio, _VERDICTS.get(comparison.verdict, "mute")
-    return Cell(times(ratio.estimate), f"num {kind}", interval(ratio), latency_words(comparison))
-
-
-def _throughput_cell(arm: ArmResult, facts: CampaignFacts) -> Cell:
-    if arm.throughput is None:
-        return Cell("", "num")
-    words = throughput_words(arm.throughput, facts.unit)
-    return _p99_cell(arm.throughput)._replace(alone=words)
-
-
-def _result_cell(arm: ArmResult, facts: CampaignFacts) -> Cell:
-    latency = "" if arm.p99_us is None else f"p99 {format_latency(arm.p99_us)}"
-    if arm.observed is not None and arm.observed.write_us is not None:
-        latency = format_latency(arm.observed.write_us)
-    text = "" if arm.result is None else rounded(arm.result)
-    unit = f" {arm.unit}" if arm.unit else ""
-    return Cell(f"{text}{unit}", "num", latency, absolute(arm, arm.unit or facts.unit))
+    return Cell(times(ratio.estimate), f"num {kind}", interval(ratio), words(comparison))
 
 
 # -- machines of a fleet ---------------------------------------------------------------------------------
@@ -258,77 +239,53 @@ COLUMNS = 6
 """Machines beside each other in one table."""
 
 
-def _between_machines(over: OverMachines) -> str:
+def _variance(over: OverMachines) -> str:
     return f"{over.between_share:.0%} of the variance is between machines"
 
 
-def who_ran(facts: CampaignFacts) -> str:
-    """`4 machines ran the blocks`; empty unless so many did that intervals are about machines like them."""
-    count = sum(one.compared for one in facts.machines)
-    did = "confirmed" if facts.tuning is not None else "ran the blocks"
-    return f"{counted(count, 'machine')} {did}" if count >= LEAST_MACHINES else ""
-
-
-def machines(subject: Subject, *, per_machine: bool = False) -> Iterator[Section]:
+def machines(facts: CampaignFacts, *, per_machine: bool = False) -> Iterator[Section]:
     """Arms by machines, with the share of the variance that is between machines."""
-    facts = subject.facts
-    if facts is None:
-        return
-    ran = who_ran(facts)
-    short = None if per_machine else (f"{ran}; intervals are about all machines like them",) if ran else ()
+    names = [one.name for one in facts.machines if one.compared]
+    did = "confirmed" if facts.tuning is not None else "ran the blocks"
+    ran = f"{counted(len(names), 'machine')} {did}"
+    are_alike = len(names) >= LEAST_MACHINES
+    short = (f"{ran}; intervals are about all machines like them",) if are_alike else ()
     arms = [(arm.name, arm.machines) for arm in facts.arms]
     arms += [(AA_CONTROL, facts.control.machines)] if facts.control is not None else []
     rows = [(name, over) for name, over in arms if over is not None]
-    if not rows:
-        few = "Two machines or more have to run two blocks of an arm."
-        if per_machine or ran:
-            yield Section("machines", "On each machine", texts=(few,) if per_machine else (), short=short)
-        return
-    names = [one.name for one in facts.machines if one.compared]
-    tables = [
-        _on_machines(facts, rows, names[first : first + COLUMNS]) for first in range(0, len(names), COLUMNS)
-    ]
-    head = (Cell("arm"), Cell("least gain on"), *numbers("ratio", "variance between machines"))
-    variance = tuple(
-        (
-            Cell(name, "name", "depends on the machine" if over.unstable else ""),
-            Cell(over.slowest.machine),
-            *numbers(times(over.slowest.ratio.estimate), f"{over.between_share:.0%}"),
+    if not rows and (per_machine or short):
+        few = ("Two machines or more have to run two blocks of an arm.",) if per_machine else ()
+        yield Section("machines", "On each machine", texts=few, short=None if per_machine else short)
+    if rows:
+        unstable = [name for name, over in rows if over.unstable]
+        firsts = range(0, len(names), COLUMNS)
+        yield Section(
+            "machines",
+            "On each machine",
+            f"{ran}. A block runs on one machine, so no ratio compares machines. These intervals are each"
+            " machine's own and hold together with 95 % probability.",
+            tables=tuple(_on_machines(facts, rows, names[first : first + COLUMNS]) for first in firsts),
+            notes=(f"The ratio depends on the machine: {', '.join(unstable)}.",) if unstable else (),
+            short=None if per_machine else short,
         )
-        for name, over in rows
-    )
-    unstable = [name for name, over in rows if over.unstable]
-    yield Section(
-        "machines",
-        "On each machine",
-        f"{ran or 'Several machines ran the blocks'}. A block runs on one machine, so no ratio compares"
-        " machines. These intervals are each machine's own and hold together with 95 % probability.",
-        tables=(*tables, Table(head, variance)),
-        notes=(f"The ratio depends on the machine: {', '.join(unstable)}.",) if unstable else (),
-        short=short,
-    )
 
 
 def _on_machines(
     facts: CampaignFacts, rows: Sequence[tuple[str, OverMachines]], names: Sequence[str]
 ) -> Table:
-    results = {one.name: one for one in facts.machines}
-    body = []
+    body: list[Row] = []
     for name, over in rows:
         found = {one.machine: one.ratio for one in over.ratios}
-        cells = [
-            Cell(times(ratio.estimate), f"num {_VERDICTS.get(ratio.verdict, 'mute')}", interval(ratio))
-            if (ratio := found.get(machine)) is not None
-            else Cell("", "num")
-            for machine in names
-        ]
-        body.append((Cell(name, "name"), *cells))
-    base = [
-        Cell(rounded(results[name].result), "num mute", counted(results[name].blocks, "block"))
-        for name in names
-    ]
-    head = (Cell("arm"), *numbers(*names))
-    return Table(head, (*body, (Cell(facts.base.name, "name", facts.unit), *base)))
+        cells = [Cell("", "num")] * len(names)
+        for place, machine in enumerate(names):
+            if (ratio := found.get(machine)) is not None:
+                kind = _VERDICTS.get(ratio.verdict, "mute")
+                cells[place] = Cell(times(ratio.estimate), f"num {kind}", interval(ratio))
+        unstable = "; depends on the machine" if over.unstable else ""
+        body.append((Cell(name, "name", f"{_variance(over)}{unstable}"), *cells))
+    results = {one.name: one for one in facts.machines}
+    base = [Cell(rounded(results[name].result), "num", f"{results[name].blocks} blocks") for name in names]
+    return Table(heads("arm", *names), (*body, (Cell(facts.base.name, "name", facts.unit), *base)))
 
 
 # -- effects and claims ----------------------------------------------------------------------------------
@@ -340,12 +297,8 @@ _EFFECTS = {
 }
 
 
-def effects(subject: Subject) -> Iterator[Section]:
+def effects(facts: CampaignFacts, plan: PlanFacts) -> Iterator[Section]:
     """Main effects and interactions."""
-    facts = subject.facts
-    plan = facts.plan if facts is not None else None
-    if facts is None or plan is None or not plan.factors or facts.never_ran:
-        return
     if not plan.effects:
         yield Section("effects", "Effects of the factors", texts=(f"{_no_effects(facts, plan)}.",))
         return
@@ -353,32 +306,24 @@ def effects(subject: Subject) -> Iterator[Section]:
     rows = tuple(
         (
             Cell(effect.name, "name", _effect_words(effect, plan.factors)),
-            *numbers(times(effect.ratio.estimate), interval(effect.ratio)),
+            *_ratio(effect.ratio, kind),
             Cell(verdict_words(effect.verdict, facts.objective), kind),
         )
         for effect, kind in zip(plan.effects, kinds, strict=True)
     )
-    plot = plots.forest(
-        [
-            plots.Row(effect.name, effect.ratio, kind, times(effect.ratio.estimate))
-            for effect, kind in zip(plan.effects, kinds, strict=True)
-        ],
-        name="effects",
-        title="Effect of each factor and of factors together; the table gives the same numbers",
-    )
+    points = ((one.name, one.ratio, kind) for one, kind in zip(plan.effects, kinds, strict=True))
     yield Section(
         "effects",
         "Effects of the factors",
         f"Every combination of {' and '.join(plan.factors)} was measured in the same "
         f"{plan.effects[0].blocks} blocks. A factor's effect is {_EFFECTS[facts.objective]}, "
         "over all combinations of the others alike. All intervals of this table hold together.",
-        plots=(plot,),
-        tables=(Table((Cell("factor"), *numbers("ratio", "interval"), Cell("verdict")), rows),),
+        plots=_forest(points, "effects"),
+        tables=(Table((*heads("factor", "ratio", "interval"), Cell("verdict")), rows),),
     )
 
 
 def _effect_words(effect: FactorEffect, factors: Sequence[str]) -> str:
-    """How to read an effect."""
     if len(effect.factors) == 1:
         others = [name for name in factors if name not in effect.factors]
         if len(others) == 1:
@@ -388,7 +333,6 @@ def _effect_words(effect: FactorEffect, factors: Sequence[str]) -> str:
 
 
 def _no_effects(facts: CampaignFacts, plan: PlanFacts) -> str:
-    """Why the factors' effects are not known."""
     every = crossed(plan.factors).values()
     absent = [arm.name for arm in facts.arms if arm.name in every and arm.outcome != "measured"]
     if absent:
@@ -399,19 +343,17 @@ def _no_effects(facts: CampaignFacts, plan: PlanFacts) -> str:
 _ANSWERS = {"confirmed": "good", "refuted": "bad"}
 
 
-def claims(subject: Subject) -> Iterator[Section]:
+def claims(plan: PlanFacts) -> Iterator[Section]:
     """What a plan claims, answered."""
-    plan = subject.facts.plan if subject.facts is not None and not subject.facts.never_ran else None
-    rows = tuple(row for claim in (plan.claims if plan is not None else ()) for row in _claim(claim))
+    rows = tuple(row for claim in plan.claims for row in _claim(claim))
     if rows:
-        head = (Cell("claim"), *numbers("claimed", "measured"), Cell("answer"))
         yield Section(
             "claims",
             "Claims",
             "What was claimed of these changes, and what was measured on this server and disk. Refuted: the "
             "interval excludes the claim. No difference: neither faster nor slower by more than 2.5 %. "
             "Undecided: the interval is too wide to tell.",
-            tables=(Table(head, rows),),
+            tables=(Table((*heads("claim", "claimed", "measured"), Cell("answer")), rows),),
         )
 
 
@@ -442,108 +384,67 @@ _TITLES = {
 }
 
 
-def frontier(subject: Subject) -> Iterator[Section]:
-    """What each floor buys, for a tuning, between the base and the A/A control."""
-    facts = subject.facts
-    tuning = facts.tuning if facts is not None else None
-    if facts is None or tuning is None or not tuning.frontier:
+def frontier(facts: CampaignFacts, tuning: TuningFacts) -> Iterator[Section]:
+    """What each floor buys, between the base and the A/A control."""
+    if not tuning.frontier:
         return
     every = [arm for arm in (facts.base, *facts.arms, facts.control, tuning.yours) if arm is not None]
-    columns = {
-        "of yours": tuning.cost is not None,
-        facts.unit or "result": any(arm.result is not None for arm in every),
-        "p99": any(arm.p99_us is not None for arm in every),
-        "p99 ratio": facts.objective != "p99" and any(arm.p99 is not None for arm in every),
-    }
+    columns = _columns(facts, every)
+    has_yours = tuning.cost is not None
 
-    def cells(arm: ArmResult | None, of_yours: Ratio | None = None) -> Row:
-        result = arm.result if arm is not None else None
-        p99_us = arm.p99_us if arm is not None else None
-        found = (
-            Cell("" if of_yours is None else times(of_yours.estimate), "num"),
-            Cell("" if result is None else rounded(result), "num"),
-            Cell("" if p99_us is None else format_latency(p99_us), "num"),
-            _p99_cell(arm.p99 if arm is not None else None),
-        )
-        return tuple(cell for cell, is_shown in zip(found, columns.values(), strict=True) if is_shown)
+    def row(
+        name: str, about: str, ratio: Ratio | None, arm: ArmResult | None, of_yours: Ratio | None = None
+    ) -> Row:
+        gain = numbers("", "") if ratio is None else _ratio(ratio, "good" if ratio.low > 1 else "mute")
+        yours = [Cell("" if of_yours is None else times(of_yours.estimate), "num")] if has_yours else []
+        return Cell(name, "name", about), *gain, *yours, *_beside(arm, facts, columns)
 
     rows: list[Row] = []
     if (yours := tuning.yours) is not None and yours.comparison is not None:
-        one = Ratio(estimate=1.0, low=1.0, high=1.0)
-        below = f"below {facts.raised_to}: they meet {yours.verdict}"
-        rows.append((*_gain("yours", below, yours.comparison.ratio), *cells(yours, one)))
-    if any(columns.values()):
-        rows.append((Cell(base_name(facts), "name"), *numbers("", ""), *cells(facts.base)))
+        below, one = f"below {facts.raised_to}: they meet {yours.verdict}", Ratio(estimate=1, low=1, high=1)
+        rows.append(row("yours", below, yours.comparison.ratio, yours, one))
+    if columns:
+        rows.append(row(base_name(facts), "", None, facts.base))
     for point in tuning.frontier:
-        rows += _floor(facts, tuning, point, cells(_arm_of(facts, point), point.versus_yours))
+        settings = [f"{name}={spell(value)}" for name, value in tuning.changes(point).items()]
+        about = [
+            "the winner" if point == tuning.winner else "" if settings else "keep your settings",
+            "an offer, below the floor" if point in tuning.offers else "",
+            durability_words(point) if point.settings else "",
+        ]
+        arm = facts.arm(point.arm) if point.settings else None
+        name, words = point.floor.value, "; ".join(filter(None, about))
+        rows.append(row(name, words, point.ratio, arm, point.versus_yours))
+        rows += [(Cell("\n".join(settings), "code"),)] if settings else []
     if (again := facts.control) is not None and again.comparison is not None:
-        about = "the base once more: should be about 1"
-        rows.append((*_gain(AA_CONTROL, about, again.comparison.ratio), *cells(again)))
-    about = (
-        "The gain of each durability floor, from the safest, its settings, and the part of the gain without "
-        "durability loss."
-    )
-    if tuning.offers:
-        about += f" The result keeps the floor {facts.floor}; the offers do not."
-    notes = []
-    if (latency := LATENCIES.get(facts.objective)) is not None:
-        notes.append(f"Ratio: how many times lower {latency} is than that of {the_base(facts)}.")
-    if tuning.raised:
-        beside = "; of yours: against those as they are" if tuning.cost else ""
-        notes.append(f"Ratio: against {the_base(facts)}: {changes(tuning.raised)}{beside}.")
-    head = (
-        Cell("floor"),
-        *numbers("ratio", "interval", *(name for name, is_shown in columns.items() if is_shown)),
-    )
+        rows.append(row(AA_CONTROL, "the base once more: should be about 1", again.comparison.ratio, again))
+    kept = f" The result keeps the floor {facts.floor}; the offers do not." if tuning.offers else ""
+    beside = "; of yours: against those as they are" if has_yours else ""
+    raised = f"Ratio: against {the_base(facts)}: {changes(tuning.raised)}{beside}."
     yield Section(
         "frontier",
         _TITLES[facts.objective],
-        about + (_P99 if columns["p99 ratio"] else ""),
-        tables=(Table(head, tuple(rows)),),
-        notes=tuple(notes),
+        "The gain of each durability floor, from the safest, its settings, and the part of the gain without "
+        f"durability loss.{kept}{_P99 if 'p99 ratio' in columns else ''}",
+        tables=(
+            Table(
+                heads("floor", "ratio", "interval", *(["of yours"] if has_yours else []), *columns),
+                tuple(rows),
+            ),
+        ),
+        notes=(*_legend(facts), *([raised] if tuning.raised else [])),
     )
-
-
-def _arm_of(facts: CampaignFacts, point: FrontierPoint) -> ArmResult | None:
-    return facts.arm(point.arm) if point.settings else None
-
-
-def _gain(name: str, about: str, ratio: Ratio) -> Row:
-    """A ratio without an interval is exactly what it says."""
-    bounds = "" if ratio.low == ratio.high else interval(ratio)
-    kind = "good" if ratio.low > 1 else "mute"
-    return Cell(name, "name", about), Cell(times(ratio.estimate), f"num {kind}"), Cell(bounds, "num")
-
-
-def _floor(facts: CampaignFacts, tuning: TuningFacts, point: FrontierPoint, beside: Row) -> Iterator[Row]:
-    settings = [f"{name}={spell(value)}" for name, value in tuning.changes(point).items()]
-    about = [
-        "the winner" if point == tuning.winner else "" if settings else "keep your settings",
-        "an offer, below the floor" if point in tuning.offers else "",
-        durability_words(point) if point.settings else "",
-    ]
-    yield (*_gain(point.floor.value, "; ".join(filter(None, about)), point.ratio), *beside)
-    if settings:
-        yield (Cell("\n".join(settings), "code"),)
 
 
 # -- guarantees ------------------------------------------------------------------------------------------
 
 
-def guarantees(subject: Subject) -> Iterator[Section]:
+def guarantees(facts: CampaignFacts) -> Iterator[Section]:
     """What each failure costs, before and after."""
-    facts = subject.facts
-    if facts is None or facts.never_ran:
-        return
-    columns = {name: texts for name, texts in _columns(facts).items() if texts}
-    shown = {*columns, *(arm.name for arm in best_arms(facts) if arm is not None)}
-    recovery = tuple(
-        f"Recovery after SIGKILL under load, {arm.name}: {format_seconds(arm.recovery_s)}."
-        for arm in (facts.base, *facts.arms)
-        if arm.recovery_s is not None
-    )
+    columns = {name: texts for name, texts in _before_and_after(facts).items() if texts}
     if not columns:
         return
+    shown = {*columns, *(arm.name for arm in best_arms(facts) if arm is not None)}
     before = next(iter(columns.values()))
     if all(texts == before for texts in columns.values()):
         columns = {" and ".join(columns): before}
@@ -551,8 +452,7 @@ def guarantees(subject: Subject) -> Iterator[Section]:
     for failure, words in FAILURES.items():
         texts = [own.get(failure, "") for own in columns.values()]
         cells = (Cell(text, "" if text == before.get(failure, "") else "changed") for text in texts)
-        if any(texts):
-            rows.append((Cell(words, "name"), *cells))
+        rows += [(Cell(words), *cells)] if any(texts) else []
     tables = [Table((Cell("when"), *map(Cell, columns)), tuple(rows))]
     if otherwise := tuple(_otherwise(facts, shown)):
         head = (Cell("arm"), Cell("when"), Cell("what is kept"))
@@ -563,12 +463,16 @@ def guarantees(subject: Subject) -> Iterator[Section]:
         "What a failure costs",
         "What happens to acknowledged commits in each failure, by the rules for this version and disk.",
         tables=tuple(tables),
-        notes=recovery,
+        notes=tuple(
+            f"Recovery after SIGKILL under load, {arm.name}: {format_seconds(arm.recovery_s)}."
+            for arm in (facts.base, *facts.arms)
+            if arm.recovery_s is not None
+        ),
         short=() if is_short or (facts.ending != "done" and not facts.blocks) else None,
     )
 
 
-def _columns(facts: CampaignFacts) -> dict[str, Mapping[str, str]]:
+def _before_and_after(facts: CampaignFacts) -> dict[str, Mapping[str, str]]:
     """Of each server its base and the arm of the answer."""
     best = best_arms(facts)
     if (tuning := facts.tuning) is None:
@@ -600,39 +504,34 @@ def _otherwise(facts: CampaignFacts, shown: Collection[str]) -> Iterator[Row]:
 # -- what is no result, and what holds elsewhere ---------------------------------------------------------
 
 
-def left_out(subject: Subject) -> Iterator[Section]:
-    """Arms and changes that are not among the results."""
-    facts = subject.facts
-    if facts is None:
-        found = [*_failed(subject)]
-    else:
-        found = [*_out_of_tuning(facts.tuning)] if facts.tuning is not None else []
-    rows = tuple((Cell(what, "name"), Cell(outcome), Cell(why)) for what, outcome, why in found)
-    if rows:
+def left_out(found: Iterable[tuple[str, str, str]], *hidden: str) -> Iterator[Section]:
+    """Arms and changes that are not among the results, what became of them, and why.
+
+    Args:
+        hidden: what a terminal leaves out.
+    """
+    out = list(found)
+    if out:
+        rows = tuple((Cell(what, "name"), Cell(outcome), Cell(why)) for what, outcome, why in out)
         head = (Cell("arm or change"), Cell("outcome"), Cell("why"))
-        short = tuple(_left_out_words(facts)) if facts is not None else ()
-        yield Section("left-out", "Not among the results", tables=(Table(head, rows),), short=short)
+        lines = tuple(f"{outcome} {what}: {why}" for what, outcome, why in out if outcome not in hidden)
+        yield Section(
+            "left-out",
+            "Not among the results",
+            tables=(Table(head, rows),),
+            short=lines,
+        )
 
 
-def _left_out_words(facts: CampaignFacts) -> Iterator[str]:
-    if (tuning := facts.tuning) is not None:
-        yield from (f"raised to the floor: {words}" for words in tuning.raised_why)
-        yield from (f"rejected {one.arm}: {one.reason}" for one in tuning.rejected)
-        for one in tuning.excluded:
-            became, reason = one.told
-            if became != "excluded" or not tuning.tried:
-                yield f"{became} {changes(one.settings)}: {reason}"
-
-
-def _failed(subject: Subject) -> Iterator[tuple[str, str, str]]:
+def out_of_trials(trials: Iterable[Trial]) -> Iterator[tuple[str, str, str]]:
     out = ("refused", "failed", "invalid")
-    trials = {trial.arm.name: trial for trial in subject.trials if trial.outcome in out}
-    return ((name, trial.outcome, trial.reason) for name, trial in trials.items())
+    last = {trial.arm.name: trial for trial in trials if trial.outcome in out}
+    return ((name, trial.outcome, trial.reason) for name, trial in last.items())
 
 
-def _out_of_tuning(tuning: TuningFacts) -> Iterator[tuple[str, str, str]]:
+def out_of_tuning(tuning: TuningFacts) -> Iterator[tuple[str, str, str]]:
     for words in tuning.raised_why:
-        yield words, "raised to the floor", "your settings were below the floor"
+        yield words, "raised to the floor:", "your settings were below the floor"
     for rejected in tuning.rejected:
         yield rejected.arm, "rejected", rejected.reason
     for one in tuning.excluded:
@@ -657,7 +556,6 @@ class CarryOver(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def carry_over(facts: CampaignFacts) -> Iterator[CarryOver]:
-    """What holds elsewhere, the surest first."""
     names = ", ".join(dict.fromkeys(server.name for server in facts.servers))
     why = f"they follow from the settings and the version ({names})"
     yield CarryOver(what="guarantees", carries="yes", why=why)
@@ -696,12 +594,8 @@ def carry_over(facts: CampaignFacts) -> Iterator[CarryOver]:
         yield CarryOver(what="recovery", carries="no", why="it depends on the redo log and the disk there")
 
 
-def carries(subject: Subject) -> Iterator[Section]:
-    facts = subject.facts
-    if facts is None or facts.never_ran:
-        return
-    faster = facts.plan and any(arm.is_faster and not arm.is_base for arm in facts.arms)
-    if recommended(facts) or faster:
+def carries(facts: CampaignFacts) -> Iterator[Section]:
+    if recommended(facts) or (facts.plan and any(arm.is_faster and not arm.is_base for arm in facts.arms)):
         there = "the load that your server has" if facts.is_remote else "your server"
         rows = tuple(
             (Cell(line.what, "name"), Cell(line.carries), Cell(line.why)) for line in carry_over(facts)

@@ -50,7 +50,6 @@ def workload_of(request: Request | None) -> str:
 
 
 def floor_of(request: Request | None) -> str:
-    """The floor that was asked for; empty if none was."""
     if isinstance(request, TuneRequest):
         return request.spec.floor.value
     return request.floor or "" if isinstance(request, SeriesRequest) else ""
@@ -123,7 +122,6 @@ def connections_of(request: Request | None) -> Connections:
 
 
 def command(request: Request) -> str:
-    """The command line, an option a line, without passwords."""
     spec = request.spec
     if (workload := getattr(spec, "workload", None)) is not None:
         hidden = msgspec.structs.replace(workload, name=without_passwords(workload.name))

@@ -51,7 +51,6 @@ class Subject(NamedTuple):
     arms: Mapping[str, list[Trial]]
 
     def named(self, arm: str) -> str:
-        """What people call an arm."""
         base = self.request.base_name if isinstance(self.request, SeriesRequest) else BASE
         return base if arm == BASE else arm
 

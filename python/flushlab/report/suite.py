@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from flushlab.record import Performance, Ratio
-from flushlab.report.document import Cell, Document, Line, Row, Section, Table, numbers, warnings_section
+from flushlab.report.document import (
+    Cell,
+    Document,
+    Line,
+    Row,
+    Section,
+    Table,
+    heads,
+    named,
+    numbers,
+    warnings_section,
+)
 from flushlab.suite.pool import PoolUse
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.servers import Reset
@@ -112,7 +123,6 @@ _HOW = {"undone": "undone", "replaced": "by a standby server", "restarted": "by 
 
 
 def _resets(resets: Sequence[Reset]) -> Iterator[str]:
-    """How a suite's resets were done, and what could not be undone."""
     lines = [
         f"{kind.count:,} {_HOW[kind.how]}, {1000 * kind.median_s:,.1f} ms at the median"
         + (f", because of {kind.why}" if kind.why else "")
@@ -126,7 +136,6 @@ def _resets(resets: Sequence[Reset]) -> Iterator[str]:
 
 
 def _pool(use: PoolUse) -> Iterator[str]:
-    """What tests did with the pool, if anything."""
     if not use.taken:
         return
     parts = [f"tests took {counted(use.taken, 'database')} from {counted(use.started, 'server')}"]
@@ -155,7 +164,6 @@ def _hints(result: SuiteResult, request: SuiteRequest) -> Iterator[str]:
 
 
 def compared_as_json(compared: Compared, request: SuiteRequest) -> dict[str, Any]:
-    """A comparison as `flushlab.test/1`: the last fast run, counters of stock, both sides and the ratios."""
     last = compared.stock[-1]
     tables = {
         name: [
@@ -179,7 +187,6 @@ def compared_as_json(compared: Compared, request: SuiteRequest) -> dict[str, Any
 
 
 def comparison(compared: Compared, request: SuiteRequest) -> Document:
-    """The parts of the run beside each other, then where stock's time went."""
     stock, fast, share = compared.stock, compared.fast, compared.database_ratio
     parts: tuple[tuple[str, Callable[[Side], float]], ...] = (
         ("setup: server", lambda side: side.seconds["ready"]),
@@ -193,7 +200,7 @@ def comparison(compared: Compared, request: SuiteRequest) -> Document:
     rows = [_seconds(label, stock, fast, of) for label, of in parts]
     slow, quick = stock[-1].fsyncs, fast[-1].fsyncs
     if slow is not None and quick is not None:
-        rows.append((Cell("fsyncs"), *numbers(f"{slow:,}", f"{quick:,}", "")))
+        rows.append(heads("fsyncs", f"{slow:,}", f"{quick:,}", ""))
     of_database = "" if share is None else f"; the database's share {_words(share)}"
     notes = []
     if len(stock) > 1:
@@ -206,7 +213,7 @@ def comparison(compared: Compared, request: SuiteRequest) -> Document:
             " only the template avoids them"
         )
     ran = tuple(Line(line.strip()) for line in _lines(compared.result, request))
-    head = (Cell("seconds"), *numbers("stock", "fast", "times"))
+    head = heads("seconds", "stock", "fast", "times")
     return Document(
         "test",
         f"{_words(compared.ratio)} as fast{of_database}",
@@ -233,13 +240,11 @@ def _warnings(compared: Compared) -> Iterator[str]:
 
 
 def _failed(sides: Sequence[Side]) -> str:
-    """The exit codes of runs that failed; empty if none did."""
     codes = sorted({side.exit_code for side in sides} - {0})
     return f"exit code {', '.join(map(str, codes))}" if codes else ""
 
 
 def _where(side: Side) -> Iterator[Section]:
-    """Counters of the stock server, part by part, most time first."""
     for part, told in side.told.items():
         tables = tuple(
             Table((Cell(caption), *numbers(*figures)), rows[:_MOST])
@@ -270,7 +275,7 @@ def _counters(told: Performance) -> Iterator[tuple[str, tuple[str, ...], tuple[R
         ("statement", ("count", "time"), kinds),
         ("stage", ("count", "time"), stages),
     ):
-        yield caption, figures, tuple((Cell(name, "name"), *numbers(*texts)) for name, *texts in rows)
+        yield caption, figures, tuple(named(name, *texts) for name, *texts in rows)
 
 
 _MOST = 6

@@ -73,7 +73,6 @@ def _section(section: Section, full: bool) -> Iterator[RenderableType]:
 
 
 def _whole(text: str, style: str = "dim") -> Text:
-    """A line to copy: it is never wrapped."""
     return Text(text, style=style, overflow="ignore", no_wrap=True)
 
 

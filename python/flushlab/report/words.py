@@ -41,7 +41,6 @@ def spell(value: Value) -> str:
 
 
 def changes(settings: Mapping[str, Value]) -> str:
-    """Settings as people read them: `sync_binlog=1, innodb_log_buffer_size=64M`."""
     return ", ".join(
         f"{name} = the default" if value is None else f"{name}={spell(value)}"
         for name, value in settings.items()
@@ -49,7 +48,6 @@ def changes(settings: Mapping[str, Value]) -> str:
 
 
 def places(arm: ArmResult) -> Iterator[str]:
-    """The arm's own folder and disk."""
     if arm.data_root is not None:
         yield f"data in {arm.data_root}"
     if arm.disk is not None:
@@ -92,7 +90,6 @@ AA_CONTROL = "A/A control"
 
 
 def durability_words(point: FrontierPoint) -> str:
-    """The part of a gain that weakens no guarantee: `1.04× without durability loss`."""
     kept = point.free_ratio
     if kept is None:
         return "the part without durability loss could not be measured"
@@ -112,7 +109,6 @@ def absolute(arm: ArmResult, unit: str) -> str:
 
 
 def base_name(facts: CampaignFacts) -> str:
-    """What the base is called in tables."""
     return "raised" if facts.tuning is not None and facts.tuning.raised else facts.base.name
 
 
@@ -124,7 +120,6 @@ def the_base(facts: CampaignFacts) -> str:
 
 
 def base_words(facts: CampaignFacts) -> str:
-    """The base's own result: `12,346 transactions/s`, `p99 1.90 ms at 500 transactions/s`."""
     words = f"{rounded(facts.base.result or 0.0)} {facts.unit}"
     if (observed := facts.base.observed) is not None and observed.write_us is not None:
         return f"write latency {format_latency(observed.write_us)} at {words}"
@@ -134,25 +129,21 @@ def base_words(facts: CampaignFacts) -> str:
 
 
 def servers(facts: CampaignFacts) -> str:
-    """Names of all servers, each once."""
     return ", ".join(dict.fromkeys(one.title for one in facts.servers))
 
 
 def sizes(facts: CampaignFacts) -> dict[str, str]:
-    """Data, buffer pool and redo log of the base, as far as they are known."""
     known = {"data": facts.data_bytes, "pool": facts.pool_bytes, "redo": facts.redo_bytes}
     return {name: format_size(size) for name, size in known.items() if size is not None}
 
 
 def data_words(data: DataFacts, tables: Sequence[TableRows]) -> str:
-    """The user's data set: what it is, its size, its largest tables."""
     largest = ", ".join(f"{one.name} {one.rows:,}" for one in tables)
     rows = f"; rows, about: {largest}" if largest else ""
     return f"{data.path} ({data.kind}, {format_size(data.size_bytes)}){rows}"
 
 
 def ways(facts: CampaignFacts) -> Iterator[str]:
-    """How it was measured, and which arms otherwise."""
     if facts.never_ran:
         return
     if facts.interleaved:
@@ -169,13 +160,11 @@ def ways(facts: CampaignFacts) -> Iterator[str]:
 
 
 def count_answers(claims: Sequence[ClaimFacts]) -> str:
-    """`3 confirmed, 2 refuted`."""
     found: Counter[str] = Counter(claim.answer for claim in claims)
     return ", ".join(f"{found[answer]} {answer}" for answer in ANSWERS if found[answer])
 
 
 def disk_words(slow: DiskEmulation) -> str:
-    """`gp3: 1.10 ms a sync, 1.12 ms measured`."""
     asked, measured = format_latency(slow.asked_sync_us_p50), format_latency(slow.measured_sync_us_p50)
     return f"{slow.profile.name}: {asked} a sync, {measured} measured"
 
@@ -188,7 +177,6 @@ FAILURES = {
 
 
 def grouped(guarantees: Mapping[str, str]) -> dict[str, str]:
-    """What is kept, by the failures of which it holds: `the OS crashes, the power fails`."""
     failures: dict[str, list[str]] = {}
     for failure, own in FAILURES.items():
         if failure in guarantees:
@@ -197,7 +185,6 @@ def grouped(guarantees: Mapping[str, str]) -> dict[str, str]:
 
 
 def changed(own: Mapping[str, str], base: Mapping[str, str]) -> dict[str, str]:
-    """Those that are not the base's."""
     return {failure: text for failure, text in own.items() if base.get(failure) != text}
 
 
@@ -207,7 +194,6 @@ _LEAST_COUNT = 100
 
 
 def observed_lines(load: ObservedLoad) -> Iterator[str]:
-    """What the load did and how long its writes took, in lines of at most 80 columns."""
     if load.write_us is not None:
         parts = [f"write latency {format_latency(load.write_us)}"]
         if load.commit_us:
@@ -243,7 +229,6 @@ def demand_words(facts: CampaignFacts) -> str:
 
 
 def source_words(load: ObservedLoad) -> str:
-    """Where the latency comes from."""
     counted = f"commits are {commits_by_words(load.commits_by)}"
     if load.source == "statements":
         return (

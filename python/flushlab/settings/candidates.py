@@ -68,7 +68,7 @@ _SAFER: tuple[tuple[str, tuple[Value, ...], str], ...] = (
     ),
     ("innodb_data_file_buffering", ("OFF",), "so that no checkpoint passes pages that are in the page cache"),
 )
-"""What raises a base: names, values from the least change on, and why."""
+"""Changes that raise a base: names, values from the least change on, and why."""
 
 
 def propose(
@@ -126,14 +126,8 @@ def raise_to_floor(
     launch: Launch,
     keep: Iterable[str] = (),
 ) -> tuple[dict[str, Value], tuple[str, ...]]:
-    """The fewest safer values that bring a base up to the floor, and the reason for each.
-
-    Fixed settings and those in `keep` are left alone. Returns two empty values if nothing is needed.
-
-    Raises:
-        BelowFloor: no change of these settings can (data in memory, syncs switched off at launch, page
-            checksums off); says what each failure would cost.
-    """
+    """The fewest safer values that bring a base up to the floor, and the reasons; two empty values if none is
+    needed."""
     catalog, there = load_catalog(), _Base(base, identity, storage, launch)
     kept = {canonical(name) for name in keep}
     steps = [

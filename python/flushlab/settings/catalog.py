@@ -247,7 +247,7 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name} was set to {value}, and Galera needs {wanted}"
 
     def describe_range(self) -> str:
-        """What is allowed, for people: `0 to 2`, `ON or OFF`, `fsync, O_DSYNC, …`."""
+        """The allowed values, for people: `0 to 2`, `ON or OFF`, `fsync, O_DSYNC, …`."""
         if self.type == "boolean":
             return "ON or OFF"
         if self.values:

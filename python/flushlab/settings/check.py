@@ -69,7 +69,7 @@ _NEAR_SUFFIX = 0.5
 _TEXTS = {"sql_mode"}
 """Settings of the catalog whose values differ from version to version beyond what it knows."""
 _OF_THE_PROCESS = {"max_connections", "open_files_limit", "table_open_cache", "table_definition_cache"}
-"""What the server derives from limits of the process that asks, not of the one that will run."""
+"""The server derives them from limits of the process that asks, not of the one that will run."""
 
 
 class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,13 +116,8 @@ def check(
     known: HelpText | None = None,
     suffix: str = "",
 ) -> CheckedFile:
-    """What an option file means to one server.
-
-    Args:
-        loader: reads included files; may raise OSError, which becomes a finding. Without it none is read.
-        known: the options that the build itself reports; without them the packaged lists decide.
-        suffix: the --defaults-group-suffix that the server is started with.
-    """
+    """An option file as one server reads it; `loader` reads included files, and its OSErrors become
+    remarks."""
     server = OptionsHere(identity, known, suffix)
     findings: list[Remark] = []
     given: list[GivenOption] = []
@@ -233,7 +228,7 @@ def is_option_file(text: str) -> bool:
 
 
 def arguments(checked: CheckedFile) -> dict[str, str]:
-    """What to ask the build about, by name: texts that the catalog cannot judge, and no secret or path."""
+    """The questions to the build, by name: texts that the catalog cannot judge, and no secret or path."""
     texts = {name: value for name, value in checked.settings.items() if name in _TEXTS}
     asked = {**checked.others, **texts}
     return {
@@ -405,7 +400,7 @@ def below(
 def at_risk(
     checked: CheckedFile, path: str, identity: ServerIdentity, storage: Storage
 ) -> tuple[Remark, ...]:
-    """What keeps the file below `strict`, with what each alone costs: a warning below `second`, else a note.
+    """The settings that keep the file below `strict`, and their costs: a warning below `second`, else a note.
 
     A setting is judged with the others at their safe values, so that no line tells of another's risk.
     """

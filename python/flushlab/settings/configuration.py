@@ -19,7 +19,7 @@ NO_BINLOG = "no effect without a binary log"
 LOST_AT_RESTART = "SET GLOBAL is lost at a restart"
 """Said wherever a SET GLOBAL is run or handed over."""
 _CACHES_OF_WRITE_SETS = {"binlog_cache_size"}
-"""Those that Galera fills on its nodes, whether there is a binary log or not."""
+"""Galera fills them on its nodes, whether there is a binary log or not."""
 _INTEGER = re.compile(r"-?\d+")
 _REAL = re.compile(r"-?\d+\.\d+")
 _SIZE = re.compile(r"\d+[KMGT]", re.IGNORECASE)
@@ -64,7 +64,7 @@ class Configuration:
         return its.flavor == "mysql" and its.version < (8, 4) and self.is_on("innodb_dedicated_server")
 
     def as_reported(self) -> dict[str, Value]:
-        """What was given; for settings that the catalog does not know, as the server reported them."""
+        """The given settings; those that the catalog does not know as the server reported them."""
         return {
             name: self._read_back[name]
             if name in self._read_back

@@ -30,7 +30,7 @@ _SUSPECTS = " (a preloaded library such as libeatmydata, or --debug-no-sync)"
 
 
 class SeenEffects(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen of one window.
+    """The evidence of one window.
 
     Attributes:
         activity: per class of files; see `record.FileActivity`.

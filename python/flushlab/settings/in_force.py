@@ -84,7 +84,7 @@ def _json(text: str) -> list[Row] | None:
 
 
 def _parameters(document: Any) -> Iterator[tuple[str, str]]:
-    """Those that have a value: what a service's parameter group leaves open is the engine's default."""
+    """Parameters with a value: one that a service's parameter group leaves open has the engine's default."""
     if isinstance(document, dict):
         document = document.get("EngineDefaults", document).get("Parameters", ())
     for one in document if isinstance(document, list) else ():
@@ -131,7 +131,7 @@ def _options(text: str) -> list[Row] | None:
 
 _VERSION = re.compile(r"(\d+\.\d+\.\d+).*")
 _FORMULA = re.compile(r".*\{\w.*\}.*")
-"""What a service computes for each instance: `{DBInstanceClassMemory*3/4}`."""
+"""A service computes it for each instance: `{DBInstanceClassMemory*3/4}`."""
 
 
 def values_of(texts: Mapping[str, str], identity: ServerIdentity, names: Iterable[str]) -> dict[str, Value]:

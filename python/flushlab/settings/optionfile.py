@@ -238,7 +238,7 @@ def _read(text: str, whole: bool) -> Iterator[_Raw]:
 
 
 def _pieces(raw: str) -> Iterator[str]:
-    """What `fgets` gives of a line, each piece up to its first NUL byte."""
+    """The pieces of a line as `fgets` reads them, each up to its first NUL byte."""
     if "\0" not in raw:
         yield raw
         return

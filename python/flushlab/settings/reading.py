@@ -51,7 +51,7 @@ _TEXTS = (
 )
 """Options whose text the servers read further (`mysqld.cc`, `sys_vars.cc`)."""
 _LOADED = ("ON", "OFF", "FORCE", "FORCE_PLUS_PERMANENT")
-"""What an option that loads a plugin takes (`sql_plugin.cc`, global_plugin_typelib_names)."""
+"""Values of an option that loads a plugin (`sql_plugin.cc`, global_plugin_typelib_names)."""
 _POWERS_OF_TWO = ("innodb_page_size", "innodb_log_write_ahead_size")
 _SESSION_BYTES = 32 << 10
 """MariaDB 10.11.19 ends with signal 11 at 24 KiB and starts at 32; 11.8.9 starts with all."""
@@ -62,7 +62,7 @@ _NEAR = 0.85
 
 
 class ReadValue(msgspec.Struct, frozen=True):
-    """What the server makes of one text.
+    """A text as the server reads it.
 
     Attributes:
         value: what is in force; None if the server does not start.
@@ -103,7 +103,7 @@ def read(here: SettingHere, text: str | None) -> ReadValue:
 def read_shape(
     name: str, shape: OptionShape, text: str | None, flavor: Flavor, version: tuple[int, ...]
 ) -> ReadValue:
-    """What this server makes of the text of an option outside the catalog; the value is that text."""
+    """The text of an option outside the catalog as this server reads it; the value is that text."""
     if text is None and not shape.optional:
         bare = shape.kind == "bare"
         return _refused("is a variable, not an option" if bare else "has no value")
@@ -155,7 +155,7 @@ def read_shape(
 
 
 def negated(here: SettingHere) -> ReadValue:
-    """What `skip_NAME` and `disable_NAME` mean: OFF, or 0 for a number."""
+    """The meaning of `skip_NAME` and `disable_NAME`: OFF, or 0 for a number."""
     if here.type in ("boolean", "enumeration") and here.same("OFF", "OFF"):
         return ReadValue("OFF")
     reading = read(here, "0")

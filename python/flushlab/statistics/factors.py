@@ -108,7 +108,7 @@ _NOISE = np.geomspace(0.004, 0.5, 10)
 _SPREAD = (0.04, 0.15, 0.6)
 _BETWEEN = (0.0, 0.05, 0.15, 0.45)
 _FEW = 2.0
-"""What an effect's differences between machines add to its deviation counts so many times, as two to five
+"""The part of an effect's deviation that comes from differences between machines counts so often: two to five
 machines tell little of it. With 1, good candidates are found less often (`benchmarks/fleet_tuning.py`)."""
 _OFFSET_SD = 2.0
 """Prior of a context's level and of the overall one: so wide that the data decide."""

@@ -5,12 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from flushlab.build.inspect import inspect, inspect_once
+from flushlab.build.inspect import (
+    debian_packages,
+    inspect,
+    inspect_once,
+    library_in,
+    library_missing,
+    missing_libraries,
+    refused,
+    verbose_help,
+)
 from flushlab.build.tarball import build_in
 from flushlab.errors import BuildNotFound, LibraryMissing, ServerError
+from flushlab.machine.confinement import available
+from tests.unit.builds import MARIADB
 
-MARIADB = "mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)"
+INSPECT_MARIADB = "mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)"
 MYSQL_57 = "/opt/mysql/bin/mysqld  Ver 5.7.22 for Linux on x86_64 (MySQL Community Server (GPL))"
 MYSQL_80 = "/opt/mysql/bin/mysqld  Ver 8.0.15 for Linux on x86_64 (MySQL Community Server - GPL)"
 
@@ -29,7 +41,7 @@ def says(file: Path, line: str) -> Path:
 @pytest.mark.parametrize(
     ("line", "name", "text"),
     [
-        (MARIADB, "mariadb@10.11.19", "10.11.19-MariaDB-0+deb12u1"),
+        (INSPECT_MARIADB, "mariadb@10.11.19", "10.11.19-MariaDB-0+deb12u1"),
         (MYSQL_57, "mysql@5.7.22", "5.7.22"),
         (MYSQL_80, "mysql@8.0.15", "8.0.15"),
     ],
@@ -51,7 +63,7 @@ def test_id_changes_with_the_binary_and_is_a_file_name(tmp_path: Path) -> None:
 
 
 def test_parts_beside_the_binary_are_found(tmp_path: Path) -> None:
-    mysqld = says(tmp_path / "sbin" / "mariadbd", MARIADB)
+    mysqld = says(tmp_path / "sbin" / "mariadbd", INSPECT_MARIADB)
     install = says(tmp_path / "bin" / "mariadb-install-db", "")
     client = says(tmp_path / "bin" / "mariadb", "")
     messages = tmp_path / "share" / "mysql" / "english" / "errmsg.sys"
@@ -127,3 +139,77 @@ def test_basedir_without_a_server_is_refused(tmp_path: Path) -> None:
         build_in(tmp_path)
     with pytest.raises(BuildNotFound, match="is not a directory"):
         build_in(tmp_path / "missing")
+
+
+# Pasted from mysqld 5.7.22 on a system without libaio1.
+COMPLAINT = (
+    "/opt/mysql/bin/mysqld: error while loading shared libraries: libaio.so.1: "
+    "cannot open shared object file: No such file or directory\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("soname", "package"),
+    [
+        ("libaio.so.1", "libaio1"),
+        ("liburing.so.2", "liburing2"),
+        ("libpcre2-8.so.0", "libpcre2-8-0"),
+        ("libssl.so.3", "libssl3"),
+        ("libssl.so.1.0.0", "libssl1.0.0"),
+        ("libstdc++.so.6", "libstdc++6"),
+        ("libncurses.so.6", "libncurses6"),
+    ],
+)
+def test_package_is_the_soname_as_debian_policy_spells_it(soname: str, package: str) -> None:
+    assert debian_packages(soname) == (package, f"{package}t64")
+
+
+def test_a_soname_with_t64_has_one_package() -> None:
+    assert debian_packages("libaio.so.1t64") == ("libaio1t64",)
+
+
+def test_what_is_no_library_has_no_package() -> None:
+    assert debian_packages("ld-linux-x86-64.so.2") == ()
+
+
+def test_missing_library_is_found_in_the_linkers_complaint() -> None:
+    assert library_in(COMPLAINT) == "libaio.so.1"
+    assert library_in("mysqld: unknown variable 'x'") is None
+
+
+def test_error_names_library_and_package() -> None:
+    error = library_missing("/opt/mysql/bin/mysqld", "libaio.so.1")
+    assert (
+        error.message == "/opt/mysql/bin/mysqld needs the shared library libaio.so.1, which is not installed"
+    )
+    assert error.hint == "install the package libaio1 (newer releases: libaio1t64)"
+    assert error.exit_code == 3
+
+
+def test_this_systems_own_programs_miss_nothing() -> None:
+    assert missing_libraries([Path("/bin/sh")]) == []
+
+
+def test_a_build_is_asked_about_the_same_options_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flushlab.build.inspect.confine", lambda _: None)
+    program, asked = tmp_path / "mariadbd", tmp_path / "asked"
+    program.write_text(
+        f'#!/bin/sh\nshift 5\necho "$*" >> {asked}\ncase "$*" in *bad*) echo no >&2; exit 1;; esac\n'
+    )
+    program.chmod(0o755)
+    build = replace(MARIADB, mysqld=str(program))
+    for _ in range(2):
+        assert not verbose_help(build).refuses
+        assert refused(build, ["--good", "--bad"]) == {"--bad": "no\n"}
+    assert asked.read_text().splitlines() == ["", "--good --bad", "--good", "--bad"]
+
+
+@pytest.mark.skipif(not available(), reason="this kernel has no Landlock")
+def test_what_it_is_asked_about_writes_nowhere(tmp_path: Path) -> None:
+    program = tmp_path / "mariadbd"
+    program.write_text(f"#!/bin/sh\necho x > {tmp_path}/made\n")
+    program.chmod(0o755)
+    assert verbose_help(replace(MARIADB, mysqld=str(program))).refuses
+    assert not (tmp_path / "made").exists()

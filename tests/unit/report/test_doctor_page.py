@@ -80,7 +80,6 @@ def test_it_loads_nothing_and_names_each_place_once(page: str) -> None:
     assert "script" not in read.tags
 
 
-@pytest.mark.usefixtures("drawn_anew")
 def test_the_same_diagnosis_gives_the_same_bytes(page: str) -> None:
     assert page_of(half_minute()) == page
 

@@ -263,7 +263,6 @@ def test_a_series_tells(words: str) -> None:
     assert words in text_of(serial())
 
 
-@pytest.mark.usefixtures("drawn_anew")
 def test_the_same_campaign_gives_the_same_bytes() -> None:
     assert show(*made.serial()) == serial()
 

@@ -40,8 +40,6 @@ def test_windows_stand_end_to_end_and_stalls_are_judged_by_their_own_window() ->
     assert line.seconds == (*slow.per_second, *fast.per_second)
     assert line.borders == (5,)
     assert line.stalled == (7,)
-    assert line.slowest == 0
-    assert line.windows == 2
     assert line.p99_ms == 1.9
 
 

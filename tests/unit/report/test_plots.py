@@ -11,15 +11,13 @@ from flushlab.report import plots
 from flushlab.report.arms import Activity, Rounds, Throughput
 from flushlab.report.document import Plot
 
-pytestmark = pytest.mark.usefixtures("drawn_anew")
-
 
 def ratio(estimate: float, low: float, high: float) -> Ratio:
     return Ratio(estimate=estimate, low=low, high=high)
 
 
 def line(seconds: tuple[int, ...], stalled: tuple[int, ...] = ()) -> Throughput:
-    return Throughput("arm", seconds, (), stalled, 1.0, 0, None, 1)
+    return Throughput("arm", seconds, stalled=stalled)
 
 
 def drawn(make: Callable[..., Plot]) -> Callable[..., str]:

@@ -3,7 +3,6 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import msgspec
-import pytest
 
 from flushlab.record import Storage, Value, Warning
 from flushlab.report import html, plots, probe, probe_plots
@@ -52,7 +51,6 @@ def test_it_loads_nothing_and_names_each_place_once() -> None:
     assert "script" not in read.tags
 
 
-@pytest.mark.usefixtures("drawn_anew")
 def test_the_same_record_gives_the_same_bytes() -> None:
     assert html.render(probe.document(probe_record(), "x")) == html.render(
         probe.document(probe_record(), "x")

@@ -54,7 +54,8 @@ class Screening:
     effects: Effects | None = None
 
     def screen_bought(self) -> Steps[None]:
-        """What lowers a guarantee, alone on the base; needed only where there is a choice of foundation."""
+        """Changes that lower a guarantee, alone on the base; needed only where there is a choice of
+        foundation."""
         bought = self._pool.bought()
         if len(bought) < 2:
             return
@@ -169,7 +170,7 @@ class Screening:
         return bool(known.all() and levels.all())
 
     def foundation(self, floor: Floor) -> Selection | None:
-        """What the floor's combination stands on: what it needs, and what it lets be bought.
+        """The changes that the floor's combination stands on: needed ones, and those that it lets be bought.
 
         One candidate that lowers a guarantee is taken as it is (the runs on both foundations measure it);
         of several, those that looked useful alone, best first.

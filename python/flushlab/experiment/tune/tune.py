@@ -106,7 +106,7 @@ class Reduction:
     def _cheap(
         self, selection: Selection, costs: Mapping[int, tuple[float, float]], floor: Floor, measured: bool
     ) -> list[int]:
-        """What may be dropped, cheapest first; at least one change stays, for the confirmation to judge."""
+        """Changes that may be dropped, cheapest first; at least one stays, for the confirmation to judge."""
         factor = DROP_ERRORS if measured else 1.0
         cheap: list[int] = []
         for index, (cost, error) in sorted(costs.items(), key=lambda item: item[1][0]):

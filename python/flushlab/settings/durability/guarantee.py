@@ -25,7 +25,7 @@ LEVELS: tuple[Level, ...] = get_args(Level)
 
 
 class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept under one failure.
+    """One failure, and how much is kept under it.
 
     Attributes:
         level: nothing_lost; window: at most about `window_s` of acknowledged commits; at_risk: the data
@@ -69,7 +69,7 @@ class Replication(msgspec.Struct, frozen=True):
 
 
 class Guarantees(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server keeps under each failure.
+    """The guarantees of a server under each failure.
 
     Attributes:
         binlog: what the binary log keeps through a crash of the operating system; kept apart from the
@@ -132,7 +132,7 @@ def describe(guarantees: Guarantees) -> dict[str, str]:
 
 
 Kept = Failure | Literal["binlog"]
-"""What an effect speaks of: a failure, or the binary log's own content after a crash of the system."""
+"""The subject of an effect: a failure, or the binary log's own content after a crash of the system."""
 
 CRASHES: tuple[Failure, ...] = ("os_crash", "power_loss")
 

@@ -53,7 +53,7 @@ RULES = (
 def guarantees(
     settings: Mapping[str, Value], identity: ServerIdentity, storage: Storage, launch: Launch
 ) -> Guarantees:
-    """What a server keeps under each failure; a setting that is left out counts as this version's default."""
+    """The guarantees under each failure; a setting that is left out counts as this version's default."""
     given = tuple((name, value, type(value)) for name, value in settings.items())  # 1, 1.0 and True are equal
     return _guarantees(given, identity, storage, launch)
 

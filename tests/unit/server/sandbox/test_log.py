@@ -1,15 +1,17 @@
 """What logs say. The lines come from MariaDB 10.11.19, MySQL 5.7.22 and 8.0.15; only paths are shortened."""
 
 # ruff: noqa: E501
-
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
 
-from flushlab.record import Value
+from flushlab.errors import NoSpace, UsageError
+from flushlab.record import Endpoint, Value
 from flushlab.server.sandbox import log
+from flushlab.server.sandbox.log import refusal
+from tests.unit.builds import MARIADB, MYSQL80
 
 MARIADB_UNKNOWN = """\
 2026-11-21  0:08:02 0 [Note] InnoDB: log sequence number 44894; transaction id 14
@@ -183,3 +185,23 @@ def test_tail_and_since_of_a_file(tmp_path: Path) -> None:
     file.write_text("one\ntwo\nthree\n")
     assert log.tail(file, 2) == "two\nthree"
     assert log.since(file, 4) == "two\nthree\n"
+
+
+def test_a_full_disk_is_that_of_the_servers_data_and_a_full_memory_is_not() -> None:
+    started, ran = (
+        log.start_failed(MARIADB, Endpoint(user="root", password=""), {}, MARIADB_SPACE, "stopped"),
+        log.died("s1", MARIADB_SPACE),
+    )
+    for error in (started, ran):
+        assert isinstance(error, NoSpace)
+        assert error.of_data
+    memory = log.start_failed(MARIADB, Endpoint(user="root", password=""), {}, MARIADB_MEMORY, "stopped")
+    assert isinstance(memory, NoSpace)
+    assert not memory.of_data
+
+
+def test_a_refused_setting_keeps_the_servers_reason() -> None:
+    reason = "Unknown suffix 'a' used for variable 'mysqlx-port' (value 'abc')."
+    error = refusal(reason, MYSQL80)
+    assert type(error) is UsageError
+    assert error.message == f"mysql@8.0.15 refused the settings: {reason}"

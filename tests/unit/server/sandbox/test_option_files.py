@@ -1,14 +1,24 @@
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from flushlab.build import Build
+from flushlab.datadir import DataRoot
 from flushlab.errors import UsageError, ValueOutOfRange
 from flushlab.record import Endpoint, Value
-from flushlab.server.sandbox.option_files import SandboxPaths, client_option_file, server_option_file
+from flushlab.server.clients import Access
+from flushlab.server.sandbox.option_files import (
+    SandboxPaths,
+    account_sql,
+    client_option_file,
+    new_password,
+    server_option_file,
+    write_secret,
+)
 from tests.unit.builds import MARIADB, MYSQL57, MYSQL80, MYSQL97
 
 ENDPOINT = Endpoint(user="u", password="secret", socket="/s", host="127.0.0.1", port=33060)
@@ -124,3 +134,73 @@ def test_no_setting_that_is_not_admitted_is_written(name: str, value: Value) -> 
 def test_password_is_in_the_clients_option_file_and_not_in_the_servers() -> None:
     assert "password = secret" in client_option_file(ENDPOINT).splitlines()
     assert "password" not in server_option_file(MARIADB, PATHS, ENDPOINT, {})
+
+
+@pytest.mark.parametrize(
+    ("which", "plugin"),
+    [
+        (MARIADB, "IDENTIFIED VIA mysql_native_password USING PASSWORD('p')"),
+        (MYSQL57, "IDENTIFIED WITH mysql_native_password BY 'p'"),
+        (MYSQL80, "IDENTIFIED WITH mysql_native_password BY 'p'"),
+        (MYSQL97, "IDENTIFIED BY 'p'"),
+    ],
+)
+def test_account_is_made_for_both_ways_in_and_kept_out_of_the_binlog(which: Build, plugin: str) -> None:
+    lines = account_sql(which, "p").splitlines()
+    assert lines[0] == "SET sql_log_bin = 0;"
+    assert lines[1] == "DROP USER IF EXISTS 'flushlab'@'127.0.0.1';"  # flushlab 0.1 made it
+    for host in ("localhost", "%"):
+        assert f"ALTER USER 'flushlab'@'{host}' {plugin};" in lines
+
+
+def test_passwords_differ_and_need_no_quoting() -> None:
+    passwords = {new_password() for _ in range(100)}
+    assert len(passwords) == 100
+    assert all(word.replace("-", "").isalnum() and len(word) > 30 for word in passwords)
+
+
+def test_secret_file_is_readable_by_its_owner_only_and_replaces_a_link(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("old")
+    file = tmp_path / "secret"
+    file.symlink_to(victim)
+    write_secret(file, "new")
+    assert stat.S_IMODE(file.lstat().st_mode) == 0o600
+    assert victim.read_text() == "old"
+
+
+def test_clients_log_in_from_their_hosts_with_tls_and_flushlab_from_this_machine() -> None:
+    access = Access(address="10.0.0.1", hosts=("10.0.0.2", "10.0.0.3"), password="theirs", identity="")
+    text = account_sql(MARIADB, "ours", access)
+    assert "%" not in text
+    made = [line for line in text.splitlines() if line.startswith("CREATE USER")]
+    assert [line.split()[5] for line in made] == [
+        "'flushlab'@'localhost'",
+        "'flushlab'@'10.0.0.1'",
+        "'flushlab_load'@'10.0.0.2'",
+        "'flushlab_load'@'10.0.0.3'",
+    ]
+    assert [("theirs" in line, "REQUIRE SSL" in line) for line in made] == [(False, False)] * 2 + [
+        (True, True)
+    ] * 2
+    assert "theirs" not in repr(access)
+
+
+@pytest.mark.usefixtures("private_home")
+def test_random_names_differ() -> None:
+    root = DataRoot.open()
+    assert SandboxPaths.choose(None, root).name != SandboxPaths.choose(None, root).name
+
+
+@pytest.mark.usefixtures("private_home")
+@pytest.mark.parametrize("name", ["", "..", "a/b", "Big", "x" * 41, "-x", "a b"])
+def test_names_that_are_no_plain_file_names_are_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="is not a valid sandbox name"):
+        SandboxPaths.choose(name, DataRoot.open())
+
+
+def test_path_too_long_for_a_socket_is_refused(private_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLUSHLAB_HOME", str(private_home / ("x" * 90)))
+    with pytest.raises(UsageError, match=r"has \d+ bytes; the system allows 107") as caught:
+        SandboxPaths.choose("it", DataRoot.open())
+    assert caught.value.hint == "set FLUSHLAB_HOME to a directory with a shorter path"

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from flushlab.errors import UsageError
 from flushlab.record import ServerIdentity, Value
 from flushlab.server import sql
 from flushlab.server.control import StatementFailed
+from flushlab.server.sql import is_system, quoted, require_not_system
 from flushlab.settings.configuration import Configuration, typed
 
 MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
@@ -147,3 +149,31 @@ def test_what_is_persisted_is_read_where_there_is_such_a_thing_and_the_account_m
     assert sql.persisted(refuses, mysql) is None
     older = ServerIdentity(flavor="mysql", version=(5, 7, 22), version_text="5.7.22")
     assert sql.persisted(refuses, older) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "sql"),
+    [
+        (["app"], "`app`"),
+        (["my app", "t-1"], "`my app`.`t-1`"),
+        (["a`b"], "`a``b`"),
+        (["`; DROP DATABASE app; --"], "```; DROP DATABASE app; --`"),
+        (["app", "a.b"], "`app`.`a.b`"),
+    ],
+)
+def test_a_name_stays_one_name_whatever_is_in_it(names: list[str], sql: str) -> None:
+    assert quoted(*names) == sql
+
+
+@pytest.mark.parametrize("name", ["mysql", "MySQL", "sys", "SYS", "information_schema", "Performance_Schema"])
+def test_nothing_is_written_into_a_database_of_the_servers_own_however_it_is_spelled(name: str) -> None:
+    assert is_system(name)
+    with pytest.raises(UsageError, match=f"the database {name} is the server's own") as refused:
+        require_not_system(name)
+    assert refused.value.hint == "choose another name"
+
+
+@pytest.mark.parametrize("name", ["app", "mysql_app", "system", "my.sys"])
+def test_any_other_name_is_the_users(name: str) -> None:
+    assert not is_system(name)
+    assert require_not_system(name) == name

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from flushlab.server.protocol import quorum_problem
+from flushlab.server.protocol import quorum_problem, replica_statement, sources_of
+from tests.fakes.server import FakeServer
 
 
 def node(status: str = "Primary", *, alive: bool = True) -> Any:
@@ -38,3 +39,11 @@ DEAD = node(alive=False)
 )
 def test_a_lost_node_is_no_trouble_while_others_are_left(nodes: list[Any], lost: Any, says: str) -> None:
     assert quorum_problem(cluster(*nodes), lost) == says
+
+
+def test_the_sources_of_a_replica_are_named() -> None:
+    server = FakeServer()
+    row = ("", "Waiting", "Waiting", "db1", "db2")
+    place = 3 if server.identity.flavor == "mariadb" else 1
+    server = FakeServer(answers={replica_statement(server.identity): [row]})
+    assert sources_of(server) == [row[place]]
