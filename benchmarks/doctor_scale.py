@@ -87,7 +87,7 @@ def took(server: Sandbox, seconds: float) -> dict[str, list[float]]:
         until = time.monotonic() + seconds
         last: dict[str, float] = {}
         while time.monotonic() < until:
-            session.ask_what_is_due(None, lambda: False)
+            session.ask_what_is_due()
             assert session.seen is not None
             for name, took_s in session.seen.took_s.items():
                 if last.get(name) != took_s:

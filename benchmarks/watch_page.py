@@ -162,7 +162,7 @@ def states() -> Iterator[tuple[str, dict[str, Any]]]:
     fill = {
         "table": "orders",
         "rows": 250_000,
-        "of": 1_000_000,
+        "total": 1_000_000,
         "rows_per_s": 31_000.0,
         "bytes": 3 << 20,
         "left_s": 24.0,

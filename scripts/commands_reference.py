@@ -84,7 +84,7 @@ def _about(text: str) -> Iterator[str]:
 
 def _options(command: click.Command) -> Iterator[str]:
     options = [one for one in command.params if isinstance(one, click.Option)]
-    shown = [one for one in options if not getattr(one.type, "option_kind", "")]
+    shown = [one for one in options if not getattr(one.type, "of_workload", False)]
     panels = [panel for panel in PANELS if any(getattr(one, "panel", "") == panel for one in shown)]
     for panel in panels:
         rows = [_row(one, command) for one in shown if getattr(one, "panel", "") == panel]

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import msgspec
 
-from flushlab.watch.http import LOOPBACK, Server, Site, serve
+from flushlab.watch.http import LOOPBACK, Server
 from flushlab.watch.sampler import Sample
 from flushlab.watch.threads import Meter, Ring
 
@@ -121,8 +121,7 @@ class Feed:
         self._ring = Ring(1)
         for one in self.samples:
             self._ring.push(_encoded(one))
-        site = Site(self._ring, lambda _: ("text/plain", b""), "", Meter())
-        self._server = serve(site, LOOPBACK, self._port)
+        self._server = Server(self._ring, lambda _: ("text/plain", b""), "", Meter(), LOOPBACK, self._port)
         self._port = self._server.server_port
         self._server.start()
 

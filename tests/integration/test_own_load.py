@@ -82,7 +82,7 @@ def server(started: Sandbox, private_home: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(RemotePool, "slice_s", SLICE_S)
     monkeypatch.setattr(OwnLoad, "slice_s", SLICE_S)
     monkeypatch.setattr(own_load.ObservedSlices, "least_slice_s", SLICE_S)
-    monkeypatch.setattr(own_load, "LEAD_S", DELAY_US / 1e6)
+    monkeypatch.setattr(own_load, "OWN_LOAD_LEAD_S", DELAY_US / 1e6)
     return started
 
 

@@ -269,7 +269,7 @@ def test_all_that_proved_faster_runs_together_and_claims_are_answered(home: Path
     script.write_text("DO SLEEP(0);\n")
     changed = run("--resume", campaign.id)
     assert changed.returncode == 2
-    assert "has changed since the series began" in changed.stderr
+    assert "has changed since the campaign began" in changed.stderr
     script.write_text(kept)
 
     done = run("--resume", campaign.id, "--json", "-")

@@ -19,6 +19,7 @@ from flushlab.server.sandbox.option_files import logs_in_by_sha2
 from flushlab.watch import Watch, live_diagnosis, metrics
 from flushlab.watch.poller import PollResult
 from flushlab.watch.sampler import DiagnosisNow, Sample
+from flushlab.watch.watch import WatchTarget
 from tests.command import flushlab
 from tests.conftest import flavors, require_build
 from tests.waiting import wait_until
@@ -30,7 +31,7 @@ def watching(server: Sandbox, *, diagnoses: bool = False, **endpoint: Any) -> Wa
     own = server.endpoint
     who = {"user": own.user, "password": own.password, **endpoint}
     reach = WatchedServer(key=server.name, endpoint=Endpoint(socket=own.socket, **who), pid=server.pid)
-    return Watch(lambda: reach, lambda: None, lambda: (server.pid or 0,), page=False, diagnoses=diagnoses)
+    return Watch(WatchTarget(server=reach, nodes=lambda: (server.pid or 0,)), page=False, diagnoses=diagnoses)
 
 
 def told(watch: Watch) -> tuple[Sample, PollResult]:
@@ -57,7 +58,7 @@ def test_a_server_tells_the_same_under_the_same_names_and_an_account_only_what_i
     assert sample.server.name == server.identity.name
     assert sample.redo.checkpoint_age is not None and sample.redo.checkpoint_age >= 0
     assert sample.redo.capacity is not None and sample.redo.capacity > 1 << 20
-    assert sample.dirty is not None and sample.rows_per_s.inserted is not None
+    assert sample.dirty is not None and sample.rows_per_s["inserted"] is not None
     assert sorted(one.user for one in sample.connections) == ["flushlab", "watcher"]
     assert all(one.in_transaction == 0 for one in sample.connections)
     seen = known.seen

@@ -279,7 +279,7 @@ def test_a_fill_says_how_far_it_is_and_a_clock_may_be_set_back(browser: Chromium
     fill = {
         "table": "orders",
         "rows": 250_000,
-        "of": 1_000_000,
+        "total": 1_000_000,
         "rows_per_s": 31_000.0,
         "bytes": 3 << 20,
         "left_s": 24.0,

@@ -197,7 +197,7 @@ def test_nothing_but_the_list_goes_to_a_server(build: str, shared_sandbox: Any) 
         reach = WatchedServer(key="wire", endpoint=endpoint, transport="tcp")
         found = sampling.watch(reach, 2.0, lambda _: None)
         watching = Session(reach)
-        watching.ask_what_is_due(None, lambda: False)
+        watching.ask_what_is_due()
         watching.close()
     assert between.refused == []
     assert found.write_time is not None and found.missing == ()

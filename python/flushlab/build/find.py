@@ -215,7 +215,17 @@ def find_build(
     if matching:
         return _told(_newest(matching, wanted), asked, progress)
     fetchable = obtainable()
-    choice = [one for one in fetchable if _may_be(one, wanted)]
+    # While package lists are not fetched yet, a version may be unknown or known in part only.
+    choice = [
+        one
+        for one in fetchable
+        if wanted.matches(one.flavor, one.version)
+        or (
+            one.flavor == wanted.flavor
+            and len(one.version) < 3
+            and wanted.version[: len(one.version)] == one.version
+        )
+    ]
     if get and len(choice) == 1:
         source = next(source for source in SOURCES if source.name == choice[0].source)
         return _told(_fitting(source.get(choice[0], progress), wanted), asked, progress)
@@ -268,11 +278,3 @@ def _newest(matching: list[Build], wanted: Wanted) -> Build:
             hint=f"use an id, for example --server {newest[0].id}",
         )
     return newest[0]
-
-
-def _may_be(one: Obtainable, wanted: Wanted) -> bool:
-    if wanted.matches(one.flavor, one.version):
-        return True
-    # While package lists are not fetched yet, a version may be unknown or known in part only.
-    partly_known = len(one.version) < 3 and wanted.version[: len(one.version)] == one.version
-    return one.flavor == wanted.flavor and partly_known

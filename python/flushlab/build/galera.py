@@ -91,7 +91,8 @@ def galera_for(build: Build, progress: Progress = silent) -> Galera:
             f" {Path(build.prefix) / _FOLDERS[0] / _LIBRARIES[0]}",
             hint="install galera-4, rsync and the server's wsrep_sst scripts, or use Debian's mariadb@10.11",
         )
-    suite = _suite(build)
+    # the release that a Debian build came from, if it is not this system's
+    suite = Path(build.prefix).name.removeprefix("debian-").partition("-")[0] if build.launcher else ""
     key = f"galera-{suite or 'own'}-{'.'.join(map(str, build.version[:2]))}"
     return publish_prefix(
         key,
@@ -112,13 +113,6 @@ def _beside(build: Build) -> Galera | None:
     if provider is None or script is None or shutil.which("rsync") is None:
         return None
     return Galera(provider=str(provider), folders=(str(Path(script).parent),), id=_id(provider))
-
-
-def _suite(build: Build) -> str:
-    """The release that a Debian build came from, if it is not this system's."""
-    if not build.launcher:
-        return ""
-    return Path(build.prefix).name.removeprefix("debian-").partition("-")[0]
 
 
 def _published(key: str) -> Galera | None:

@@ -128,6 +128,7 @@ def inspect(
     flavor: Flavor = "mariadb" if "mariadb" in said.lower() else "mysql"
     digest = hashlib.sha256(mysqld.read_bytes()).hexdigest()
     basedir = mysqld.parent.parent
+    shares = (*sorted(basedir.glob("share/mysql*")), *basedir.glob("share/mariadb*"), basedir / "share")
     return Build(
         flavor=flavor,
         version=tuple(int(part) for part in match["numbers"].split(".")),
@@ -137,7 +138,7 @@ def inspect(
         mysqld=str(mysqld),
         launcher=launcher,
         library_path=library_path,
-        share=_share(basedir),
+        share=next((str(one) for one in shares if (one / "english" / "errmsg.sys").is_file()), None),
         install_db=_first(("mariadb-install-db", "mysql_install_db"), basedir)
         if flavor == "mariadb"
         else None,
@@ -193,11 +194,6 @@ def _version_line(
     if done.returncode != 0:
         raise ServerError(f"{mysqld} --version failed: {(done.stderr or done.stdout).strip()[-200:]}")
     return str(done.stdout)
-
-
-def _share(basedir: Path) -> str | None:
-    folders = (*sorted(basedir.glob("share/mysql*")), *basedir.glob("share/mariadb*"), basedir / "share")
-    return next((str(one) for one in folders if (one / "english" / "errmsg.sys").is_file()), None)
 
 
 def _first(names: tuple[str, ...], basedir: Path) -> str | None:

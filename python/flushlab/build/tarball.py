@@ -13,7 +13,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from io import BufferedRandom, BufferedReader
 from pathlib import Path, PurePosixPath
@@ -167,8 +167,10 @@ def build_from(name: str, progress: Progress, *, get: bool = True) -> Build:
     A URL's content is fetched once, a file's hash is taken again when the file has changed.
     """
     address = parse_address(name)
-    known = _remembered(address)
-    if known is not None and (not address.sha256 or address.sha256 == known):
+    known = address.sha256 if address.is_url else ""  # of a URL's content, the hash that is asked for will do
+    with suppress(OSError):
+        known = known or _memory(address).read_text().strip()
+    if known and (not address.sha256 or address.sha256 == known):
         found = published(_key(known))
         if found is not None:
             return found
@@ -192,7 +194,10 @@ def build_from(name: str, progress: Progress, *, get: bool = True) -> Build:
             return _inspected(prefix, address.file, origin, progress), origin
 
         build = publish(_key(digest), fill, needed_bytes=_EXPANSION * size_bytes)
-    _remember(address, digest)
+    with suppress(FileNotFoundError):
+        memory = _memory(address)
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        atomic.write(memory, digest)
     return build
 
 
@@ -279,30 +284,10 @@ def _fetch(address: Address, into: IO[bytes], folder: Path, progress: Progress) 
         ) from error
 
 
-def _memory(address: Address) -> Path | None:
-    """Where the hash of an archive's content is remembered; None if the archive is gone."""
+def _memory(address: Address) -> Path:
+    """Where the hash of an archive's content is remembered; a FileNotFoundError if the archive is gone."""
     key = address.text
     if not address.is_url:
-        try:
-            stat = Path(address.text).stat()
-        except OSError:
-            return None
+        stat = Path(address.text).stat()
         key = f"{address.text}|{stat.st_size}|{stat.st_mtime_ns}"
     return home() / "builds" / ".tarballs" / hashlib.sha256(key.encode()).hexdigest()[:32]
-
-
-def _remembered(address: Address) -> str | None:
-    """The SHA-256 of the content when it was unpacked; of a URL's, the one that is asked for will do."""
-    if address.is_url and address.sha256:
-        return address.sha256
-    file = _memory(address)
-    try:
-        return file.read_text().strip() if file else None
-    except OSError:
-        return None
-
-
-def _remember(address: Address, digest: str) -> None:
-    if (file := _memory(address)) is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        atomic.write(file, digest)

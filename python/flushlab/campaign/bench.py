@@ -7,7 +7,7 @@ Python call the same function.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,6 @@ from flushlab.spec.build import build, names_given, taking
 from flushlab.spec.kinds import BenchSpec
 from flushlab.workload.options import EngineOptions, seeded
 from flushlab.workload.parse import all_options, parse_timing, parse_workload, settled
-from flushlab.workload.protocol import Workload
 
 
 def require_running(spec: BenchSpec) -> None:
@@ -125,47 +124,38 @@ def run_once(spec: BenchSpec, target: Target, watcher: Watcher, folder: Path | N
     timing = parse_timing(spec.duration)
     workload = parse_workload(spec.workload.name, settled(spec.workload).options, folder=folder)
     if spec.hdr_log or spec.per_second:
-        workload = _with_seconds(workload, hdr_log=spec.hdr_log or "", per_second=spec.per_second or "")
+        if not isinstance(workload, EngineOptions):
+            raise UsageError(
+                f"{workload.name} has no latencies per second", hint="remove --hdr-log and --per-second"
+            )
+        workload = msgspec.structs.replace(
+            workload, hdr_log=spec.hdr_log or "", per_second=spec.per_second or ""
+        )
     data = None
     if on_kept:
-        trial = _counted(once_on_kept(Once(spec, workload, timing), watcher))
+        trial = once_on_kept(Once(spec, workload, timing), watcher)
     else:
         target.require_files(spec.base.memory, spec.base.base, spec.data.dataset)
         target.require_load(workload)
         data = target.open_data(spec.data, (workload.name,), watcher.say)
         target = target.fitting(data, [spec.base.base], watcher.say)
         with target.open(watcher.say) as pool:
-            trial = _counted(pool.once(Once(spec, workload, timing, data), watcher))
-    facts = data.facts if data is not None else None
-    warnings = (*warnings_of(facts, trial.stand_in), *trial.warnings)
-    without = _without_effect(trial, spec.base.settings)
-    return msgspec.structs.replace(
-        trial, workload=without_passwords(workload.name), data=facts, warnings=(*warnings, *without)
-    )
-
-
-def _with_seconds(workload: Workload, **files: str) -> Workload:
-    if not isinstance(workload, EngineOptions):
-        raise UsageError(
-            f"{workload.name} has no latencies per second", hint="remove --hdr-log and --per-second"
-        )
-    return msgspec.structs.replace(workload, **files)
-
-
-def _counted(trial: Trial) -> Trial:
+            trial = pool.once(Once(spec, workload, timing, data), watcher)
     if trial.result is None:
         why = "" if trial.outcome == "failed" else f"{trial.outcome}: "
         raise MeasurementError(f"{why}{trial.reason.rstrip()}", hint=trial.hint or None)
-    return trial
-
-
-def _without_effect(trial: Trial, asked: Iterable[str]) -> Iterator[Warning]:
-    if trial.server is None:
-        return
-    server = Configuration(trial.arm.settings, trial.server, trial.settings)
-    for name in asked:
-        if why := server.without_effect(name):
-            yield Warning("without-effect", f"{name}: {why}", name)
+    facts = data.facts if data is not None else None
+    warnings = [*warnings_of(facts, trial.stand_in), *trial.warnings]
+    if trial.server is not None:
+        server = Configuration(trial.arm.settings, trial.server, trial.settings)
+        warnings += [
+            Warning("without-effect", f"{name}: {why}", name)
+            for name in spec.base.settings
+            if (why := server.without_effect(name))
+        ]
+    return msgspec.structs.replace(
+        trial, workload=without_passwords(workload.name), data=facts, warnings=tuple(warnings)
+    )
 
 
 @taking(BenchSpec, progress="Takes a line at a time.")
@@ -188,21 +178,17 @@ def bench_on_fleet(*, progress: Progress = silent, **given: Any) -> FleetBench:
         raise unspread
     with NewServers(spec.server, spec.storage, fleet).open(watcher.say) as pool:
         assert pool.fleet is not None, "it was opened on one"
-        request = BenchRequest(spec=_settled(spec), build_id=pool.build.id, folder=str(Path.cwd()))
+        base, workload = spec.base, settled(spec.workload)
+        if base.base is not None:  # absolute: workers run in other folders
+            base = msgspec.structs.replace(base, base=str(Path(base.base).expanduser().absolute()))
+        workload = msgspec.structs.replace(spec.workload, options=workload.options)
+        spec = msgspec.structs.replace(spec, workload=workload, base=base)
+        request = BenchRequest(spec=spec, build_id=pool.build.id, folder=str(Path.cwd()))
         work = Work(request, on_machine, watcher, root_for(spec.server, spec.storage))
         found = compared(pool.fleet.each(work))
     if all(one.trial is None for one in found.runs):
         raise MeasurementError("; ".join(f"machine {one.machine}: {one.problem}" for one in found.runs))
     return found
-
-
-def _settled(spec: BenchSpec) -> BenchSpec:
-    """With files by their absolute paths: workers run in other folders."""
-    workload = msgspec.structs.replace(spec.workload, options=settled(spec.workload).options)
-    base = spec.base
-    if base.base is not None:
-        base = msgspec.structs.replace(base, base=str(Path(base.base).expanduser().absolute()))
-    return msgspec.structs.replace(spec, workload=workload, base=base)
 
 
 def is_for_each(given: Mapping[str, Any], progress: Progress) -> bool:
@@ -239,9 +225,8 @@ def on_machine(asked: BenchRequest, composed: Composed, progress: Progress) -> I
 
 
 def compared(results: Mapping[str, Trial | str]) -> FleetBench:
-    from flushlab.statistics.machines import (
-        mean_over,
-    )  # loads scipy, which a run on one machine does not need
+    # Loads scipy, which a run on one machine does not need.
+    from flushlab.statistics.machines import mean_over
 
     runs = tuple(
         MachineRun(machine=name, trial=one)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -41,7 +42,6 @@ class ServerHere:
     """What binding needs to know of the server.
 
     Attributes:
-        identity: which one.
         values: its variables with the base in force: those of the catalog, and what else the plan names.
         options: names in the plan that it takes as options, though no variable is called so.
         launch: arguments that every arm starts with.
@@ -61,20 +61,13 @@ class ServerHere:
 
     def has_no(self, name: str) -> str:
         """Why a setting outside the catalog does not go here; empty if the server takes it."""
-        if name in self.values or name in self.options:
-            return ""
-        return f"{self.identity.name} has no {name}"
+        there = name in self.values or name in self.options
+        return "" if there else f"{self.identity.name} has no {name}"
 
 
-@dataclass(frozen=True)
-class Bound:
-    """A plan, bound.
-
-    Attributes:
-        base: the base; it always runs.
-        arms: in the plan's order.
-        notes: what should be known before the first trial.
-    """
+class Bound(NamedTuple):
+    """A plan, bound: the base, which always runs, the arms in the plan's order, and what should be known
+    before the first trial."""
 
     base: BoundArm
     arms: tuple[BoundArm, ...]
@@ -83,7 +76,7 @@ class Bound:
 
 @dataclass
 class _Made:
-    """An arm while others may build on it."""
+    """An arm while others may build on it; `lacks` has the arms below it that this server has not."""
 
     settings: dict[str, Value]
     workload: WorkloadSpec
@@ -131,7 +124,14 @@ def bind(
     folder: Path | None = None,
     path: str = "",
 ) -> Bound:
-    """The plan as this server and this machine can run it."""
+    """The plan as this server and this machine can run it.
+
+    Args:
+        only: arms that were asked for; None: all. Others are not bound, but arms may build on them.
+        scale: factor on the workload's table_size.
+        folder: what a workload's file is relative to.
+        path: the plan's own, for messages.
+    """
     return _Binder(plan, here, volumes, only, scale, folder, path).bound()
 
 
@@ -152,7 +152,7 @@ class _Binder:
         base = self._base()
         missing = self._missing_requirement()
         arms = [self._arm(key, arm, missing) for arm, key in with_keys(self._plan.arms)]
-        return Bound(base=base, arms=tuple(arm for arm in arms if arm is not None), notes=tuple(self._notes))
+        return Bound(base, tuple(arm for arm in arms if arm is not None), tuple(self._notes))
 
     def _base(self) -> BoundArm:
         plan, here = self._plan, self._here
@@ -166,7 +166,7 @@ class _Binder:
             else:
                 settings[name] = value
         workload = self._workload(WorkloadSpec(name=plan.workload.name), plan.workload, "workload")
-        self._made[BASE] = _Made(settings=settings, workload=workload)
+        self._made[BASE] = _Made(settings, workload)
         self._there[BASE] = self._built(workload)
         known_as = "" if plan.base_name == BASE else plan.base_name
         text = ": ".join(filter(None, (known_as, plan.base_text)))
@@ -176,19 +176,18 @@ class _Binder:
         on = self._made[arm.on]
         back = {self._name(name) for name in arm.defaults}
         kept = {} if "*" in back else on.settings
-        settings = {name: value for name, value in kept.items() if name not in back}
         wanted = self._only is None or arm.name in self._only
         changes, reason = self._version_has(arm, key, note=wanted)
-        made = _Made(
-            settings=settings | changes,
+        below = None if arm.data_root else on  # another place has a file system of its own
+        made = self._made[arm.name] = _Made(
+            settings={name: value for name, value in kept.items() if name not in back} | changes,
             workload=self._workload(on.workload, arm.workload, f"{key}.workload"),
             data_root=arm.data_root or on.data_root,
-            file_system=arm.file_system or (None if arm.data_root else on.file_system),
-            record_size=arm.record_size or (None if arm.data_root else on.record_size),
+            file_system=arm.file_system or (below.file_system if below else None),
+            record_size=arm.record_size or (below.record_size if below else None),
             disk=arm.disk or on.disk,
             lacks=(*on.lacks, arm.name) if reason else on.lacks,
         )
-        self._made[arm.name] = made
         if not wanted:
             return None
         outcome: ArmOutcome = "not_in_version" if reason else "measured"
@@ -197,9 +196,10 @@ class _Binder:
             outcome, reason = missing
         if not reason:
             volume, reason = self._volume(made)
-            outcome = "skipped" if reason else "measured"
-        if not reason and (self._plan.alternate or self._here.shares):
-            reason = self._not_in_slices(arm.name, made) if self._here.shares else self._not_switchable(made)
+            if not reason and self._here.shares:
+                reason = self._not_in_slices(arm.name, made)
+            elif not reason and self._plan.alternate:
+                reason = self._not_switchable(made)
             outcome = "skipped" if reason else "measured"
         if not reason and made.lacks:
             text = f"{arm.name} is measured without these arms, which this server lacks: "

@@ -365,7 +365,7 @@ def _require_same_workloads(request: AnyRequest) -> None:
         else [(request.workload_of(arm), arm.workload_digest) for arm in (request.base, *request.running)]
     )
     for workload, digest in digests:
-        if digest and fingerprint(workload, request.root) != digest:
+        if digest and fingerprint(workload) != digest:
             raise UsageError(
                 f"the workload {without_passwords(workload.name)} has changed since the campaign began",
                 hint="restore its file, or start a new campaign: results of two workloads are not comparable",

@@ -23,10 +23,9 @@ from flushlab.settings.option_names import load_option_names, setting_of, settin
 from flushlab.spec.build import build
 from flushlab.spec.build import words as words_of
 from flushlab.spec.kinds import CompareSpec
-from flushlab.spec.option import fields, flag
+from flushlab.spec.option import SWITCH, fields, flag
 from flushlab.spec.option import spelled as spell
 from flushlab.spec.parts import SAME_WORKLOAD, StorageSpec, WorkloadSpec
-from flushlab.workload.options import SWITCH
 from flushlab.workload.parse import ON_DATA, all_options, settled, settled_name, workload_names
 
 _LABELLED = re.compile(r"([^-:=\s](?:[^:=-]|:(?!\s)|(?<!\s)-|-(?!-))*):\s+(.+)")
@@ -223,7 +222,7 @@ def _split(text: str) -> tuple[str, WorkloadSpec, StorageSpec]:
             raise UsageError(
                 f"{spelling} is the same for all configurations", hint="give it beside the configurations"
             )
-        is_switch = key in declared and declared[key].kind == "switch"
+        is_switch = key in declared and declared[key].words == SWITCH
         if not equals and is_switch and (not words or words[0].lower() not in SWITCH):
             value = "on"
         elif not equals:
@@ -233,7 +232,7 @@ def _split(text: str) -> tuple[str, WorkloadSpec, StorageSpec]:
         if key == "workload":
             name = settled_name(value)
         elif key in declared:
-            options[key] = declared[key].read(value, flag)
+            options[key] = declared[key].check(declared[key].read(value))
         else:
             places[key] = taken[key].check(taken[key].read(value))
     workload = WorkloadSpec(name=name, options=options)

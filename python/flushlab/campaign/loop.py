@@ -12,34 +12,30 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import fields
 
 from flushlab.campaign.analysis import too_busy
 from flushlab.campaign.facts import resuming
-from flushlab.campaign.request import CampaignRequest, ComparingRequest
+from flushlab.campaign.request import CampaignRequest
 from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.errors import FlushlabError, MeasurementError, StorageError, UsageError
-from flushlab.experiment.protocol import Experiment, Request, Standing
+from flushlab.experiment.protocol import Experiment, Request
 from flushlab.machine import pressure
 from flushlab.process.running import live_status
-from flushlab.record import CrashRow, OtherLoad, Ratio, Trial
+from flushlab.record import CrashRow, OtherLoad, Trial
 from flushlab.spec.parts import RemoteAccess
 from flushlab.store import State, Store, unreadable
 from flushlab.trial.measurement import DISCARD_FOREIGN_CPU_SHARE, DISCARD_STEAL_SHARE
 from flushlab.undo import signal_of
 from flushlab.units import format_seconds
 
-if TYPE_CHECKING:
-    pass
-
 Ending = Literal["done", "budget spent", "interrupted", "dry run"]
 Row = TypeVar("Row", Trial, CrashRow)
 """What a campaign stores of each request."""
 R = TypeVar("R", bound=msgspec.Struct)
-C = TypeVar("C", bound=ComparingRequest)
 F = TypeVar("F", bound=msgspec.Struct)
 
 
@@ -111,31 +107,22 @@ def run(
             if isinstance(row, Trial) and row.outcome == "measured" and row.result is not None:
                 status.result(row.arm.name, row.result)
             standing = experiment.standing
-            status.ratios(_shown(standing), standing.objective, early=standing.stage is not None)
+            ratios = {arm: one.ratio for arm, one in standing.found.items()}
+            if standing.best is not None and not ratios:
+                ratios = {"best so far": standing.best}
+            status.ratios(ratios, standing.objective, early=standing.stage is not None)
     except KeyboardInterrupt as error:
         watcher.say(f"ending: {signal_of(error)}")
         return "interrupted"
     return "done"
 
 
-def _shown(standing: Standing) -> dict[str, Ratio]:
-    """Ratios that interim analyses have proven; where only the best one is, that."""
-    if standing.best is not None and not standing.found:
-        return {"best so far": standing.best}
-    return {arm: one.ratio for arm, one in standing.found.items()}
-
-
 @dataclass(frozen=True)
 class Session:
-    """A command that runs a campaign, or resumes it.
+    """A command that runs a campaign, or resumes one that is in the store.
 
     Attributes:
-        store: keeps the campaign.
-        watcher: told what happens.
-        campaign_id: of the campaign.
-        resumes: the campaign goes on, and is in the store.
         began: when the command did, on the monotonic clock, without its waiting.
-        wait_for_quiet: wait until the machine is quiet.
     """
 
     store: Store

@@ -35,8 +35,6 @@ class CampaignRequest(msgspec.Struct, frozen=True, kw_only=True):
         folder: that it was asked for in, or the plan's: workloads' files are relative to it, and commands run
             there.
         sources: the texts that it runs, as they were when it started.
-        root: on a machine of a fleet that has received the workloads' files, the folder below which they
-            have the paths of the machine that sent them; empty elsewhere.
     """
 
     spec: TuneSpec | SeriesSpec | CompareSpec | CrashSpec
@@ -44,7 +42,6 @@ class CampaignRequest(msgspec.Struct, frozen=True, kw_only=True):
     build_id: str
     folder: str = ""
     sources: tuple[SourceText, ...] = ()
-    root: str = ""
 
     @property
     def kind(self) -> Literal["tune", "series", "compare", "crash"]:

@@ -10,7 +10,7 @@ places; the experiment decides when it runs and what its results count.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -62,16 +62,27 @@ BEST_TEXT = "all that proved faster, together"
 class SeriesAnalysis(Analysis[SeriesRequest, Series]):
     def experiment(self) -> Series:
         request = self.request
+
+        def compose(names: tuple[str, ...]) -> Arm | None:
+            parts = self._composable(names)
+            return Arm(name=BEST, settings=self.best(names).settings) if parts else None
+
+        def seconds(group: ArmGroup) -> float | None:
+            if ends_by_itself(request.workload):
+                return None
+            timing, cluster = group.timing(request.timing), request.spec.server.cluster
+            return trial_s(request.workload, timing, kept_running=group.kept_running, cluster=cluster)
+
         return Series(
             SeriesPlan(
                 base=Arm(name=BASE, settings=request.base.settings),
                 arms=tuple(Arm(name=arm.name, settings=arm.settings) for arm in request.running),
                 blocks=request.blocks,
                 groups=tuple(
-                    RoundGroup(arms=one.arms, blocks=one.blocks, trial_s=self._trial_s(one))
+                    RoundGroup(arms=one.arms, blocks=one.blocks, trial_s=seconds(one))
                     for one in request.groups
                 ),
-                compose=self._compose if request.best else None,
+                compose=compose if request.best else None,
                 objective=request.objective,
                 interim=request.interim,
                 precision=request.spec.precision,
@@ -115,8 +126,13 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
         configuration = self._configured(request.base, base)
         lengths = [round(one.seconds, 2) for trial in base for one in trial.slices if not one.dropped]
         arms = [self._facts(arm, result, trials, run.ending) for arm in request.arms]
-        if request.best:
-            arms.append(self._best_facts(result, trials, run.ending))
+        if request.best and result.best is None:
+            reason = self._no_best(result, run.ending)
+            arms.append(ArmResult(name=BEST, text=BEST_TEXT, outcome="skipped", reason=reason))
+        elif request.best:
+            best = self._facts(self.best(result.best_of), result, trials, run.ending)
+            composed_of = tuple(arm.name for arm in self._composable(result.best_of))
+            arms.append(msgspec.structs.replace(best, composed_of=composed_of))
         control = None
         if result.control is not None:
             named: dict[str, Any] = {"name": CONTROL, "text": "", "comparison": result.control}
@@ -124,7 +140,12 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
         warnings = [
             *request.notes,
             *self._warnings(result, trials, run.ending),
-            *self._of_bases(trials),
+            *(
+                self._on_server(caveat, name)
+                for name, arm in self._bases.items()
+                for own in [_measured(trials, name)]
+                for caveat in of_base(own, Sizes.of(own, self._configured(arm, own)))
+            ),
             *of_machine(trials, disk=request.spec.storage.disk),
             *of_fleet(arms),
         ]
@@ -184,33 +205,12 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
         servers = dict(zip(self._bases, self.request.servers, strict=False))
         return on_server(warning, servers[base], self.request.base_name if base == BASE else base)
 
-    def _of_bases(self, trials: list[Trial]) -> Iterator[Warning]:
-        """Caveats on the base of each server; those on the control are among the comparisons."""
-        for name, arm in self._bases.items():
-            own = _measured(trials, name)
-            for caveat in of_base(own, Sizes.of(own, self._configured(arm, own))):
-                yield self._on_server(caveat, name)
-
     def _configured(self, arm: BoundArm, trials: list[Trial]) -> Configuration:
         return Configuration(arm.settings, arm.server or self.identity, trials[-1].settings if trials else {})
-
-    def _trial_s(self, group: ArmGroup) -> float | None:
-        workload = self.request.workload
-        if ends_by_itself(workload):
-            return None
-        timing = group.timing(self.request.timing)
-        return trial_s(
-            workload, timing, kept_running=group.kept_running, cluster=self.request.spec.server.cluster
-        )
 
     @property
     def _why_fresh(self) -> dict[str, str]:
         return {name: why for group in self.request.groups for name, why in group.why.items()}
-
-    def _compose(self, names: tuple[str, ...]) -> Arm | None:
-        if not self._composable(names):
-            return None
-        return Arm(name=BEST, settings=self.best(names).settings)
 
     def _composable(self, names: Iterable[str]) -> list[BoundArm]:
         floor = self.request.floor or self.request.base.floor
@@ -230,22 +230,27 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
                 reason = f"{arm.against}, its base, {became}: {why}"
         figures = [trial for trial in own if trial.result is not None]
         read_back = figures[-1].settings if figures else {}
+        base = next((t.settings for t in trials if t.arm.name == (arm.against or BASE) and t.settings), {})
         asked = {name: value for name, value in arm.changes.items() if value is not None}
         reported = Configuration(asked, self.identity, read_back).as_reported()
         defaults = Configuration({}, self.identity, read_back)
-        measured = outcome == "measured"
+        measured, differs = outcome == "measured", ""
+        if arm.build and not arm.against and base and read_back:
+            differs = differing(base, read_back, {*self.request.base.settings, *arm.settings})
+        text = "" if differs and arm.name.endswith(arm.text) else arm.text
         return self.measured(
             arm,
             figures if measured else [],
             result,
-            text=self._text(arm, trials),
+            text="; ".join(filter(None, (text, differs and f"by default {differs}"))),
             outcome=outcome,
             reason=reason,
             why_fresh=self._why_fresh.get(arm.name, "") if self.request.kept_running else "",
             changes={
                 name: reported.get(name, "default" if (now := defaults.value(name)) is None else now)
                 for name in arm.changes
-                if not self._is_the_bases(name, arm, read_back, trials)
+                # The base may have reported the same value without having been asked.
+                if not (name in base and name in read_back and base[name] == read_back[name])
             },
             unit=figures[-1].unit if figures and arm.other_event else "",
             comparison=result.comparisons.get(arm.name),
@@ -253,38 +258,6 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
             server=next((trial.server for trial in own if trial.server), arm.server) if arm.build else None,
             same_as=self._same_as(arm, trials),
         )
-
-    def _is_the_bases(
-        self, name: str, arm: BoundArm, read_back: Mapping[str, Value], trials: list[Trial]
-    ) -> bool:
-        """Whether the base reported the same value without having been asked, so that nothing was changed."""
-        base = next((t.settings for t in trials if t.arm.name == (arm.against or BASE) and t.settings), {})
-        return name in base and name in read_back and base[name] == read_back[name]
-
-    def _text(self, arm: BoundArm, trials: list[Trial]) -> str:
-        """What an arm stands for, unless its name says that; of the base of a further server what differs."""
-        differs = self._otherwise_by_itself(arm, trials)
-        own = "" if differs and arm.name.endswith(arm.text) else arm.text
-        return "; ".join(filter(None, (own, differs)))
-
-    def _otherwise_by_itself(self, arm: BoundArm, trials: list[Trial]) -> str:
-        """What another server has otherwise than the base's without having been asked."""
-        if not arm.build or arm.against:
-            return ""
-        known = {trial.arm.name: trial for trial in trials if trial.settings}
-        if BASE not in known or arm.name not in known:
-            return ""
-        asked = {*self.request.base.settings, *arm.settings}
-        words = differing(known[BASE], known[arm.name], asked)
-        return f"by default {words}" if words else ""
-
-    def _best_facts(self, result: SeriesResult, trials: list[Trial], ending: str) -> ArmResult:
-        if result.best is None:
-            reason = self._no_best(result, ending)
-            return ArmResult(name=BEST, text=BEST_TEXT, outcome="skipped", reason=reason)
-        composed_of = tuple(arm.name for arm in self._composable(result.best_of))
-        facts = self._facts(self.best(result.best_of), result, trials, ending)
-        return msgspec.structs.replace(facts, composed_of=composed_of)
 
     def _no_best(self, result: SeriesResult, ending: str) -> str:
         if not self.request.running:
@@ -424,7 +397,9 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
             measured.add(name)
             for warning in trial.warnings:
                 if warning.slug != "window-too-short":
-                    found.setdefault(_kind(warning), {}).setdefault(name, []).append(warning)
+                    without_numbers = re.sub(r"[0-9.,]+", "", warning.text)
+                    kind = found.setdefault((warning.slug, without_numbers), {})
+                    kind.setdefault(name, []).append(warning)
         for of in found.values():
             warning, same = next(iter(of.values()))[0], len({one for own in of.values() for one in own}) == 1
             if warning.slug == "disturbed" or (same and measured == of.keys()):
@@ -494,8 +469,3 @@ def _ratio(claim: Claim, result: SeriesResult) -> Ratio | None:
         found = result.comparisons.get(claim.against)
         return found.ratio.inverse() if found is not None else None
     return result.pairs.get((claim.arm, claim.against))
-
-
-def _kind(warning: Warning) -> tuple[str, str]:
-    """Identity of a warning: its words without its numbers."""
-    return warning.slug, re.sub(r"[0-9.,]+", "", warning.text)

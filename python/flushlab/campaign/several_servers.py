@@ -16,7 +16,7 @@ from flushlab.campaign.pool.protocol import ServerPool
 from flushlab.campaign.pool.sandboxes import in_full
 from flushlab.campaign.request import SeriesRequest
 from flushlab.errors import UsageError
-from flushlab.record import ServerIdentity, Trial, Value, Warning
+from flushlab.record import ServerIdentity, Value, Warning
 from flushlab.settings.catalog import load_catalog
 
 _MOST_TOLD = 8
@@ -90,26 +90,24 @@ def require_same(arms: Iterable[BoundArm], pools: Mapping[str, ServerPool]) -> N
             )
 
 
-def differing(base: Trial, own: Trial, asked: Iterable[str]) -> str:
-    """What two servers have otherwise by themselves, of what decides what a commit is and what it costs."""
-    catalog = load_catalog()
-    found = {
-        name: (value, base.settings[name])
-        for name, value in own.settings.items()
-        if name in base.settings
-        and base.settings[name] != value
-        and name not in set(asked)
+def differing(base: Mapping[str, Value], own: Mapping[str, Value], asked: Iterable[str]) -> str:
+    """What two servers have otherwise by themselves, of what decides what a commit is and what it costs: of
+    long values only that they differ."""
+    catalog, out = load_catalog(), {*asked}
+
+    def spelled(name: str) -> str:
+        long = max(len(str(own[name])), len(str(base[name]))) > _LONG
+        return f"{name} differs" if long else f"{name}={own[name]} ({base[name]})"
+
+    names = [
+        name
+        for name, value in own.items()
+        if name in base
+        and base[name] != value
+        and name not in out
         and name in catalog
         and (catalog.setting(name).fixed or catalog.setting(name).durability)
-    }
-    first = sorted(found.items(), key=lambda one: (not catalog.setting(one[0]).durability, one[0]))
-    words = [f"{name}{_spelled(value, before)}" for name, (value, before) in first]
-    more = f" and {len(words) - _MOST_TOLD} more" if len(words) > _MOST_TOLD else ""
-    return ", ".join(words[:_MOST_TOLD]) + more
-
-
-def _spelled(value: Value, before: Value) -> str:
-    """`=ON (OFF)`; of long values only that they differ."""
-    if max(len(str(value)), len(str(before))) > _LONG:
-        return " differs"
-    return f"={value} ({before})"
+    ]
+    names.sort(key=lambda name: (not catalog.setting(name).durability, name))
+    more = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
+    return ", ".join(map(spelled, names[:_MOST_TOLD])) + more

@@ -157,19 +157,24 @@ class NewServers:
             machines, clients = None, None
             if self.fleet:
                 stack.enter_context(connected(parse_address(self.fleet)))
-                # Both import Ray: only here, once the variables of this fleet are set.
-                from flushlab.campaign.fleet import clients as of_clients
-                from flushlab.campaign.fleet import ray_machines
+                # Ray is imported only here, once the variables of this fleet are set.
+                if self.clients:
+                    from flushlab.campaign.fleet.clients import claimed as claimed_clients
+                    from flushlab.campaign.fleet.clients import find
 
-                if self.clients and dry_run:
-                    of_clients.find(self.clients)
-                elif self.clients:
-                    clients = stack.enter_context(of_clients.claimed(self.clients, progress))
+                    if dry_run:
+                        find(self.clients)
+                    else:
+                        clients = stack.enter_context(claimed_clients(self.clients, progress))
                 elif dry_run:
-                    machines = ray_machines.foreseen()
+                    from flushlab.campaign.fleet.ray_machines import foreseen
+
+                    machines = foreseen()
                 else:
+                    from flushlab.campaign.fleet.ray_machines import claimed
+
                     root = root_for(self.server, self.storage)
-                    machines = stack.enter_context(ray_machines.claimed(progress, root))
+                    machines = stack.enter_context(claimed(progress, root))
             here = (
                 self._on_paper(progress)
                 if dry_run

@@ -18,7 +18,19 @@ from typing import Any, get_type_hints
 import click
 
 from flushlab.errors import UsageError, nearest
-from flushlab.spec.option import OUTPUT, PANELS, RUN, Field, Spec, field_of, fields, flag, left_out, spelled
+from flushlab.spec.option import (
+    OUTPUT,
+    PANELS,
+    RUN,
+    SWITCH,
+    Field,
+    Spec,
+    field_of,
+    fields,
+    flag,
+    left_out,
+    spelled,
+)
 
 _NEAR = 0.75
 _WARNED = "flushlab.warned_of_password"
@@ -35,7 +47,6 @@ _METAVARS = {
 _HELP_ALL = "flushlab.help_all"
 _WORKLOAD = "flushlab.help_of_workload"
 _HELP, _EVERY = "--help", "--help-all"
-_SWITCH = ("on", "off")
 _ALIKE = (
     ("--duration", "--seconds", "--minutes", "--window", "--time", "--run-time", "--length"),
     ("--blocks", "--crashes", "--count", "--pairs", "--repeat", "--repeats", "--rounds", "--runs"),
@@ -50,22 +61,19 @@ _IOPS = ("--disk-iops", "--iops")
 
 
 class _Takes(click.ParamType[Any]):
-    """A value as its declaration reads it; `option_kind` is that of an option of workloads."""
+    """A value as its declaration reads it."""
 
-    def __init__(self, metavar: str, read: Callable[[str], Any], option_kind: str = "") -> None:
-        self.name, self.read, self.option_kind = metavar, read, option_kind
+    def __init__(self, field: Field, *, of_workload: bool = False) -> None:
+        words = f"[{'|'.join(field.words)}]" if field.words else _METAVARS[field.kind]
+        self.name = field.option.metavar or words
+        self.field, self.of_workload = field, of_workload
 
     def convert(self, value: Any, _param: object, _context: object) -> Any:
-        return self.read(value) if isinstance(value, str) else value
-
-
-def _takes(field: Field) -> _Takes:
-    def read(text: str) -> Any:
-        _warn_of_password(field.flag, text)
-        return field.read(text)
-
-    words = f"[{'|'.join(field.words)}]" if field.words else _METAVARS[field.kind]
-    return _Takes(field.option.metavar or words, read)
+        if not isinstance(value, str):
+            return value
+        _warn_of_password(self.field.flag, value)
+        read = self.field.read(value)
+        return self.field.check(read) if self.of_workload else read
 
 
 def _warn_of_password(option: str, text: str) -> None:
@@ -192,9 +200,13 @@ class Command(click.Command):
         """The words, with `on` for switches of workloads that are given without a value."""
         if not self.takes_workloads:
             return list(args)
-        bare = {one.opts[0] for one in self.params if getattr(one.type, "option_kind", "") == "switch"}
+        bare = {
+            one.opts[0]
+            for one in self.params
+            if isinstance(one.type, _Takes) and one.type.of_workload and one.type.field.words == SWITCH
+        }
         return [
-            f"{word}=on" if word.replace("_", "-") in bare and following.lower() not in _SWITCH else word
+            f"{word}=on" if word.replace("_", "-") in bare and following.lower() not in SWITCH else word
             for word, following in itertools.pairwise((*args, ""))
         ]
 
@@ -238,7 +250,7 @@ def _print_help_all(context: click.Context, _param: click.Parameter, wanted: boo
 
 
 def _is_of_workloads(parameter: click.Parameter) -> bool:
-    return bool(getattr(parameter.type, "option_kind", ""))
+    return isinstance(parameter.type, _Takes) and parameter.type.of_workload
 
 
 def _value_of(name: str, args: Sequence[str]) -> str:
@@ -378,17 +390,16 @@ def _of_spec(spec: type[Spec]) -> Iterator[click.Parameter]:
 def _of_workloads(taken: Mapping[str, Field]) -> Iterator[click.Parameter]:
     from flushlab.workload.parse import all_options, defaults_of
 
-    for name, info in all_options().items():
+    for name, field in all_options().items():
         if name not in taken:
-            words = f"[{'|'.join(info.words)}]" if info.words else "TEXT"
-            metavar = {"integer": "INTEGER", "number": "FLOAT"}.get(info.kind, words)
+            takes = _Takes(field, of_workload=True)
             yield _Option(
-                [flag(name), name],
-                type=_Takes(metavar, functools.partial(info.read, spelling=flag), info.kind),
-                help=info.help,
-                said=spelled(info.default) if info.default and len(defaults_of(name)) == 1 else "",
+                [field.flag, name],
+                type=takes,
+                help=field.option.help,
+                said=spelled(field.default) if field.default and len(defaults_of(name)) == 1 else "",
                 default=None,
-                metavar=metavar,
+                metavar=takes.name,
             )
 
 
@@ -399,7 +410,7 @@ def _parameter(field: Field, key: str | None = None) -> click.Parameter:
         required = field.default is inspect.Parameter.empty
         return click.Argument(
             [name],
-            type=_takes(field),
+            type=_Takes(field),
             required=required,
             nargs=-1 if field.kind == "texts" else 1,
             metavar=option.metavar or None,
@@ -417,12 +428,12 @@ def _parameter(field: Field, key: str | None = None) -> click.Parameter:
         )
     return _Option(
         [field.flag, *short, name],
-        type=_takes(field),
+        type=_Takes(field),
         multiple=field.kind in ("texts", "settings"),
         default=None,
         help=option.help,
         said=_default(field),
-        metavar=_takes(field).name,
+        metavar=_Takes(field).name,
         panel=option.panel or OUTPUT,
         rare=option.rare,
     )

@@ -113,12 +113,11 @@ def status(
     from flushlab.units import counted
 
     require_writable(json)
-    with connected(_where(address)) as connection:
-        say(f"measuring the disks of {counted(len(connection.nodes), 'machine')} …")
-        machines = survey(connection.nodes)
-    emit_json(
-        {"schema": "flushlab.fleet-status/1", "fleet": str(connection.address), "machines": machines}, json
-    )
+    fleet = _where(address)
+    with connected(fleet) as nodes:
+        say(f"measuring the disks of {counted(len(nodes), 'machine')} …")
+        machines = survey(nodes)
+    emit_json({"schema": "flushlab.fleet-status/1", "fleet": str(fleet), "machines": machines}, json)
     if json != "-":
         for machine in machines:
             stdout.print("\n".join(_lines(machine)), soft_wrap=True)

@@ -176,14 +176,13 @@ def _rows(sample: Sample) -> Iterator[tuple[str, str]]:
     yield from _bound(sample)
     yield "redo", _redo(sample)
     yield "dirty pages", "" if sample.dirty is None else f"{sample.dirty:.1%} of the buffer pool"
-    syncs = (("redo", sample.fsyncs.redo), ("data", sample.fsyncs.data), ("binlog", sample.fsyncs.binlog))
+    syncs = sample.fsyncs.items()
     yield "fsyncs/s", ", ".join(f"{name} {_count(rate)}" for name, rate in syncs if rate is not None)
     yield "binlog", "" if sample.binlog_bytes_per_s is None else f"{format_size(sample.binlog_bytes_per_s)}/s"
     if sample.commits_per_group is not None:
         yield "group commit", f"{sample.commits_per_group:.1f} transactions a group"
-    rows = sample.rows_per_s
-    kinds = (("inserted", rows.inserted), ("updated", rows.updated), ("deleted", rows.deleted))
-    yield "rows/s", ", ".join(f"{_count(rate)} {name}" for name, rate in kinds if rate is not None)
+    rows = sample.rows_per_s.items()
+    yield "rows/s", ", ".join(f"{_count(rate)} {name}" for name, rate in rows if rate is not None)
     yield "lock waits", _locks(sample)
     yield "machine", _machine(sample)
     for number, alike in enumerate(sample.connections[:CONNECTIONS_SHOWN]):

@@ -269,7 +269,11 @@ def restore_tree(
         raise _named(error, target) from error
     try:
         way = _choose(manifest, source, partial_copy)
-        _require_free(manifest, way, target)
+        # every file's blocks and a margin for folders and inodes; a reflink needs the margin only
+        needed = _FOLDER_BYTES * (len(manifest.files) + len(manifest.folders))
+        needed += 0 if way == "reflink" else manifest.allocated_bytes
+        purpose = f"restoring a snapshot to {target}"
+        require_free(target.parent, needed, purpose, in_memory=way == "memory")
         _fill(manifest, source, partial_copy, way=way, owner=(uid, gid) if os.geteuid() == 0 else None)
         if settle:
             sync_filesystem(partial_copy)
@@ -329,13 +333,6 @@ def _choose(manifest: Manifest, source: Path, folder: Path) -> Way:
     finally:
         trial.unlink(missing_ok=True)
     return "reflink" if cloned else "copy"
-
-
-def _require_free(manifest: Manifest, way: Way, target: Path) -> None:
-    """Space for every file's blocks and a margin for folders and inodes; a reflink needs the margin only."""
-    margin = _FOLDER_BYTES * (len(manifest.files) + len(manifest.folders))
-    needed = margin if way == "reflink" else margin + manifest.allocated_bytes
-    require_free(target.parent, needed, f"restoring a snapshot to {target}", in_memory=way == "memory")
 
 
 def _fill(manifest: Manifest, source: Path, target: Path, *, way: Way, owner: tuple[int, int] | None) -> None:

@@ -78,9 +78,8 @@ def check_account(reach: WatchedServer, progress: Progress) -> Account:
         ServerError: the server does not answer, or refuses the account.
     """
     with opened(reach, progress) as session:
-        session.ask_what_is_due(None, lambda: False)
+        session.ask_what_is_due()
         name, seen = account_of(session.account()), session.seen
-        assert seen is not None
     lacks = {one for one in session.names if one in seen.failed}
     if not sees_others(seen):
         lacks.add(questions.STATES)

@@ -165,7 +165,7 @@ class HostWatch:
     """
 
     def __init__(self, pid: int, variables: Mapping[str, str]) -> None:
-        self._pid, self._variables = pid, variables
+        self.pid, self._variables = pid, variables
         self._unseen: list[str] = []
         self.root = root_of(pid)
         self._folders = list(self._located())
@@ -185,7 +185,7 @@ class HostWatch:
         pressure = machine.between(self._machine_began, ended)
         written = {one.name: one for one in writers(self._io_began, io)}
         before, after = (
-            next((count for key, count in one.written.items() if key[0] == self._pid), None)
+            next((count for key, count in one.written.items() if key[0] == self.pid), None)
             for one in (self._io_began, io)
         )
         cpu = self._cpu
@@ -194,16 +194,16 @@ class HostWatch:
         self._note(pressure, io.unseen, before is None, places)
         others = []
         for one in written.values():
-            pids = tuple(pid for pid in one.pids if pid not in (self._pid, os.getpid()))
-            own = (after or 0) - (before or 0) if self._pid in one.pids else 0
+            pids = tuple(pid for pid in one.pids if pid not in (self.pid, os.getpid()))
+            own = (after or 0) - (before or 0) if self.pid in one.pids else 0
             if pids and (rate := (one.bytes_written - own) / seconds) > 0:
                 on_data = _on_device(pids[:_MOST_PROCESSES], device)
                 others.append(OtherWriter(name=one.name, pids=pids, bytes_per_s=rate, on_data=on_data))
         return Host(
-            pid=self._pid,
-            cpu_waiting=waiting(self._delays_began, run_delays(self._pid), seconds),
+            pid=self.pid,
+            cpu_waiting=waiting(self._delays_began, run_delays(self.pid), seconds),
             cpus=os.cpu_count() or 1,
-            memory_bytes=_memory_bytes(self._pid),
+            memory_bytes=_memory_bytes(self.pid),
             pressure=pressure,
             places=places,
             disks=tuple(
@@ -237,7 +237,7 @@ class HostWatch:
                 path = str(Path(path).parent)
             here = root / path.lstrip("/")
             try:
-                yield _Folder(variable, path, here, file_system_of(here, self._pid))
+                yield _Folder(variable, path, here, file_system_of(here, self.pid))
             except OSError as error:
                 self._unseen.append(f"{variable} {path}: {error.strerror}")
 
@@ -284,13 +284,13 @@ class HostWatch:
     def _launch(self) -> Launch:
         """Other arguments stay out: they may hold passwords."""
         try:
-            words = Path(f"/proc/{self._pid}/environ").read_bytes().decode(errors="replace").split("\0")
+            words = Path(f"/proc/{self.pid}/environ").read_bytes().decode(errors="replace").split("\0")
         except OSError:
             self._unseen.append(f"preloaded libraries: the server's environment{_only(_ITS_USER)}")
             words = []
         preload = next((one.partition("=")[2] for one in words if one.startswith("LD_PRELOAD=")), None)
         arguments = (
-            word for word in command_line(self._pid) if "debug" in word.partition("=")[0] and "sync" in word
+            word for word in command_line(self.pid) if "debug" in word.partition("=")[0] and "sync" in word
         )
         return Launch(arguments=tuple(arguments), preload=preload or None)
 

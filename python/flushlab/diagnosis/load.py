@@ -146,7 +146,6 @@ class LoadObserver:
             key = self._nodes[0].key
             raise ServerError(f"the server at {key} cannot be watched: {error}", hint=error.hint) from error
         seen = self._sessions[0].seen
-        assert seen is not None
         return seen.identity, settings_of(seen, self._nodes[0].key)
 
     def close(self) -> None:
@@ -167,7 +166,6 @@ class LoadObserver:
         while (now := time.monotonic()) < until_s:
             for session, own in zip(self._sessions, looks, strict=True):
                 session.ask_now(questions.STATES)
-                assert session.seen is not None
                 self._met += 0.05 * (own.add(session.seen, mean_s) - self._met)
             took_s = time.monotonic() - now
             mean_s = self._mean_s(took_s)
@@ -213,11 +211,9 @@ def _counters(session: Session) -> ServerStatus:
     session.ask_now(HISTOGRAM, STATEMENTS, questions.FILES)
     for _ in range(_ASKED_AGAIN):
         session.ask_now(questions.STATUS)
-        assert session.seen is not None
         if questions.STATUS not in session.seen.failed:
             empty = {field: none for name, (field, none) in _EMPTY.items() if name in session.seen.failed}
             return msgspec.structs.replace(session.seen, **empty)
-    assert session.seen is not None
     raise CountersReset(
         f"{session.seen.key} cut {_ASKED_AGAIN} answers short",
         hint="find who ends flushlab's queries, or what makes the server slow",
@@ -267,7 +263,6 @@ def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> Observe
     if before.statements is None or after.statements is None:
         told = None
     sampled_s = looks.writing / looks.weight * seconds if looks.count else None
-    syncs = {"redo": rates.syncs.redo, "data": rates.syncs.data, "binlog": rates.syncs.binlog}
     return ObservedLoad(
         seconds=seconds,
         commits=round(commits),
@@ -279,7 +274,7 @@ def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> Observe
         samples=looks.count,
         statements=told or {},
         histogram=_histogram(before, after, sum(one.count for one in (told or {}).values())),
-        syncs={name: rate * seconds for name, rate in syncs.items() if rate is not None},
+        syncs={name: rate * seconds for name, rate in rates.syncs.items() if rate is not None},
         redo_bytes=_delta(before, after, "innodb_os_log_written"),
         binlog_bytes=None if rates.binlog_bytes is None else rates.binlog_bytes * seconds,
         rollbacks=round(_delta(before, after, "handler_rollback") or 0.0),

@@ -2,6 +2,9 @@
 
 Sits at the bottom of `experiment`; pure. An experiment is a deterministic function of its plan, its
 seed and the records told, so resuming is telling it the stored trials again, in their order.
+
+An objective scores trials in log units in which more is better, whatever the unit. So every ratio above 1 is
+a gain. A ratio of latency says how many times lower the latency is than the base's.
 """
 
 from __future__ import annotations

@@ -81,13 +81,6 @@ class FleetNode(msgspec.Struct, frozen=True, kw_only=True):
     python: str = ""
 
 
-class Connection(NamedTuple):
-    """An open one: where, and the machines that were alive when it was opened."""
-
-    address: Address
-    nodes: tuple[FleetNode, ...]
-
-
 def require_ray() -> str:
     """Ray's version.
 
@@ -157,8 +150,8 @@ def environment_for(address: Address) -> dict[str, str]:
 
 
 @contextmanager
-def connected(address: Address) -> Iterator[Connection]:
-    """Connects to a fleet, and disconnects at the end.
+def connected(address: Address) -> Iterator[tuple[FleetNode, ...]]:
+    """Connects to a fleet, and disconnects at the end; the machines that were alive when it connected.
 
     Raises:
         ExtraMissing: no Ray.
@@ -190,16 +183,17 @@ def connected(address: Address) -> Iterator[Connection]:
     ray.shutdown()
     _keep_quiet()
     before = signal.getsignal(signal.SIGTERM)
+    tries = os.environ.get(_TRIES)
+    os.environ[_TRIES] = tries or "1"
     try:
-        with _tried_once():
-            # Ray knows this machine's node by its address; on loopback it would look for another one.
-            ray.init(
-                address=str(address),
-                namespace=NAMESPACE,
-                log_to_driver=False,
-                logging_level="ERROR",
-                configure_logging=False,
-            )
+        # Ray knows this machine's node by its address; on loopback it would look for another one.
+        ray.init(
+            address=str(address),
+            namespace=NAMESPACE,
+            log_to_driver=False,
+            logging_level="ERROR",
+            configure_logging=False,
+        )
     except Exception as error:  # Ray raises RuntimeError, ValueError, ConnectionError, …
         nodes(address, environment)  # raises its own error if the first machine is gone by now
         words = " ".join(str(error).split()) or type(error).__name__
@@ -209,10 +203,13 @@ def connected(address: Address) -> Iterator[Connection]:
             if _OTHER_VERSION in str(error)
             else OUTSIDE_HINT,
         ) from error
+    finally:  # what is started later tries on
+        if tries is None:
+            del os.environ[_TRIES]
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, before)  # Ray's ends the process without a word
     try:
-        yield Connection(address, found)
+        yield found
     finally:
         if takes_connections(address):
             ray.shutdown()
@@ -227,18 +224,6 @@ _left_open: list[Address] = []
 def is_left_open() -> bool:
     """Whether a connection was not closed: this process has to end by `os._exit`, or Ray 2.60 crashes."""
     return bool(_left_open)
-
-
-@contextmanager
-def _tried_once() -> Iterator[None]:
-    """Lets Ray give up a first machine that does not answer after one try; what is started later tries on."""
-    before = os.environ.get(_TRIES)
-    os.environ[_TRIES] = before or "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_TRIES]
 
 
 def _keep_quiet() -> None:

@@ -244,16 +244,15 @@ def stop(progress: Callable[[str], None]) -> NodeRecord | None:
 
 
 def _ask_members(record: NodeRecord) -> None:
-    address = connect.parse_address(record.fleet)
-    with connect.connected(address) as connection:
-        members = [node for node in connection.nodes if not node.is_head]
+    with connect.connected(connect.parse_address(record.fleet)) as nodes:
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         task = ray.remote(num_cpus=0, max_retries=0)(local_node.ask_to_stop)
         calls = [
             task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False)).remote()
-            for node in members
+            for node in nodes
+            if not node.is_head
         ]
         with suppress(ray.exceptions.RayError):
             ray.wait(calls, num_returns=len(calls), timeout=_ASK_S)

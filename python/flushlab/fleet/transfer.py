@@ -120,16 +120,25 @@ def send(
         for number, paths in enumerate(answer(machine, wait) or ()):
             for path in paths:
                 lacking.setdefault((number, path), []).append(machine)
-    sizes = {
-        (number, entry.path): entry.size_bytes
+    entries = {
+        (number, entry.path): entry
         for number, manifest in enumerate(needed.manifests)
         for entry in manifest.files
     }
-    _tell(needed, lacking, sizes, say)
+    lines = dict[tuple[str, int], list[str]]()  # one for all machines that lack the same
+    for machine in machines:
+        keys = [key for key, wanting in lacking.items() if machine in wanting]
+        names = [needed.manifests[number].name for number in sorted({number for number, _ in keys})]
+        size = sum(entries[key].size_bytes for key in keys)
+        lines.setdefault((", ".join(names), size), []).append(machine.machine)
+    for (words, size), receiving in lines.items():
+        if words:
+            say(f"sends {words}, {format_size(size)}, to {', '.join(receiving)}")
     under_way = deque[tuple[Reached, Callable[[], Any]]]()
-    done, told_s = 0, time.monotonic()
+    total, done, told_s = sum(entries[key].size_bytes for key in lacking), 0, time.monotonic()
     for (number, path), wanting in lacking.items():
-        for offset, piece in _pieces(needed.manifests[number], path):
+        file = Path(needed.manifests[number].root) / path
+        for offset, piece in _pieces(file, entries[number, path].digest):
             left = [machine for machine in wanting if machine.machine not in failed]
             if not left:
                 break
@@ -140,7 +149,7 @@ def send(
             done += len(piece)
             if time.monotonic() - told_s > PROGRESS_S:
                 told_s = time.monotonic()
-                say(f"sent {format_size(done)} of {format_size(sum(sizes[key] for key in lacking))}")
+                say(f"sent {format_size(done)} of {format_size(total)}")
     for machine, wait in under_way:
         answer(machine, wait)
     ends = [(one, one.call("finish")) for one in machines if one.machine not in failed]
@@ -148,26 +157,8 @@ def send(
     return {**places, **failed}
 
 
-def _tell(
-    needed: Needed,
-    lacking: Mapping[tuple[int, str], Sequence[Reached]],
-    sizes: Mapping[tuple[int, str], int],
-    say: Callable[[str], None],
-) -> None:
-    """One line for all machines that lack the same."""
-    lines = dict[tuple[str, int], list[str]]()
-    for machine in dict.fromkeys(one.machine for wanting in lacking.values() for one in wanting):
-        keys = [key for key, wanting in lacking.items() if machine in {one.machine for one in wanting}]
-        names = [needed.manifests[number].name for number in sorted({number for number, _ in keys})]
-        lines.setdefault((", ".join(names), sum(sizes[key] for key in keys)), []).append(machine)
-    for (words, size), machines in lines.items():
-        say(f"sends {words}, {format_size(size)}, to {', '.join(machines)}")
-
-
-def _pieces(manifest: Manifest, path: str) -> Iterator[tuple[int, bytes]]:
-    """Offsets and bytes of a file, which must be as the manifest says."""
-    file = Path(manifest.root) / path
-    (entry,) = [entry for entry in manifest.files if entry.path == path]
+def _pieces(file: Path, expected: str) -> Iterator[tuple[int, bytes]]:
+    """Offsets and bytes of a file, which must have this digest."""
     digest, offset = hashlib.sha256(), 0
     try:
         with file.open("rb") as handle:
@@ -177,7 +168,7 @@ def _pieces(manifest: Manifest, path: str) -> Iterator[tuple[int, bytes]]:
                 offset += len(piece)
     except OSError as error:
         raise StorageError(f"{file} cannot be read: {error.strerror}") from error
-    if digest.hexdigest() != entry.digest:
+    if digest.hexdigest() != expected:
         raise StorageError(f"{file} has changed while it was sent", hint="run the command again")
 
 

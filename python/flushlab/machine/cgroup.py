@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from flushlab.machine.mounts import Mount, mounts
+from flushlab.machine.mounts import Mount, mounts, read_or_empty
 
 Version = Literal[1, 2]
 
@@ -138,7 +138,7 @@ def cpu_quota(group: Group) -> float | None:
         if group.version == 1:
             quota, period = _number(folder / "cpu.cfs_quota_us"), _number(folder / "cpu.cfs_period_us")
         else:
-            quota, period = parse_cpu_max(_read(folder / "cpu.max"))
+            quota, period = parse_cpu_max(read_or_empty(folder / "cpu.max"))
         if quota and period and quota > 0 and period > 0:
             quotas.append(quota / period)
     return min(quotas, default=None)
@@ -193,12 +193,12 @@ def io_limits(group: Group, disk_number: tuple[int, int]) -> tuple[IoLimit, ...]
     disk = f"{disk_number[0]}:{disk_number[1]}"
     found = []
     for folder in group.upwards():
-        limits = parse_io_max(_read(folder / "io.max"), disk)
-        used = parse_io_max(_read(folder / "io.stat"), disk)
+        limits = parse_io_max(read_or_empty(folder / "io.max"), disk)
+        used = parse_io_max(read_or_empty(folder / "io.stat"), disk)
         for kind, (limit, use, word, key) in _IO_FILES.items():
             if group.version == 1:
-                per_s = _of_disk(_read(folder / f"blkio.throttle.{limit}_device"), disk)
-                counts = (_read(folder / f"blkio.throttle.{use}{end}") for end in ("_recursive", ""))
+                per_s = _of_disk(read_or_empty(folder / f"blkio.throttle.{limit}_device"), disk)
+                counts = (read_or_empty(folder / f"blkio.throttle.{use}{end}") for end in ("_recursive", ""))
                 count = _of_disk(next(filter(None, counts), ""), f"{disk} {word}")
             else:
                 per_s, count = limits.get(kind), used.get(key)
@@ -234,20 +234,13 @@ def _group(version: Version, mount: Mount, group: str) -> Group:
     return Group(version=version, top=top, path=path if ".." not in path.parts and path.is_dir() else top)
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
-
-
 def _number(path: Path) -> int | None:
     try:
-        return int(_read(path))
+        return int(read_or_empty(path))
     except ValueError:
         return None
 
 
 def _keyed(path: Path) -> dict[str, int]:
-    pairs = (line.split() for line in _read(path).splitlines())
+    pairs = (line.split() for line in read_or_empty(path).splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}

@@ -153,8 +153,8 @@ def parse_write_cache(text: str) -> bool | None:
 
 
 def _rotational(disk: Path) -> bool | None:
-    said = _read(disk / "queue/rotational").strip()
-    made_by = (_read(disk / "device/vendor") + _read(disk / "device/model")).upper()
+    said = read_or_empty(disk / "queue/rotational").strip()
+    made_by = (read_or_empty(disk / "device/vendor") + read_or_empty(disk / "device/model")).upper()
     # virtio's and Xen's are `vda` and `xvda`; the others emulate SCSI disks
     virtual = any(word in made_by for word in ("QEMU", "VBOX", "VMWARE", "VIRTUAL"))
     if said == "1" and (virtual or disk.name.startswith(("vd", "xvd"))):
@@ -169,15 +169,15 @@ def block_device(number: tuple[int, int], sys: Path = Path("/sys")) -> BlockDevi
         return None
     own = folder.resolve()
     disk = own.parent if (own / "partition").exists() else own
-    major, _, minor = _read(disk / "dev").strip().partition(":")
+    major, _, minor = read_or_empty(disk / "dev").strip().partition(":")
     return BlockDevice(
         name=own.name,
         disk=disk.name,
         disk_number=(int(major), int(minor)),
-        scheduler=parse_scheduler(_read(disk / "queue/scheduler")),
-        volatile_cache=parse_write_cache(_read(disk / "queue/write_cache")),
+        scheduler=parse_scheduler(read_or_empty(disk / "queue/scheduler")),
+        volatile_cache=parse_write_cache(read_or_empty(disk / "queue/write_cache")),
         rotational=_rotational(disk),
-        logical_block_bytes=int(_read(disk / "queue/logical_block_size").strip() or 0) or None,
+        logical_block_bytes=int(read_or_empty(disk / "queue/logical_block_size").strip() or 0) or None,
         model=_model(disk),
     )
 
@@ -186,9 +186,9 @@ def _model(disk: Path) -> str:
     """Vendor and model; of a disk made of others (LVM, RAID, encryption), those of the first."""
     if (disk / "partition").exists():
         return _model(disk.parent)
-    told = " ".join((_read(disk / "device/vendor") + " " + _read(disk / "device/model")).split())
-    if told and not told.startswith("0x"):  # virtio has a number for its vendor, and no model
-        return told
+    words = [*read_or_empty(disk / "device/vendor").split(), *read_or_empty(disk / "device/model").split()]
+    if words and not words[0].startswith("0x"):  # virtio has a number for its vendor, and no model
+        return " ".join(words)
     below = sorted((disk / "slaves").iterdir()) if (disk / "slaves").is_dir() else []
     return _model(below[0].resolve()) if below else ""
 
@@ -223,7 +223,7 @@ def _unescape(field: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
 
 
-def _read(path: Path) -> str:
+def read_or_empty(path: Path) -> str:
     try:
         return path.read_text()
     except OSError:

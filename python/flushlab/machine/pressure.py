@@ -28,7 +28,7 @@ from typing import Literal, get_args
 import msgspec
 
 from flushlab.machine.describe import cpu_count
-from flushlab.machine.mounts import file_system_of
+from flushlab.machine.mounts import file_system_of, read_or_empty
 from flushlab.record import OtherLoad
 
 MOST_THREADS = 8
@@ -103,7 +103,11 @@ def sample(disk: str | None = None) -> MachineSample:
         total_s=total_s,
         own_s=time.process_time(),
         disk_s=disk_s,
-        stalled_us={resource: _stalled_us(resource) for resource in get_args(Resource)},
+        # absent before Linux 4.20; reading fails with EOPNOTSUPP where PSI is compiled in but off
+        stalled_us={
+            resource: parse_stalled_us(read_or_empty(Path("/proc/pressure", resource)))
+            for resource in get_args(Resource)
+        },
     )
 
 
@@ -123,14 +127,6 @@ def between(first: MachineSample, last: MachineSample) -> Pressure:
         io_pressure_share=stalled("io"),
         memory_pressure_share=stalled("memory"),
     )
-
-
-def _stalled_us(resource: str) -> int | None:
-    try:
-        return parse_stalled_us(Path("/proc/pressure", resource).read_text())
-    except OSError:
-        # Absent before Linux 4.20; reading fails with EOPNOTSUPP where PSI is compiled in but off.
-        return None
 
 
 def _share(part: float, whole: float) -> float:

@@ -8,13 +8,14 @@ import socket
 import stat
 import struct
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePath
 
 import msgspec
 
 from flushlab.machine import proc_stat
+from flushlab.machine.mounts import read_or_empty
 
 _CREDENTIALS = struct.Struct("3i")
 """struct ucred: pid, uid, gid."""
@@ -36,8 +37,31 @@ def peer_pid(connection: socket.socket) -> int | None:
         told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         pid: int = _CREDENTIALS.unpack(told)[0]
         return pid or None
-    end = peer_end(_tables(), local=connection.getsockname(), remote=connection.getpeername())
-    return None if end is None else _holder(end[0]) or _only_server_of(end[1])
+    tables = (read_or_empty(Path("/proc/net", name)) for name in ("tcp", "tcp6"))
+    end = peer_end(tables, local=connection.getsockname(), remote=connection.getpeername())
+    if end is None:
+        return None
+    servers = [process for process in _processes() if _is_of(process, end[1]) and is_server(process)]
+    return _holder(end[0]) or (servers[0] if len(servers) == 1 else None)
+
+
+def _processes() -> list[int]:
+    return [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdecimal()]
+
+
+def _is_of(process: int, uid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{process}").stat().st_uid == uid
+    return False
+
+
+def _holder(inode: int) -> int | None:
+    for process in _processes():
+        with suppress(OSError):
+            files = Path(f"/proc/{process}/fd").iterdir()
+            if any(str(file.readlink()) == f"socket:[{inode}]" for file in files):
+                return process
+    return None
 
 
 def is_server(pid: int) -> bool:
@@ -47,11 +71,9 @@ def is_server(pid: int) -> bool:
 
 def command_line(pid: int) -> tuple[str, ...]:
     """The words of its command line; none if it cannot be seen."""
-    try:
-        text = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
-    except OSError:
-        return ()
-    return tuple(text.rstrip("\0").split("\0"))
+    with suppress(OSError):
+        return tuple(Path(f"/proc/{pid}/cmdline").read_text(errors="replace").rstrip("\0").split("\0"))
+    return ()
 
 
 def peer_end(
@@ -65,32 +87,6 @@ def peer_end(
             if len(fields) > 9 and (_parsed(fields[1]), _parsed(fields[2])) == wanted:
                 return (int(fields[9]), int(fields[7])) if fields[9] != "0" else None
     return None
-
-
-def _tables() -> Iterator[str]:
-    for name in ("tcp", "tcp6"):
-        with suppress(OSError):
-            yield Path("/proc/net", name).read_text()
-
-
-def _holder(inode: int) -> int | None:
-    for folder in Path("/proc").iterdir():
-        with suppress(OSError):
-            if folder.name.isdecimal() and any(
-                str(file.readlink()) == f"socket:[{inode}]" for file in (folder / "fd").iterdir()
-            ):
-                return int(folder.name)
-    return None
-
-
-def _only_server_of(uid: int) -> int | None:
-    """The server that runs as a user; None if there is none, or several."""
-    pids = []
-    for folder in Path("/proc").iterdir():
-        with suppress(OSError):
-            if folder.name.isdecimal() and folder.stat().st_uid == uid and is_server(int(folder.name)):
-                pids.append(int(folder.name))
-    return pids[0] if len(pids) == 1 else None
 
 
 def _known(end: tuple[object, ...]) -> Address:

@@ -18,7 +18,7 @@ from msgspec import Meta, inspect
 
 from flushlab import _core
 from flushlab.errors import StorageError, UsageError, nearest
-from flushlab.spec.option import out_of_range
+from flushlab.spec.option import bounds, is_within
 from flushlab.units import format_size
 
 T = TypeVar("T")
@@ -256,11 +256,10 @@ class Table:
                 )
             case inspect.IntType() | inspect.FloatType() as number:
                 assert isinstance(node.value, int | float)
-                takes = out_of_range(number, node.value)
                 given = f"{node.value:g}" if isinstance(node.value, float) else node.value
                 what = f"{key} is {given}, which is out of range"
-                hint = f"it takes {takes}" + (f"; {hint}" if hint else "")
-                return self.error(node, what, hint) if takes else None
+                hint = f"it takes {bounds(number)}" + (f"; {hint}" if hint else "")
+                return None if is_within(number, node.value) else self.error(node, what, hint)
             case inspect.LiteralType(values=words) | inspect.EnumType(cls=words):
                 known = [str(getattr(one, "value", one)) for one in words]
                 if str(node.value) in known:

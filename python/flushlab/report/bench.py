@@ -23,7 +23,6 @@ from flushlab.report.document import (
 from flushlab.report.words import data_words, disk_words, load_came_from, small, unit_of_work
 from flushlab.settings.durability import Verdict, described, verdict
 from flushlab.units import format_latency, format_seconds
-from flushlab.version import __version__
 
 _LEAST_SECONDS = 3
 
@@ -81,22 +80,22 @@ def fleet_as_json(found: FleetBench) -> FleetBenchDocument:
 def document(trial: Trial) -> Document:
     assert trial.result is not None and trial.server is not None
     result, discarded = f"{_figure(trial.result)} {trial.unit}", trial.outcome == "discarded"
-    return _document(
+    return Document(
+        "bench",
         f"Discarded: {trial.reason}, so these results do not count" if discarded else result,
-        [*_facts(trial)],
-        trial.load,
+        lead=(result,) if discarded else (),
         servers=trial.server.title,
         workload=trial.workload,
-        lead=(result,) if discarded else (),
-        warnings=tuple(warning.text for warning in trial.warnings),
+        sections=(*_results(_facts(trial), trial.load), *warnings_section(trial.warnings)),
         hint="one run proves no difference: flushlab compare alternates slices, with intervals",
     )
 
 
 def interrupted_document(load: LoadResult, unit: str) -> Document:
+    """What was measured until Ctrl-C."""
     facts = [*_load(load), ("window", f"{load.seconds:.1f} s, until interrupted")]
-    warnings = ("interrupted: the window is shorter than requested",)
-    return _document(f"{load.throughput:,.0f} {unit}", facts, load, warnings=warnings)
+    short = warnings_section(["interrupted: the window is shorter than requested"])
+    return Document("bench", f"{load.throughput:,.0f} {unit}", sections=(*_results(facts, load), *short))
 
 
 def fleet_document(found: FleetBench) -> Document:
@@ -133,35 +132,8 @@ def fleet_document(found: FleetBench) -> Document:
         servers=server,
         sections=(
             Section("machines", "On each machine", tables=(Table(head, tuple(rows)),)),
-            *warnings_section(tuple(warnings)),
+            *warnings_section(warnings),
         ),
-        flushlab=__version__,
-    )
-
-
-def _document(
-    headline: str,
-    facts: Iterable[tuple[str, str]],
-    load: LoadResult | None,
-    *,
-    warnings: tuple[str, ...],
-    servers: str = "",
-    workload: str = "",
-    lead: tuple[str, ...] = (),
-    hint: str = "",
-) -> Document:
-    sections = [Section("results", "Results", tables=(facts_table(*facts),))]
-    sections += _by_kind(load) if load is not None else ()
-    sections += warnings_section(warnings)
-    return Document(
-        "bench",
-        headline,
-        lead=lead,
-        servers=servers,
-        workload=workload,
-        sections=tuple(sections),
-        flushlab=__version__,
-        hint=hint,
     )
 
 
@@ -282,7 +254,11 @@ def _percentiles(*parts: tuple[str, float]) -> str:
     return " · ".join(f"{name} {format_latency(value)}" for name, value in parts)
 
 
-def _by_kind(load: LoadResult) -> Iterator[Section]:
+def _results(facts: Iterable[tuple[str, str]], load: LoadResult | None) -> Iterator[Section]:
+    """The facts, then kinds of transactions and of statements, where there are several."""
+    yield Section("results", "Results", tables=(facts_table(*facts),))
+    if load is None:
+        return
     if len(load.transactions) > 1:
         transactions = ((kind.transaction, kind.count, kind.latency_us) for kind in load.transactions)
         yield _by_name("transactions", transactions, load.seconds)
@@ -292,19 +268,13 @@ def _by_kind(load: LoadResult) -> Iterator[Section]:
         yield _by_name("statements", statements, load.seconds)
     if load.kinds:
         total = sum(kind.seconds for kind in load.kinds)
-        rows = tuple(
-            named(
-                kind.kind,
-                f"{kind.count:,}",
-                f"{kind.seconds:.3f}",
-                f"{kind.seconds / total:.0%}" if total else "",
-                f"{kind.slowest_s:.3f}",
-                str(kind.slowest_line),
-            )
-            for kind in load.kinds
-        )
+        rows = []
+        for kind in load.kinds:
+            share = f"{kind.seconds / total:.0%}" if total else ""
+            slowest = f"{kind.slowest_s:.3f}", str(kind.slowest_line)
+            rows.append(named(kind.kind, f"{kind.count:,}", f"{kind.seconds:.3f}", share, *slowest))
         head = heads("statement", "count", "seconds", "share", "slowest", "in line")
-        yield Section("statements", "Statements", tables=(Table(head, rows),))
+        yield Section("statements", "Statements", tables=(Table(head, tuple(rows)),))
 
 
 def _by_name(key: str, rows: Iterable[tuple[str, int, Latency | None]], seconds: float) -> Section:

@@ -31,6 +31,7 @@ from flushlab.report.stored import request_of
 from flushlab.spec.parts import RemoteAccess
 from flushlab.store import CampaignRow
 from flushlab.units import counted
+from flushlab.version import __version__
 
 _WORST: tuple[CrashOutcome, ...] = ("not_started", "inconsistent", "lost", "unknown", "sound", "kept")
 """Worst first."""
@@ -182,13 +183,13 @@ def document(facts: CrashFacts, row: CampaignRow | None = None) -> Document:
         sections=(
             *sections(facts),
             _settings(facts),
-            *warnings_section(tuple(warning.text for warning in facts.warnings)),
+            *warnings_section(facts.warnings),
             *_repeat(row, facts),
         ),
         id=facts.campaign,
         when=when(row) if row else "",
         state=row.state if row else "",
-        flushlab=row.flushlab if row else "",
+        flushlab=row.flushlab if row else __version__,
         hint=f"resume it with: {resume}" if resume else "",
     )
 

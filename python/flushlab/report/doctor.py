@@ -24,7 +24,6 @@ from flushlab.report.document import Cell, Code, Document, Line, Section, Table,
 from flushlab.report.words import FAILURES, changes, rounded
 from flushlab.settings.catalog import SettingHere, load_catalog
 from flushlab.units import counted, format_seconds, format_size
-from flushlab.version import __version__
 
 
 class FoundDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,7 +175,6 @@ def document(diagnosis: Diagnosis) -> Document:
         id=evidence.after.key,
         when=f"{began:%Y-%m-%d %H:%M} UTC" if began else "",
         state="read-only",
-        flushlab=__version__,
     )
 
 

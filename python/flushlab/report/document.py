@@ -6,8 +6,11 @@ knows nothing of columns, HTML or colours. JSON is made from the facts, not from
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from flushlab.record import Warning
+from flushlab.version import __version__
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -145,10 +148,12 @@ class Document(NamedTuple):
     id: str = ""
     when: str = ""
     state: str = ""
-    flushlab: str = ""
+    flushlab: str = __version__
     hint: str = ""
 
 
-def warnings_section(texts: tuple[str, ...]) -> tuple[Section, ...]:
+def warnings_section(warnings: Iterable[Warning | str]) -> tuple[Section, ...]:
+    """Warnings as a list, in a terminal as lines; nothing without warnings."""
+    texts = tuple(warning if isinstance(warning, str) else warning.text for warning in warnings)
     short = tuple(f"warning: {text}" for text in texts)
     return (Section("warnings", "Warnings", notes=texts, short=short),) if texts else ()

@@ -16,7 +16,6 @@ from flushlab.report.document import (
     warnings_section,
 )
 from flushlab.units import counted, format_seconds, format_size
-from flushlab.version import __version__
 
 
 def document(done: Filled) -> Document:
@@ -28,10 +27,9 @@ def document(done: Filled) -> Document:
         f" {done.rows_per_s:,.0f} rows/s into {done.database} on {where}",
         sections=(
             Section("results", "Results", tables=(facts_table(*_facts(done)), *_steps(done))),
-            *warnings_section(tuple(warning.text for warning in done.warnings)),
+            *warnings_section(done.warnings),
         ),
         todo=(_use(done),) if done.sandbox else (),
-        flushlab=__version__,
     )
 
 

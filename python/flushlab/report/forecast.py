@@ -12,7 +12,6 @@ from flushlab.report.document import Cell, Document, Line, Row, Section, Table, 
 from flushlab.report.words import data_words
 from flushlab.settings.floor import aims
 from flushlab.units import counted, format_seconds, format_size
-from flushlab.version import __version__
 
 
 class ForecastDocument(
@@ -61,7 +60,6 @@ def document(facts: CampaignFacts, writes: Mapping[str, str]) -> Document:
         "Dry run: nothing was started, nothing was written.",
         servers=facts.server.title,
         workload=facts.workload,
-        flushlab=__version__,
     )
     if not forecast.trials_most and forecast.trials_most is not None:
         return found._replace(lead=(f"It would try {what}, and end at once.",))

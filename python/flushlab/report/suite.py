@@ -26,7 +26,6 @@ from flushlab.suite.request import SuiteRequest
 from flushlab.suite.servers import Reset
 from flushlab.suite.session import SuiteResult
 from flushlab.units import counted, format_seconds, format_size
-from flushlab.version import __version__
 
 if TYPE_CHECKING:
     from flushlab.suite.comparison import Compared, Side
@@ -77,9 +76,7 @@ def summary(result: SuiteResult, request: SuiteRequest) -> list[str]:
 def document(result: SuiteResult, request: SuiteRequest) -> Document:
     lines = tuple(Line(line.strip()) for line in _lines(result, request))
     headline = f"exit code {result.exit_code}"
-    return Document(
-        "test", headline, sections=(Section("run", "The run", lines=lines),), flushlab=__version__
-    )
+    return Document("test", headline, sections=(Section("run", "The run", lines=lines),))
 
 
 def _lines(result: SuiteResult, request: SuiteRequest) -> Iterator[str]:
@@ -220,10 +217,9 @@ def comparison(compared: Compared, request: SuiteRequest) -> Document:
         sections=(
             Section("parts", "Stock against fast", tables=(Table(head, tuple(rows)),), notes=tuple(notes)),
             *_where(stock[-1]),
-            *warnings_section(tuple(_warnings(compared))),
+            *warnings_section(_warnings(compared)),
             Section("run", "The last fast run", lines=ran),
         ),
-        flushlab=__version__,
     )
 
 

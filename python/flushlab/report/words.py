@@ -29,10 +29,6 @@ from flushlab.units import format_latency, format_size, option_size
 OUTCOMES = {"measured": "too few blocks", "not_in_version": "not in this version"}
 """What stands for the verdict of an arm that has none, where the word itself would not do."""
 
-_IN_SLICES = "measured side by side, in alternating slices, on servers that kept running"
-_ON_YOURS = "measured in alternating slices on your server, switched by SET GLOBAL"
-_ON_CLUSTERS = "measured in alternating slices on clusters that kept running, switched by SET GLOBAL"
-
 
 def spell(value: Value) -> str:
     """A value as an option file spells it; large round sizes with a suffix."""
@@ -119,15 +115,6 @@ def the_base(facts: CampaignFacts) -> str:
     return "the base" if facts.base.name == BASE or len(facts.by_server) > 1 else facts.base.name
 
 
-def base_words(facts: CampaignFacts) -> str:
-    words = f"{rounded(facts.base.result or 0.0)} {facts.unit}"
-    if (observed := facts.base.observed) is not None and observed.write_us is not None:
-        return f"write latency {format_latency(observed.write_us)} at {words}"
-    if facts.objective == "throughput" or facts.base.p99_us is None:
-        return words
-    return f"p99 {format_latency(facts.base.p99_us)} at {words}"
-
-
 def servers(facts: CampaignFacts) -> str:
     return ", ".join(dict.fromkeys(one.title for one in facts.servers))
 
@@ -144,13 +131,14 @@ def data_words(data: DataFacts, tables: Sequence[TableRows]) -> str:
 
 
 def ways(facts: CampaignFacts) -> Iterator[str]:
-    if facts.never_ran:
-        return
+    """How it was measured, and which arms otherwise."""
     if facts.interleaved:
+        where = "side by side, in alternating slices, on servers that kept running"
         if facts.is_remote:
-            yield _ON_YOURS
-        else:
-            yield _IN_SLICES if facts.server.nodes == 1 else _ON_CLUSTERS
+            where = "in alternating slices on your server, switched by SET GLOBAL"
+        elif facts.server.nodes > 1:
+            where = "in alternating slices on clusters that kept running, switched by SET GLOBAL"
+        yield f"measured {where}"
         fresh = [arm for arm in facts.arms if arm.why_fresh]
         for why in dict.fromkeys(arm.why_fresh for arm in fresh):
             names = ", ".join(arm.name for arm in fresh if arm.why_fresh == why)
@@ -169,11 +157,7 @@ def disk_words(slow: DiskEmulation) -> str:
     return f"{slow.profile.name}: {asked} a sync, {measured} measured"
 
 
-FAILURES = {
-    **recommended.FAILURES,
-    "replication": "replicas",
-    FLOOR: "the floor",
-}
+FAILURES = {**recommended.FAILURES, "replication": "replicas", FLOOR: "the floor"}
 
 
 def grouped(guarantees: Mapping[str, str]) -> dict[str, str]:
@@ -184,24 +168,15 @@ def grouped(guarantees: Mapping[str, str]) -> dict[str, str]:
     return {", ".join(own): text for text, own in failures.items()}
 
 
-def changed(own: Mapping[str, str], base: Mapping[str, str]) -> dict[str, str]:
-    return {failure: text for failure, text in own.items() if base.get(failure) != text}
-
-
-PERCENTILES = (0.5, 0.95, 0.99)
-_LEAST_COUNT = 100
-"""Statements of which a 99th percentile says something."""
-
-
 def observed_lines(load: ObservedLoad) -> Iterator[str]:
     if load.write_us is not None:
         parts = [f"write latency {format_latency(load.write_us)}"]
         if load.commit_us:
             parts.append(f"commit {format_latency(load.commit_us)}")
-        if sum(load.histogram.values()) >= _LEAST_COUNT:
+        if sum(load.histogram.values()) >= 100:  # of fewer, a 99th percentile says nothing
             parts += [
                 f"p{share * 100:.0f} {format_latency(high)}"
-                for share in PERCENTILES
+                for share in (0.5, 0.95, 0.99)
                 if (high := load.percentile_us(share)) is not None
             ]
         yield ", ".join(parts)

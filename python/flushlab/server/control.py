@@ -132,7 +132,8 @@ _NO_KEY = b"none"
 
 class StatementFailed(ServerError):
     def __init__(self, errno: int, text: str, sql: str) -> None:
-        super().__init__(f"the server refused {_shortened(sql)!r}: {text} (error {errno})")
+        shown = sql if len(sql) <= 120 else f"{sql[:117]}…"
+        super().__init__(f"the server refused {shown!r}: {text} (error {errno})")
         self.errno = errno
         self.text = text
 
@@ -372,7 +373,3 @@ def explain(error: pymysql.MySQLError) -> tuple[int, str]:
         case (int(number), *more):
             return number, str(more[0]) if more else ""
     return 0, str(error)
-
-
-def _shortened(sql: str) -> str:
-    return sql if len(sql) <= 120 else f"{sql[:117]}…"

@@ -358,20 +358,13 @@ def _start_once(
         with Sandbox.start(
             build, settings=settings, written=words, data=DataDirectory(root), progress=progress
         ) as sandbox:
-            return _Outcome(True, _told(sandbox.said_since_start()))
+            lines = map(_LOG_LINE.search, sandbox.said_since_start().splitlines())
+            return _Outcome(True, tuple(dict.fromkeys(line[0].strip() for line in lines if line)))
     except StartFailed as error:
         why = reason(error.refusal) if error.refusal else error.message
-        named = [one for one in settings if error.refusal and _names(error.refusal, one)]
+        patterns = {name: rf"(?<![\w-]){name.replace('_', '[-_]')}(?![\w-])" for name in settings}
+        named = [name for name, pattern in patterns.items() if re.search(pattern, error.refusal or "")]
         return _Outcome(False, (why,), tuple(named[:1]))
-
-
-def _names(reason: str, name: str) -> bool:
-    return re.search(rf"(?<![\w-]){name.replace('_', '[-_]')}(?![\w-])", reason) is not None
-
-
-def _told(log: str) -> tuple[str, ...]:
-    lines = [found[0].strip() for line in log.splitlines() if (found := _LOG_LINE.search(line))]
-    return tuple(dict.fromkeys(lines))
 
 
 def _in_memory(checked: CheckedFile) -> tuple[str, ...]:

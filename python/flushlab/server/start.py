@@ -167,9 +167,15 @@ def stop(name: str, *, keep_data: bool = False) -> list[Path]:
         HarnessError: a server survived SIGKILL.
         StorageError: its folders cannot be removed.
     """
-    names = _named(name)
-    if not keep_data:
-        _require_no_node(name.removeprefix(SANDBOX))
+    cluster, sandbox_name = name.removeprefix(CLUSTER), name.removeprefix(SANDBOX)
+    names = [sandbox_name] if name.startswith(SANDBOX) else node_names(cluster) or [cluster]
+    for one in () if keep_data else kept.statuses():
+        if one.saved.name == sandbox_name and one.saved.membership is not None:
+            cluster = one.saved.membership.cluster
+            raise UsageError(
+                f"{sandbox_name} is a node of the cluster {cluster}, and its data are the cluster's",
+                hint=f"stop it with --keep-data, or the cluster: flushlab server stop {cluster}",
+            )
     end: Callable[[str], list[Path] | None] = kept.halt if keep_data else kept.stop
     left: list[Path] = []
     undo_all(partial(lambda one: left.extend(end(one) or []), one) for one in reversed(names))
@@ -181,19 +187,3 @@ def stopped_names() -> list[str]:
     members = [(one.saved.name, one.saved.membership) for one in kept.statuses()]
     clusters = dict.fromkeys(member.cluster for _, member in members if member is not None)
     return [*clusters, *(name for name, member in members if member is None)]
-
-
-def _named(name: str) -> list[str]:
-    if name.startswith(SANDBOX):
-        return [name.removeprefix(SANDBOX)]
-    return node_names(name.removeprefix(CLUSTER)) or [name.removeprefix(CLUSTER)]
-
-
-def _require_no_node(name: str) -> None:
-    for one in kept.statuses():
-        if one.saved.name == name and one.saved.membership is not None:
-            cluster = one.saved.membership.cluster
-            raise UsageError(
-                f"{name} is a node of the cluster {cluster}, and its data are the cluster's",
-                hint=f"stop it with --keep-data, or the cluster: flushlab server stop {cluster}",
-            )

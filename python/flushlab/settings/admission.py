@@ -3,7 +3,12 @@
 Sits in `settings`; option files, `--set`, plans, `flushlab test` and the sandbox itself all ask here. What is
 not on the list stays out: the catalog's settings and those of `admitted.txt` enter, because all they change
 is how the server works inside its own folder. What names a path, a peer, a credential or a plugin, and what
-nobody has looked at, does not. Values of what stays out are never repeated."""
+nobody has looked at, does not. Values of what stays out are never repeated.
+
+A server takes one option of a file under many spellings: dashes, prefixes that stack, and in MariaDB
+abbreviations. A word passes only if every option that it may mean to the server is admitted, and if its value
+holds no path.
+"""
 
 from __future__ import annotations
 

@@ -27,11 +27,7 @@ from flushlab.settings.configuration import Configuration, literal
 from flushlab.settings.reading import pool_bytes
 from flushlab.units import format_size, option_size, parse_size
 
-POOL, INSTANCES, CHUNK = (
-    "innodb_buffer_pool_size",
-    "innodb_buffer_pool_instances",
-    "innodb_buffer_pool_chunk_size",
-)
+POOL, INSTANCES, CHUNK = (f"innodb_buffer_pool_{part}" for part in ("size", "instances", "chunk_size"))
 REDO = ("innodb_redo_log_capacity", "innodb_log_file_size")
 _SPACES = {"innodb_data_file_path": "ibdata1", "innodb_temp_data_file_path": "ibtmp1"}
 
@@ -115,16 +111,22 @@ def fit(
     data_bytes: int | None = None,
 ) -> Fit:
     """The settings as a machine can hold them; they shrink as much as the other option file `like` did."""
-    given = Configuration(settings, identity)
-    undedicated = _undedicated(given, dict(settings), memory_bytes)
-    dedicated, given = given, Configuration(undedicated, identity)
-    fitting = _Fitting(given, undedicated, memory_bytes, disk_bytes, connections, data_bytes, like.factor)
-    if dedicated.is_on(DEDICATED):
-        fitting.scaled.append(
-            Scaled(
-                name=DEDICATED, yours="ON", here="OFF", why="it would take the whole machine for each server"
-            )
-        )
+    given, scaled = Configuration(settings, identity), list[Scaled]()
+    settings = dict(settings)
+    if given.is_on(DEDICATED):  # what it would derive from this much memory takes its place
+        why = "it would take the whole machine for each server"
+        scaled.append(Scaled(name=DEDICATED, yours="ON", here="OFF", why=why))
+        derived: dict[str, Value] = {POOL: int(memory_bytes * _DEDICATED_PART) // _POOL_STEP * _POOL_STEP}
+        in_parts = identity.version >= REDO_IN_PARTS_SINCE
+        if not given.is_set(*REDO):
+            derived |= {REDO[0]: _DEDICATED_REDO} if in_parts else {REDO[1]: _REDO_WRITTEN_AT_MOST // 2}
+        if (method := given.value("innodb_flush_method")) is not None:
+            derived["innodb_flush_method"] = method
+        settings = {**derived, **settings, DEDICATED: "OFF"}
+        given = Configuration(settings, identity)
+    fitting = _Fitting(
+        given, settings, memory_bytes, disk_bytes, connections, data_bytes, like.factor, scaled=scaled
+    )
     fitting.buffers()
     fitting.pool_and_redo(like)
     fitting.tablespaces()
@@ -137,18 +139,6 @@ def fit(
         scaled=tuple(fitting.scaled),
         not_transferable=tuple(fitting.not_transferable()),
     )
-
-
-def _undedicated(given: Configuration, settings: dict[str, Value], memory_bytes: int) -> dict[str, Value]:
-    if not given.is_on(DEDICATED):
-        return settings
-    in_parts = given.identity.version >= REDO_IN_PARTS_SINCE
-    redo = {REDO[0]: _DEDICATED_REDO} if in_parts else {REDO[1]: _REDO_WRITTEN_AT_MOST // 2}
-    derived: dict[str, Value] = {POOL: int(memory_bytes * _DEDICATED_PART) // _POOL_STEP * _POOL_STEP}
-    derived |= {} if given.is_set(*REDO) else redo
-    method = given.value("innodb_flush_method")
-    derived |= {} if method is None else {"innodb_flush_method": method}
-    return {**derived, **settings, DEDICATED: "OFF"}
 
 
 @dataclass
@@ -194,11 +184,10 @@ class _Fitting:
             self.short = max(0, min(pool, _POOL_LEAST) - room)
         if min(limits)[0] >= 1:
             return
-        if (
-            redo
-            and self.given.identity.flavor == "mysql"
-            and self.given.identity.version < REDO_IN_PARTS_SINCE
-        ):
+        is_written = (
+            self.given.identity.flavor == "mysql" and self.given.identity.version < REDO_IN_PARTS_SINCE
+        )
+        if redo and is_written:
             most = _REDO_WRITTEN_AT_MOST
             limits.append((most / redo, f"{format_size(most)} of redo, written at each start"))
         if self.data is not None and self.data <= min(room, pool * like.factor):
@@ -218,8 +207,10 @@ class _Fitting:
     def _redo(self, factor: float, why: str) -> None:
         for name in REDO:
             if name in self.settings:
-                size = number_of(self.given, name)
-                self._change(name, size, self._rounded(name, size * min(1.0, factor)), why)
+                size, here = number_of(self.given, name), self.given.here(name)
+                least = int(here.minimum or 0) if here is not None else 0
+                fitting = int(size * min(1.0, factor)) // _REDO_STEP * _REDO_STEP
+                self._change(name, size, max(least, fitting), why)
 
     def _pool(self, wanted: float) -> int:
         """The largest pool up to this size that the server does not enlarge; fewer instances if need be."""
@@ -237,11 +228,6 @@ class _Fitting:
             instances = fewer
         unit = (chunk or _POOL_STEP) * ((instances or 8) if size >= _G else 1)
         return max(size // unit * unit, size if size < unit else unit)
-
-    def _rounded(self, name: str, wanted: float) -> int:
-        here = self.given.here(name)
-        least = int(here.minimum or 0) if here is not None else 0
-        return max(least, int(wanted) // _REDO_STEP * _REDO_STEP)
 
     def tablespaces(self) -> None:
         for name, file in _SPACES.items():
@@ -305,11 +291,8 @@ def lines(fitted: Fit, way_out: str, *, file: str = "") -> list[str]:
     values = min(values, _VALUE_AT_MOST)
     scaled = f"{file} is scaled" if file else "Scaled"
     found = [f"{scaled} to {format_size(fitted.memory_bytes)} of memory ({way_out}):"]
-    rows = [
-        ("", "yours", "here", "why"),
-        *((one.name, one.yours, one.here, one.why) for one in fitted.scaled),
-    ]
-    for name, yours, here, why in rows:
+    rows = ((one.name, one.yours, one.here, one.why) for one in fitted.scaled)
+    for name, yours, here, why in (("", "yours", "here", "why"), *rows):
         row = f"  {name:<{width}}  {_short(yours):>{values}}  {_short(here):>{values}}  "
         if len(row) > _WIDTH - _WHY_AT_LEAST:
             found.append(row.rstrip())
@@ -327,10 +310,10 @@ def _short(value: str) -> str:
 
 
 def as_warnings(fitted: Fit) -> tuple[Warning, ...]:
-    scaled = []
-    for one in fitted.scaled:
-        says = f"{one.name} was {one.here} here, {one.yours} in your file: {one.why}"
-        scaled.append(Warning(SCALED, says, one.name))
+    scaled = (
+        Warning(SCALED, f"{one.name} was {one.here} here, {one.yours} in your file: {one.why}", one.name)
+        for one in fitted.scaled
+    )
     lost = [f"does not transfer: {text[0].lower()}{text[1:].rstrip('.')}" for text in fitted.not_transferable]
     return (*scaled, *(Warning("does-not-transfer", text) for text in lost))
 
@@ -345,7 +328,7 @@ def names_fixed(scaled: tuple[Scaled, ...]) -> tuple[str, ...]:
 
 
 SHARED = (
-    "innodb_buffer_pool_size",
+    POOL,
     "innodb_log_buffer_size",
     "key_buffer_size",
     "query_cache_size",

@@ -74,13 +74,11 @@ Row = tuple[str, str, int]
 
 def _json(text: str) -> list[Row] | None:
     try:
-        document = json.loads(text)
+        parameters = list(_parameters(json.loads(text)))
     except ValueError:
         return None
-    return [
-        (canonical(name), value, text.count("\n", 0, text.find(f'"{name}"')) + 1)
-        for name, value in _parameters(document)
-    ]
+    line_of = {name: text.count("\n", 0, text.find(f'"{name}"')) + 1 for name, _ in parameters}
+    return [(canonical(name), value, line_of[name]) for name, value in parameters]
 
 
 def _parameters(document: Any) -> Iterator[tuple[str, str]]:

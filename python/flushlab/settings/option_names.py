@@ -399,6 +399,10 @@ def _kinds(name: str) -> set[str]:
 
 Way = Literal["built-in", "loadable"]
 
+# `--PLUGIN[=ON|OFF|FORCE|FORCE_PLUS_PERMANENT]` loads a plugin or leaves it out. `--verbose --help` lists
+# the options of built-in plugins. The options of a loadable plugin exist once a file or a table loads its
+# library.
+
 
 class _Place(NamedTuple):
     """The versions of a flavor that have a plugin."""
@@ -451,6 +455,15 @@ def _place(word: str) -> _Place:
 
 XTRADB_CLUSTER, PERCONA, AURORA = "Percona XtraDB Cluster", "Percona Server", "Amazon Aurora"
 
+# Options that neither MySQL nor MariaDB has by itself:
+#
+# - "List of variables introduced in Percona Server for MySQL" for 8.0 and 5.7
+#   (https://docs.percona.com/percona-server/8.0/ps-variables.html);
+# - the wsrep and pxc variables of Percona XtraDB Cluster
+#   (https://docs.percona.com/percona-xtradb-cluster/8.0/wsrep-system-index.html);
+# - "Aurora MySQL configuration parameters" (https://docs.aws.amazon.com/AmazonRDS/latest/AuroraUserGuide/);
+# - "Track database activity with Audit Logs in Azure Database for MySQL"
+#   (https://learn.microsoft.com/azure/mysql/).
 _PRODUCTS = (
     (XTRADB_CLUSTER, r"wsrep_\w+|pxc_\w+"),
     (

@@ -19,15 +19,15 @@ from flushlab.record import ServerIdentity, Value
 from flushlab.record.machine import Flavor
 from flushlab.settings.catalog import PROVIDER_OPTIONS, Catalog, canonical, load_catalog
 
+# Galera holds its many options in one variable, wsrep_provider_options. The server keeps the options that
+# SET does not name; an option file names them all in one line. So callers handle single options
+# (`SettingHere.part`), and only here they become that line and come from that text.
+
 
 def read_options(text: str) -> dict[str, str]:
     """The options in the variable's text: `gcache.size = 128M; gcs.fc_limit = 16; …`."""
     pairs = (one.partition("=") for one in text.split(";"))
     return {name.strip(): value.strip() for name, equals, value in pairs if equals}
-
-
-def spell_options(options: Mapping[str, str]) -> str:
-    return ";".join(f"{name}={value}" for name, value in options.items())
 
 
 def without_parts(
@@ -56,7 +56,7 @@ def parts_of(text: str, flavor: Flavor, version: tuple[int, ...]) -> dict[str, V
 
 
 def option_file_line(options: Mapping[str, str]) -> str:
-    return f'{PROVIDER_OPTIONS} = "{spell_options(options)}"'
+    return f'{PROVIDER_OPTIONS} = "{";".join(map("=".join, options.items()))}"'
 
 
 Loader = Callable[[str, bool], Iterable[tuple[str, str]]]

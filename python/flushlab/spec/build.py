@@ -118,7 +118,7 @@ def _require_alone(spec: Spec, names: Collection[str]) -> None:
     again = [
         field.flag
         for name, field in known.items()
-        if name in names and not field.owner.with_resume and not field.option.positional
+        if name in names and not getattr(field.owner, "with_resume", False) and not field.option.positional
     ]
     again += [flag(name) for name in (getattr(spec, load).options if load else ())]
     if again:

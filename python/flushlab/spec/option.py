@@ -106,7 +106,7 @@ class Field(msgspec.Struct, frozen=True):
 
     name: str
     part: str
-    owner: type[Spec]
+    owner: type[msgspec.Struct]
     kind: Kind
     words: tuple[str, ...]
     number: Number | None
@@ -142,13 +142,13 @@ class Field(msgspec.Struct, frozen=True):
                 case "number" if percent and text.endswith("%"):
                     return float(text[:-1]) / 100
                 case "number":
-                    return float(text)
+                    return int(text) if text.isdigit() else float(text)
         except ValueError:
             raise self._wrong(text, "a percentage, like 2%" if percent else what) from None
         return text
 
-    def check(self, value: Any) -> Any:
-        """The value as it is kept.
+    def check(self, value: Any, name: str = "") -> Any:
+        """The value as it is kept; `name` is how the place that asks spells the field, else as a flag.
 
         Raises:
             UsageError: of another type, or out of range.
@@ -157,35 +157,48 @@ class Field(msgspec.Struct, frozen=True):
             return settings_of(value) if isinstance(value, Mapping) else assigned(value, self.flag)
         several = self.kind in ("texts", "wholes")
         values = tuple(value) if several and not isinstance(value, str | Path | int) else (value,)
-        plain = [str(one) if isinstance(one, Path) else getattr(one, "value", one) for one in values]
-        if "" in plain and self.kind != "word":
+        plain = [self._plain(one) for one in values]
+        if "" in plain and self.kind != "word" and self.default != "":
             raise UsageError(f"{self.flag} is empty", hint="name one, or leave it out")
         try:
             kept = msgspec.convert(plain if several else plain[0], self.type, dec_hook=_make)
         except msgspec.ValidationError:
-            raise next(filter(None, map(self._refused, plain))) from None
+            raise next(filter(None, (self._refused(one, name) for one in plain))) from None
         if self.option.path:
             return absolute(kept)
-        return float(kept) if self.kind == "number" else kept
+        return float(kept) if self.kind == "number" and issubclass(self.owner, Spec) else kept
 
-    def _refused(self, value: Any) -> UsageError | None:
+    def _plain(self, value: Any) -> Any:
+        if isinstance(value, Path):
+            return str(value)
+        if self.words == SWITCH and isinstance(value, bool):
+            return "on" if value else "off"
+        word = getattr(value, "value", value)  # of an Enum
+        # REQUIRED, as MySQL's manual writes it
+        return word.lower() if isinstance(word, str) and word.lower() in self.words else word
+
+    def _refused(self, value: Any, name: str) -> UsageError | None:
+        name = name or self.flag
         if self.kind == "word" and (text := str(value)) not in self.words:
             near = difflib.get_close_matches(text.lower(), self.words, n=1)
-            hint = f"did you mean {near[0]}?" if near else None
-            return UsageError(f"{self.flag}: {text!r} is not one of {', '.join(self.words)}", hint=hint)
-        types, what = _TYPES[self.kind], _WORDS[self.kind]
-        if not isinstance(value, types) or (isinstance(value, bool) and self.kind != "switch"):
-            return self._wrong(value, what)
-        if self.number is not None and (takes := out_of_range(self.number, value)):
+            hint = f"did you mean {near[0]}?" if near else self.option.help
+            return UsageError(f"{name}: {text!r} is not one of {', '.join(self.words)}", hint=hint)
+        if not isinstance(value, _TYPES[self.kind]) or (isinstance(value, bool) and self.kind != "switch"):
+            return self._wrong(value, _WORDS[self.kind], name)
+        if self.number is not None and not is_within(self.number, value):
             more = f"; {self.option.range_hint}" if self.option.range_hint else ""
-            hint = f"it takes {takes}{more}"
-            return UsageError(f"{self.flag} {spelled(value)} is out of range", hint=hint)
+            hint = f"it takes {bounds(self.number)}{more}"
+            return UsageError(f"{name} {spelled(value)} is out of range", hint=hint)
         return None
 
-    def _wrong(self, value: object, what: str) -> UsageError:
-        return UsageError(f"{self.flag}: {value!r} is not {what}", hint=self.option.help)
+    def _wrong(self, value: object, what: str, name: str = "") -> UsageError:
+        takes = bounds(self.number) if self.number is not None else ""
+        hint = f"it takes {takes}" if takes else self.option.help
+        return UsageError(f"{name or self.flag} is {value!r}; it takes {what}", hint=hint)
 
 
+SWITCH = ("on", "off")
+"""Words of a switch that has a value, so that a plan can say either."""
 _TYPES: Mapping[Kind, Any] = {
     **dict.fromkeys(("text", "path", "texts", "word"), str),
     **dict.fromkeys(("whole", "wholes"), int),
@@ -193,7 +206,7 @@ _TYPES: Mapping[Kind, Any] = {
     "switch": bool,
 }
 _WORDS: Mapping[Kind, str] = {
-    **dict.fromkeys(("text", "path", "texts", "word", "settings"), "a text"),
+    **dict.fromkeys(("text", "path", "texts", "word", "settings"), "a string"),
     **dict.fromkeys(("whole", "wholes"), "a whole number"),
     "number": "a number",
     "switch": "True or False",
@@ -204,30 +217,28 @@ def _make(type_: type, text: Any) -> Any:
     return type_(text)
 
 
-def out_of_range(number: Number, value: float) -> str:
-    """What a number takes, in words, where a value is out of its bounds; else empty."""
-    above, least, below, most = number.gt, number.ge, number.lt, number.le
-    if (
-        (above is None or value > above)
-        and (least is None or value >= least)
-        and (below is None or value < below)
-        and (most is None or value <= most)
-    ):
-        return ""
-    high = (
-        ""
-        if below is most is None
-        else f"up to {_bound(most)}"
-        if below is None
-        else f"less than {_bound(below)}"
+def is_within(number: Number, value: float) -> bool:
+    """Whether a value is within a number's bounds."""
+    return (
+        (number.gt is None or value > number.gt)
+        and (number.ge is None or value >= number.ge)
+        and (number.lt is None or value < number.lt)
+        and (number.le is None or value <= number.le)
+    )
+
+
+def bounds(number: Number) -> str:
+    """What a number takes, in words; empty if any."""
+    above, least, below, most = (
+        None if one is None else str(one) if isinstance(one, int) else f"{one:.9g}"
+        for one in (number.gt, number.ge, number.lt, number.le)
     )
     if above is not None:
-        return f"more than {_bound(above)}" + (f", {high}" if high else "")
-    return f"{_bound(least)} to {_bound(most)}" if most is not None else f"at least {_bound(least)}"
-
-
-def _bound(number: float | None) -> str:
-    return str(number) if isinstance(number, int) else f"{number or 0:.9g}"
+        high = f", up to {most}" if most is not None else f", less than {below}" if below is not None else ""
+        return f"more than {above}{high}"
+    if least is None:
+        return ""
+    return f"{least} to {most}" if most is not None else f"at least {least}"
 
 
 def assigned(assignments: Iterable[str], flag: str = "--set") -> dict[str, Value]:
@@ -251,7 +262,7 @@ def assigned(assignments: Iterable[str], flag: str = "--set") -> dict[str, Value
 
 
 @functools.cache
-def fields(spec: type[Spec]) -> Mapping[str, Field]:
+def fields(spec: type[msgspec.Struct]) -> Mapping[str, Field]:
     """All fields of a specification by their keys, in the order of declaration, each part in its place."""
     found: list[Field | None] = []
     for name, hint, default in _declared(spec):
@@ -277,13 +288,15 @@ def part_type(hint: Any) -> type[Spec] | None:
     return bare if isinstance(bare, type) and issubclass(bare, Spec) else None
 
 
-def field_of(name: str, hint: Any, default: Any, *, part: str = "", owner: type[Spec] = _Own) -> Field | None:
+def field_of(
+    name: str, hint: Any, default: Any, *, part: str = "", owner: type[msgspec.Struct] = _Own
+) -> Field | None:
     """An attribute, or a command's own parameter, as a field; None where it is not declared as one."""
     notes = _notes(hint)
     option = next((note for note in notes if isinstance(note, Option)), None)
     if option is None:
         return None
-    option = msgspec.structs.replace(option, panel=option.panel or owner.panel)
+    option = msgspec.structs.replace(option, panel=option.panel or getattr(owner, "panel", OUTPUT))
     bounds = [note for note in notes if isinstance(note, Meta)]
     type_ = Annotated[get_args(hint)[0], *bounds] if bounds else get_args(hint)[0]
     return Field(name, part, owner, *_kind(type_, option), default, option, type_)
@@ -293,7 +306,7 @@ def _notes(hint: Any) -> Sequence[Any]:
     return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
 
 
-def _declared(spec: type[Spec]) -> Iterator[tuple[str, Any, Any]]:
+def _declared(spec: type[msgspec.Struct]) -> Iterator[tuple[str, Any, Any]]:
     """Name, type and default of attributes, those of the most derived first."""
     hints = typing.get_type_hints(spec, include_extras=True)
     known = {one.name: one for one in msgspec.structs.fields(spec)}

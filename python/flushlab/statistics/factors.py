@@ -1,4 +1,23 @@
-"""Factors: effects of candidates in half-on trials, and of factors that were crossed. Pure."""
+"""Factors: effects of candidates in half-on trials, and of factors that were crossed. Pure.
+
+`estimate_effects`: each screening trial turns about half of the candidates on, so that every trial informs
+about every candidate. With N trials an effect has a variance near 4 σ²/N; with one candidate at a time the
+variance would be 2 σ² (k+1)/N (R. L. Plackett and J. P. Burman, Biometrika 33 (1946) 305-325). Effects are
+shrunk towards 0, which keeps them sensible with fewer trials than candidates. The model is a linear mixed
+model (G. K. Robinson, "That BLUP is a good thing", Statistical Science 6 (1991) 15-32). Of trials on several
+machines, the estimate is that of an effect's mean over all such machines, and its deviation counts how much
+it differs between these. It gives an ordering and caveats for *choosing* the changes to confirm; claims come
+from `comparison`, on other trials.
+
+`factor_effects`: every combination of factors is an arm, measured in the same blocks. The intervals hold for
+all effects at once with probability 1 - alpha. The variances are those of `comparison.compare`: from
+`OWN_BLOCKS` blocks on each effect has its own, by linearisation of the arms' sums; with fewer blocks all
+arms share one. With k factors an effect weighs each of the 2^k arms alike, with the signs of F. Yates, *The
+Design and Analysis of Factorial Experiments*, Imperial Bureau of Soil Science, Technical Communication 35
+(1937). The effects are uncorrelated where arms have one variance, so the limit is the studentised maximum
+modulus, `critical_value` at correlation 0; with variances of their own it is Šidák's. An interaction here is
+a ratio of ratios (Yates has half its logarithm).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,20 @@
-"""Limits: critical values, interim analyses, the bound of a proportion. Pure."""
+"""Limits: critical values, interim analyses, the bound of a proportion. Pure.
+
+Critical values compare several arms with one base at once. They are exact to four digits or better, by
+quadrature, in a few milliseconds, and remembered (C. W. Dunnett, JASA 50 (1955) 1096-1121; two-sided tables:
+Biometrics 20 (1964) 482-491).
+
+The intervals of *all* interim analyses hold together with probability 1 - alpha, so an interval stays valid
+if the comparison stops at any analysis. The analyses are fixed before the first block. Up to analysis k at
+the share t_k of the blocks, alpha t_k³ is spent. Most of alpha is spent late, so that the last interval is
+little wider than that of a single analysis. The probability that an analysis adds is that of a miss there and
+at no analysis before, by recursive integration. Student's limits are taken at the same levels. Sources:
+
+- The spending function: K. Kim and D. L. DeMets, Biometrika 74 (1987) 149-154.
+- Spending functions: K. K. G. Lan and D. L. DeMets, Biometrika 70 (1983) 659-663.
+- Recursive integration: P. Armitage, C. K. McPherson and B. C. Rowe, J. R. Stat. Soc. A 132 (1969) 235-244.
+- Student's limits: C. Jennison and B. W. Turnbull, *Group Sequential Methods*, 2000, section 3.3.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,6 @@ from flushlab.errors import ServerError
 from flushlab.record import FILE_CLASSES, FileActivity
 from flushlab.server.protocol import Server
 from flushlab.telemetry.files import REMOVED, OpenFile, classify, inside, names, names_in, open_files
-from flushlab.telemetry.performance import BinlogIo
 from flushlab.telemetry.tracepoint import EVENTS, SyncCounter, SyncKey
 
 Inode = tuple[tuple[int, int], int]
@@ -130,7 +129,7 @@ def per_file(
 
 
 def file_activity(
-    watched: Watched, deltas: Mapping[str, int], redo_bytes: int | None, binlog: BinlogIo | None = None
+    watched: Watched, deltas: Mapping[str, int], redo_bytes: int | None, binlog: FileActivity | None = None
 ) -> dict[str, FileActivity]:
     """The record's form; see `record.FileActivity`.
 
@@ -146,7 +145,7 @@ def file_activity(
     pages, doubled = deltas.get("Innodb_pages_written"), deltas.get("Innodb_dblwr_pages_written")
     written: dict[str, int | None] = {
         "redo": deltas.get("Innodb_os_log_written", redo_bytes),
-        "binlog": counted.written_bytes if watched.binlog_bytes is None and counted else watched.binlog_bytes,
+        "binlog": counted.bytes if watched.binlog_bytes is None and counted else watched.binlog_bytes,
         "doublewrite": doubled * page if doubled is not None and page else None,
         "data": pages * page if pages is not None and page else None,
     }

@@ -183,7 +183,7 @@ class Observation:
     cpu_pressure_share: float | None = None
     io_pressure_share: float | None = None
     watched: activity.Watched = field(default_factory=activity.Watched)
-    told: tuple[performance.Snapshot, performance.Snapshot] | None = None
+    told: tuple[performance.Readings, performance.Readings] | None = None
     nodes: tuple[NodeActivity, ...] = ()
 
     def file_activity(self, commits: int | None = None) -> dict[str, FileActivity]:

@@ -5,14 +5,13 @@ Telemetry layer. On a server that starts with `SETTINGS`, `switch_on` makes all 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+import functools
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from flushlab.errors import ServerError
-from flushlab.record import FileIo, Performance, StageTime, StatementKind, Value
+from flushlab.record import FileActivity, FileIo, Performance, StageTime, StatementKind, Value
 from flushlab.server.control import StatementFailed
 from flushlab.server.protocol import Server
 from flushlab.server.sql import account_of
@@ -22,8 +21,6 @@ SETTINGS: Mapping[str, Value] = {"performance_schema": "ON"}
 """With which a server must start for the collectors to see anything."""
 
 OFF = "performance_schema is OFF: start the server with performance_schema=ON"
-
-_LACKS = "the account lacks SELECT on performance_schema"
 
 _DENIED = {1044, 1142, 1143}
 """ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR."""
@@ -66,6 +63,10 @@ def read(server: Server, summary: str, *, key_columns: int, instruments: str) ->
     Raises:
         ServerDied: the server is gone.
     """
+    counting = (
+        "SELECT COUNT(*), SUM(ENABLED = 'YES' AND TIMED = 'YES') FROM performance_schema.setup_instruments"
+        f" WHERE NAME LIKE '{instruments}'"
+    )
     try:
         if not is_on(server):
             return Reading(note=OFF)
@@ -73,61 +74,33 @@ def read(server: Server, summary: str, *, key_columns: int, instruments: str) ->
             tuple(str(name) for name in row[:key_columns]): tuple(int(count) for count in row[key_columns:])
             for row in server.query(summary)
         }
-        return Reading(counters, partly_off(server, instruments))
+        ((count, on),) = server.query(counting)
+        is_whole = int(on or 0) == int(count)
+        return Reading(
+            counters, "" if is_whole else f"{int(on or 0)} of {count} instruments {instruments} are on"
+        )
+    except StatementFailed as error:  # for want of a right or of a table
+        if not server.alive():
+            raise
+        if error.errno not in _DENIED:
+            return Reading(note=f"{error.text} (error {error.errno})")
+        account = account_of(str(server.query("SELECT CURRENT_USER()")[0][0]))
+        lacks = "the account lacks SELECT on performance_schema"
+        return Reading(note=f"{lacks} (GRANT SELECT ON performance_schema.* TO {account})")
     except ServerError as error:
-        return refused(server, error)
-
-
-def refused(server: Server, error: ServerError) -> Reading:
-    """What a collector read where the server said no, for want of a right or of a table.
-
-    Raises:
-        ServerError: the server is gone.
-    """
-    if not server.alive():
-        raise error
-    if not isinstance(error, StatementFailed):
+        if not server.alive():
+            raise
         return Reading(note=error.message)
-    if error.errno not in _DENIED:
-        return Reading(note=f"{error.text} (error {error.errno})")
-    account = account_of(str(server.query("SELECT CURRENT_USER()")[0][0]))
-    return Reading(note=f"{_LACKS} (GRANT SELECT ON performance_schema.* TO {account})")
-
-
-def partly_off(server: Server, instruments: str) -> str:
-    """Says so if not all instruments of that pattern count and time; else empty."""
-    ((count, on),) = server.query(
-        "SELECT COUNT(*), SUM(ENABLED = 'YES' AND TIMED = 'YES') FROM performance_schema.setup_instruments"
-        f" WHERE NAME LIKE '{instruments}'"
-    )
-    return "" if int(on or 0) == int(count) else f"{int(on or 0)} of {count} instruments {instruments} are on"
-
-
-def switch_on_instruments(server: Server, instruments: str) -> None:
-    server.query(
-        "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES', TIMED = 'YES'"
-        f" WHERE NAME LIKE '{instruments}'"
-    )
-    server.query(
-        "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES'"
-        " WHERE NAME IN ('global_instrumentation', 'thread_instrumentation')"
-    )
-
-
-def leave_out_this_connection(server: Server) -> None:
-    server.query(
-        "UPDATE performance_schema.threads SET INSTRUMENTED = 'NO' WHERE PROCESSLIST_ID = CONNECTION_ID()"
-    )
 
 
 def deltas(before: Counters, after: Counters) -> dict[Key, tuple[int, ...]]:
     """What was counted in between; a counter that went back was begun anew (another file of that name)."""
-    found = {}
+    grown = {}
     for key, counts in after.items():
         start = before.get(key, (0,) * len(counts))
-        fresh = any(now < then for now, then in zip(counts, start, strict=True))
-        found[key] = counts if fresh else tuple(n - t for n, t in zip(counts, start, strict=True))
-    return found
+        growth = tuple(now - then for now, then in zip(counts, start, strict=True))
+        grown[key] = counts if min(growth, default=0) < 0 else growth
+    return grown
 
 
 FILE_INSTRUMENTS = "wait/io/file/%"
@@ -199,41 +172,73 @@ def files_between(
         fsyncs: counted in the kernel, by file as `FileIo.file` names it and for `REMOVED`; None where it
             could not count.
     """
-    found = deltas(before.counters, after.counters)
-    found.pop((_COMMITS, ""), None)
-    counted = _by_file(found)
+    grown = deltas(before.counters, after.counters)
+    grown.pop((_COMMITS, ""), None)
     synced = fsyncs if fsyncs is not None else {}
-    rows = [
-        _Row(
-            file,
-            classify(file, called or Names()),
-            counted.get(file),
-            None if fsyncs is None else fsyncs.get(file, 0),
-        )
-        for file in (counted.keys() | synced.keys()) - {REMOVED}
-        if any(counted.get(file, ())) or synced.get(file)
-    ]
-    rows.sort(key=lambda row: _most_time_first(row.told(row.file)))
-    told = [row.told(row.file) for row in rows[:MOST_FILES]]
-    told += [*_together(rows[MOST_FILES:]), *_removed(found, synced.get(REMOVED, 0))]
+    # A file has a row for each kind of file as which it was opened. A kind counted more than its files that
+    # are still there have together: the rest was done to removed ones.
+    by_file, removed = dict[str, list[int]](), dict[str, list[int]]()
+    for (event, file), counts in grown.items():
+        kind = _KINDS.get(event, "other")
+        removed[kind] = _plus(removed.get(kind), counts, -1 if file else 1)
+        if file:
+            by_file[file] = _plus(by_file.get(file), counts)
+    rows = list[tuple[FileIo, list[int] | None]]()
+    for file in (by_file.keys() | synced.keys()) - {REMOVED}:
+        of_file, syncs = by_file.get(file), None if fsyncs is None else fsyncs.get(file, 0)
+        if any(of_file or ()) or syncs:
+            rows.append((_file_io(file, classify(file, called or Names()), of_file, syncs), of_file))
+    rows.sort(key=lambda row: _most_time_first(row[0]))
+    told = [one for one, _ in rows[:MOST_FILES]]
+    for kind in dict.fromkeys(one.kind for one, _ in rows[MOST_FILES:]):
+        many = [row for row in rows[MOST_FILES:] if row[0].kind == kind]
+        known = [row[1] for row in many if row[1] is not None]
+        total = functools.reduce(_plus, known[1:], known[0]) if known else None
+        syncs = None if fsyncs is None else sum(row[0].fsyncs or 0 for row in many)
+        told.append(_file_io(f"{len(many)} more of class {kind}", kind, total, syncs, len(many)))
+    for kind, rest in removed.items():
+        if any(count > 0 for count in rest):
+            left = [max(0, count) for count in rest]
+            told.append(_file_io(f"removed files of class {kind}", kind, left, None, 0))
+    if lost := synced.get(REMOVED, 0):  # the kernel does not tell of what class a removed file was
+        told.append(FileIo(file="syncs of removed files", kind="other", files=0, fsyncs=lost))
     return tuple(sorted(told, key=_most_time_first))
 
 
-class BinlogIo(NamedTuple):
-    """Calls on the files of the binary log in a window.
+def _file_io(
+    name: str, kind: str, counts: Sequence[int] | None, fsyncs: int | None, files: int = 1
+) -> FileIo:
+    """A file, or several as one; what is None was not told."""
+    if counts is None:
+        return FileIo(file=name, kind=kind, files=files, fsyncs=fsyncs)
+    reads, writes, misc, read_bytes, written_bytes, picoseconds, misc_picoseconds = counts
+    return FileIo(
+        file=name,
+        kind=kind,
+        files=files,
+        reads=reads,
+        writes=writes,
+        misc=misc,
+        read_bytes=read_bytes,
+        written_bytes=written_bytes,
+        seconds=picoseconds * PICOSECONDS,
+        misc_seconds=misc_picoseconds * PICOSECONDS,
+        fsyncs=fsyncs,
+    )
 
-    Attributes:
-        fsyncs: with the opens and closes of a file, two for each that is begun.
-        written_bytes: to them.
-    """
 
-    fsyncs: int
-    written_bytes: int
+def _most_time_first(one: FileIo) -> tuple[float, int, str]:
+    return (-(one.seconds or 0.0), -(one.fsyncs or 0), one.file)
 
 
-def binlog_between(before: Reading, after: Reading, commits: int | None = None) -> BinlogIo | None:
+def _plus(sums: Sequence[int] | None, counts: Sequence[int], sign: int = 1) -> list[int]:
+    return [total + sign * count for total, count in zip(sums or [0] * len(counts), counts, strict=True)]
+
+
+def binlog_between(before: Reading, after: Reading, commits: int | None = None) -> FileActivity | None:
     """The I/O of the binary log in between; None where performance_schema does not count it.
 
+    Its syncs include the opens and closes of a file, two for each file that is begun.
     A load goes on while the counters are read. With the number of commits in the measured window, the I/O is
     that of so many transactions: the I/O in between, by the share of its transactions.
 
@@ -241,92 +246,12 @@ def binlog_between(before: Reading, after: Reading, commits: int | None = None) 
         before, after: both ends.
         commits: in the measured window, which lies in between; None: all I/O counts.
     """
-    found = deltas(before.counters, after.counters)
-    if (counts := found.get((_BINLOG, ""))) is None:
+    grown = deltas(before.counters, after.counters)
+    if (counts := grown.get((_BINLOG, ""))) is None:
         return None
-    transactions = found.get((_COMMITS, ""), (0,))[0]
+    transactions = grown.get((_COMMITS, ""), (0,))[0]
     share = 1.0 if commits is None else commits / max(transactions, commits, 1)
-    return BinlogIo(fsyncs=round(counts[2] * share), written_bytes=round(counts[4] * share))
-
-
-class _Row(NamedTuple):
-    """A file, or several as one; what is None was not told."""
-
-    file: str
-    kind: str
-    counts: Sequence[int] | None
-    fsyncs: int | None
-
-    def told(self, name: str, files: int = 1) -> FileIo:
-        if self.counts is None:
-            return FileIo(file=name, kind=self.kind, files=files, fsyncs=self.fsyncs)
-        reads, writes, misc, read_bytes, written_bytes, picoseconds, misc_picoseconds = self.counts
-        return FileIo(
-            file=name,
-            kind=self.kind,
-            files=files,
-            reads=reads,
-            writes=writes,
-            misc=misc,
-            read_bytes=read_bytes,
-            written_bytes=written_bytes,
-            seconds=picoseconds * PICOSECONDS,
-            misc_seconds=misc_picoseconds * PICOSECONDS,
-            fsyncs=self.fsyncs,
-        )
-
-
-def _most_time_first(one: FileIo) -> tuple[float, int, str]:
-    return (-(one.seconds or 0.0), -(one.fsyncs or 0), one.file)
-
-
-def _by_file(found: Mapping[Key, Sequence[int]]) -> dict[str, list[int]]:
-    """Sums of a file's rows: it has one for each kind of file as which it was opened."""
-    sums: dict[str, list[int]] = {}
-    for (_event, file), counts in found.items():
-        if file:
-            sums[file] = _plus(sums.get(file), counts)
-    return sums
-
-
-def _plus(sums: Sequence[int] | None, counts: Sequence[int], sign: int = 1) -> list[int]:
-    return [total + sign * count for total, count in zip(sums or [0] * len(counts), counts, strict=True)]
-
-
-def _together(rows: Iterable[_Row]) -> list[FileIo]:
-    by_kind: dict[str, list[_Row]] = defaultdict(list)
-    for row in rows:
-        by_kind[row.kind].append(row)
-    told = []
-    for kind, many in by_kind.items():
-        counts: list[int] | None = None
-        for row in many:
-            counts = _plus(counts, row.counts) if row.counts is not None else counts
-        fsyncs = None if many[0].fsyncs is None else sum(row.fsyncs or 0 for row in many)
-        told.append(_Row("", kind, counts, fsyncs).told(f"{len(many)} more of class {kind}", len(many)))
-    return told
-
-
-def _removed(found: Mapping[Key, Sequence[int]], fsyncs: int) -> list[FileIo]:
-    """What each kind of file counted beyond its files that are still there, by class.
-
-    The kernel does not tell of what class a removed file was, so that its syncs have their own row.
-    """
-    by_kind: dict[str, list[int]] = {}
-    for (event, file), counts in found.items():
-        kind = _KINDS.get(event, "other")
-        by_kind[kind] = _plus(by_kind.get(kind), counts, -1 if file else 1)
-    told = [
-        _Row("", kind, [max(0, count) for count in counts], None).told(f"removed files of class {kind}", 0)
-        for kind, counts in by_kind.items()
-        if any(count > 0 for count in counts)
-    ]
-    if fsyncs:
-        told.append(FileIo(file="syncs of removed files", kind="other", files=0, fsyncs=fsyncs))
-    return told
-
-
-__all__ = ["SETTINGS", "Snapshot", "between", "snapshot", "switch_on"]
+    return FileActivity(fsyncs=round(counts[2] * share), bytes=round(counts[4] * share))
 
 
 _STATEMENTS, _STAGES = "statement/%", "stage/%"
@@ -345,7 +270,7 @@ FROM performance_schema.events_stages_summary_global_by_event_name WHERE COUNT_S
 """Off by default, apart from stages that report progress (ALTER TABLE's in InnoDB, on MySQL)."""
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class Readings(msgspec.Struct, frozen=True):
     """What is counted since the server's start.
 
     Attributes:
@@ -371,19 +296,28 @@ def switch_on(server: Server) -> bool:
     if not is_on(server):
         return False
     for instruments in INSTRUMENTS:
-        switch_on_instruments(server, instruments)
-    leave_out_this_connection(server)
+        server.query(
+            "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES', TIMED = 'YES'"
+            f" WHERE NAME LIKE '{instruments}'"
+        )
+    server.query(
+        "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES'"
+        " WHERE NAME IN ('global_instrumentation', 'thread_instrumentation')"
+    )
+    server.query(
+        "UPDATE performance_schema.threads SET INSTRUMENTED = 'NO' WHERE PROCESSLIST_ID = CONNECTION_ID()"
+    )
     return True
 
 
-def snapshot(server: Server) -> Snapshot:
+def snapshot(server: Server) -> Readings:
     """What is counted since the server's start; each reading for itself, so that one that is refused stops
     no other.
 
     Raises:
         ServerDied: the server is gone.
     """
-    return Snapshot(read_files(server), read_statements(server), read_stages(server), names(server))
+    return Readings(read_files(server), read_statements(server), read_stages(server), names(server))
 
 
 def read_statements(server: Server) -> Reading:
@@ -402,47 +336,41 @@ def read_stages(server: Server) -> Reading:
 
 
 def statements_between(before: Reading, after: Reading) -> tuple[StatementKind, ...]:
-    found = [
-        _kind(event, *counts)
-        for (event,), counts in deltas(before.counters, after.counters).items()
-        if counts[0]
-    ]
-    return tuple(sorted(found, key=lambda one: (-(one.seconds or 0.0), -one.count, one.kind)))
-
-
-def _kind(event: str, count: int, picoseconds: int | None = None, *more: int) -> StatementKind:
-    errors, rows = more or (None, None)
-    return StatementKind(
-        kind=event.removeprefix("statement/").removeprefix("sql/"),
-        count=count,
-        seconds=None if picoseconds is None else picoseconds * PICOSECONDS,
-        errors=errors,
-        rows_affected=rows,
-    )
+    kinds = []
+    for (event,), counts in deltas(before.counters, after.counters).items():
+        # Without performance_schema, there is a count alone.
+        count, *rest = counts
+        picoseconds, errors, rows = rest or (None, None, None)
+        if count:
+            kinds.append(
+                StatementKind(
+                    kind=event.removeprefix("statement/").removeprefix("sql/"),
+                    count=count,
+                    seconds=None if picoseconds is None else picoseconds * PICOSECONDS,
+                    errors=errors,
+                    rows_affected=rows,
+                )
+            )
+    return tuple(sorted(kinds, key=lambda one: (-(one.seconds or 0.0), -one.count, one.kind)))
 
 
 def stages_between(before: Reading, after: Reading) -> tuple[StageTime, ...]:
-    changes = deltas(before.counters, after.counters)
-    found = [
+    stages = [
         StageTime(stage=event.removeprefix("stage/"), count=count, seconds=picoseconds * PICOSECONDS)
-        for (event,), (count, picoseconds) in changes.items()
+        for (event,), (count, picoseconds) in deltas(before.counters, after.counters).items()
         if count
     ]
-    return tuple(sorted(found, key=lambda one: (-one.seconds, one.stage)))
+    return tuple(sorted(stages, key=lambda one: (-one.seconds, one.stage)))
 
 
-def between(before: Snapshot, after: Snapshot, fsyncs: Mapping[str, int] | None = None) -> Performance:
+def between(before: Readings, after: Readings, fsyncs: Mapping[str, int] | None = None) -> Performance:
     """What happened in between.
 
     Args:
         before, after: of one server that was not restarted meanwhile.
         fsyncs: as the kernel counted them, by file; see `activity.Watched`.
     """
-    readings = {
-        "io_by_file": after.files,
-        "statements_by_kind": after.statements,
-        "stages": after.stages,
-    }
+    readings = {"io_by_file": after.files, "statements_by_kind": after.statements, "stages": after.stages}
     return Performance(
         io_by_file=files_between(before.files, after.files, after.called, fsyncs),
         statements_by_kind=statements_between(before.statements, after.statements),

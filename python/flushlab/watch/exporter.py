@@ -10,7 +10,7 @@ Promises:
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
@@ -21,7 +21,6 @@ from flushlab import atomic
 from flushlab.errors import NotWritable, UsageError
 from flushlab.record.running import Running
 from flushlab.telemetry.live.questions import VARIABLES
-from flushlab.telemetry.live.status import ServerStatus
 from flushlab.watch import metrics
 from flushlab.watch.poller import PollResult
 
@@ -35,62 +34,49 @@ class Exporter:
     def __init__(self) -> None:
         self._one_at_a_time = threading.Lock()
         self._last: tuple[object, object, int, str, bytes] = (None, None, 0, "", b"")
-        self._variables: tuple[object, str, bytes] = (None, "", b"")
+        self._variables: tuple[object, list[Metric]] = (None, [])
         self._spelled: dict[tuple[str, str], tuple[list[Sample], bytes]] = {}
 
     def exposition(
         self, known: PollResult, running: Running | None, own_cpu_s: float, accept: str, failures: int = 0
     ) -> tuple[str, bytes]:
+        """Content-Type and text, in the format that a scraper asks for."""
         encode, kind = choose_encoder(accept)
         with self._one_at_a_time:
-            told_known, told_running, *told, text = self._last
-            if told_known is not known or told_running is not running or told != [failures, kind] or not text:
-                families = (*metrics.own_metrics(own_cpu_s, failures), *_families(known, running))
-                text = self._text(known, families, encode, kind)
+            last_known, last_running, *last, text = self._last
+            if last_known is not known or last_running is not running or last != [failures, kind] or not text:
+                families = (*metrics.own_metrics(own_cpu_s, failures), *self._families(known, running))
+                text = b"".join(self._text(family, encode, kind) for family in families if family.samples)
+                text += _END if "openmetrics" in kind else b""
                 self._last = known, running, failures, kind, text
             return kind, text
 
-    def _text(self, known: PollResult, families: Iterable[Metric], encode: Encode, kind: str) -> bytes:
-        parts = [self._changed(families, encode, kind)]
-        if known.up and known.seen is not None:
-            parts.append(self._of_variables(known.seen, encode, kind))
-        return b"".join(parts) + (_END if "openmetrics" in kind else b"")
-
-    def _changed(self, families: Iterable[Metric], encode: Encode, kind: str) -> bytes:
+    def _text(self, family: Metric, encode: Encode, kind: str) -> bytes:
         """Few of hundreds change in a second: what has not is not spelled out again."""
-        parts = []
-        for family in families:
-            if not family.samples:
-                continue
-            samples, text = self._spelled.get((kind, family.name), (None, b""))
-            if samples != family.samples:
-                text = _encoded((family,), encode)
-                self._spelled[kind, family.name] = family.samples, text
-            parts.append(text)
-        return b"".join(parts)
-
-    def _of_variables(self, seen: ServerStatus, encode: Encode, kind: str) -> bytes:
-        """They are half of all: looked at once for each time that they were asked for."""
-        told, told_kind, text = self._variables
-        if told is not seen.variables or told_kind != kind:
-            text = self._changed(metrics.variables(seen), encode, kind)
-            self._variables = seen.variables, kind, text
+        samples, text = self._spelled.get((kind, family.name), (None, b""))
+        if samples != family.samples:
+            text = encode(_Registry([family])).removesuffix(_END)
+            self._spelled[kind, family.name] = family.samples, text
         return text
 
-
-def _families(known: PollResult, running: Running | None) -> Iterator[Metric]:
-    seen = known.seen if known.up else None
-    if known.up or known.since is not None or known.failed:  # without a server to watch, none is down
-        yield from metrics.collectors(seen, up=known.up)
-    if running is not None:
-        yield from metrics.running(running)
-    if seen is not None:
+    def _families(self, known: PollResult, running: Running | None) -> Iterator[Metric]:
+        seen = known.seen if known.up else None
+        if known.up or known.since is not None or known.failed:  # without a server to watch, none is down
+            yield from metrics.collectors(seen, up=known.up)
+        if running is not None:
+            yield from metrics.running(running)
+        if seen is None:
+            return
         yield from metrics.server(seen)
         if known.judged is not None:
             yield from metrics.diagnosed(known.judged)
         for name, part in metrics.PARTS.items():
             if name != VARIABLES:
                 yield from part(seen)
+        # They are half of all: looked at once for each time that they were asked for.
+        if self._variables[0] is not seen.variables:
+            self._variables = seen.variables, [*metrics.variables(seen)]
+        yield from self._variables[1]
 
 
 class _Registry(CollectorRegistry):
@@ -101,10 +87,6 @@ class _Registry(CollectorRegistry):
 
     def collect(self) -> Iterator[Metric]:
         return iter(self._families)
-
-
-def _encoded(families: Sequence[Metric], encode: Encode) -> bytes:
-    return encode(_Registry(families)).removesuffix(_END)
 
 
 _FILES = Path(__file__).parent / "files"

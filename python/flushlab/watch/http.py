@@ -39,7 +39,6 @@ MOST_VIEWERS = 128
 AT_ONCE = 60
 """So many samples are put together for a viewer who has missed many: all of an hour are megabytes."""
 COOKIE = "flushlab_watch"
-_EVERYWHERE = ("0.0.0.0", "::")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'",
@@ -59,78 +58,65 @@ class Reply(NamedTuple):
     packable: bool = False
 
 
-class Site:
-    """What there is to see.
+class Server(ThreadingHTTPServer):
+    """Listens; a thread per viewer.
 
     Args:
         ring: the samples.
         metrics: makes `/metrics` for an Accept header: its Content-Type and its body.
         token: required of viewers; empty on loopback.
         meter: takes the CPU time of the viewers' threads.
-    """
-
-    def __init__(
-        self, ring: Ring, metrics: Callable[[str], tuple[str, bytes]], token: str, meter: Meter
-    ) -> None:
-        self.ring = ring
-        self.metrics = metrics
-        self.token = token
-        self.meter = meter
-        self.viewers = threading.BoundedSemaphore(MOST_VIEWERS)
-        self.files = _page()
-
-    def get(self, path: str, accept: str) -> Reply:
-        """The answer to a question that has one at once."""
-        if path == "/api/history":
-            return Reply(HTTPStatus.OK, "application/json", self._history(), packable=True)
-        if path == "/metrics":
-            kind, body = self.metrics(accept)
-            return Reply(HTTPStatus.OK, kind, body)
-        file = "index.html" if path == "/" else path.removeprefix("/static/")
-        if (path == "/" or path.startswith("/static/")) and file in self.files:
-            kind, body = self.files[file]
-            return Reply(HTTPStatus.OK, kind, body)
-        return _plain(HTTPStatus.NOT_FOUND, "there is /, /events, /api/history and /metrics")
-
-    def _history(self) -> bytes:
-        kept = self.ring.after(0)
-        samples = b",\n".join(one.data for one in kept)  # a line each: the page reads a few at a time
-        return b'{"last":%d,"samples":[\n%s\n]}' % (kept[-1].id if kept else 0, samples)
-
-
-def serve(site: Site, host: str, port: int) -> Server:
-    """A server that answers once it is started.
+        host, port: where to listen.
 
     Raises:
         UsageError: the address is not this machine's, or the port is taken.
     """
-    try:
-        return Server(site, host, port)
-    except OSError as error:
-        raise UsageError(
-            f"{host}:{port} cannot be listened on: {error.strerror}",
-            hint="name another address or port with --listen",
-        ) from error
-
-
-class Server(ThreadingHTTPServer):
-    """Listens; a thread per viewer."""
 
     daemon_threads = True
     block_on_close = False
     allow_reuse_port = False
     request_queue_size = 64
 
-    def __init__(self, site: Site, host: str, port: int) -> None:
-        self.site = site
+    def __init__(
+        self,
+        ring: Ring,
+        metrics: Callable[[str], tuple[str, bytes]],
+        token: str,
+        meter: Meter,
+        host: str = LOOPBACK,
+        port: int = 0,
+    ) -> None:
+        self.ring, self.metrics, self.token, self.meter = ring, metrics, token, meter
+        self.viewers = threading.BoundedSemaphore(MOST_VIEWERS)
+        self.files = _page()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        super().__init__((host, port), _Handler)
+        try:
+            super().__init__((host, port), _Handler)
+        except OSError as error:
+            raise UsageError(
+                f"{host}:{port} cannot be listened on: {error.strerror}",
+                hint="name another address or port with --listen",
+            ) from error
         self._thread = threading.Thread(target=self._run, name="watch-http", daemon=True)
+
+    def get(self, path: str, accept: str) -> Reply:
+        """The answer to a question that has one at once."""
+        if path == "/api/history":
+            kept = self.ring.after(0)
+            samples = b",\n".join(data for _, data in kept)  # a line each: the page reads a few at a time
+            body = b'{"last":%d,"samples":[\n%s\n]}' % (kept[-1][0] if kept else 0, samples)
+            return Reply(HTTPStatus.OK, "application/json", body, packable=True)
+        if path == "/metrics":
+            return Reply(HTTPStatus.OK, *self.metrics(accept))
+        file = "index.html" if path == "/" else path.removeprefix("/static/")
+        if (path == "/" or path.startswith("/static/")) and file in self.files:
+            return Reply(HTTPStatus.OK, *self.files[file])
+        return _plain(HTTPStatus.NOT_FOUND, "there is /, /events, /api/history and /metrics")
 
     @property
     def url(self) -> str:
         host, port = self.server_address[:2]
-        if host in _EVERYWHERE:
+        if host in ("0.0.0.0", "::"):
             host = os.uname().nodename
         name = f"[{host!s}]" if ":" in str(host) else str(host)
         return f"http://{name}:{port}/"
@@ -160,7 +146,7 @@ class Server(ThreadingHTTPServer):
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         super().process_request_thread(request, client_address)
-        self.site.meter.lap()
+        self.meter.lap()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -171,15 +157,15 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = WRITE_S
 
     def do_GET(self) -> None:
-        site, asked = self.server.site, urlsplit(self.path)
+        server, asked = self.server, urlsplit(self.path)
         if (refused := self._refused(asked.query)) is not None:
             self._answer(refused)
         elif asked.path == "/events":
             self._stream(asked.query)
-        elif "token" in parse_qs(asked.query) and site.token:
+        elif "token" in parse_qs(asked.query) and server.token:
             self._let_in(asked.path)
         else:
-            self._answer(site.get(asked.path, self.headers.get("Accept", "")))
+            self._answer(server.get(asked.path, self.headers.get("Accept", "")))
 
     do_HEAD = do_GET
 
@@ -199,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(_plain(HTTPStatus.METHOD_NOT_ALLOWED, "only GET"), {"Allow": "GET, HEAD"})
 
     def _refused(self, query: str) -> Reply | None:
-        token = self.server.site.token
+        token = self.server.token
         if not token:
             if _is_this_machine(self.headers.get("Host", "")):
                 return None
@@ -223,7 +209,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _let_in(self, path: str) -> None:
         """Takes the token out of the address bar."""
-        cookie = f"{COOKIE}={self.server.site.token}; HttpOnly; SameSite=Strict; Path=/"
+        cookie = f"{COOKIE}={self.server.token}; HttpOnly; SameSite=Strict; Path=/"
         where = "/" + path.lstrip("/\\")
         self._answer(
             Reply(HTTPStatus.SEE_OTHER, "text/plain", b""), {"Location": where, "Set-Cookie": cookie}
@@ -246,8 +232,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _stream(self, query: str) -> None:
         self.close_connection = True
-        site = self.server.site
-        if not site.viewers.acquire(blocking=False):
+        if not self.server.viewers.acquire(blocking=False):
             full = _plain(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_VIEWERS} viewers are connected already")
             self._answer(full, {"Retry-After": "10"})
             return
@@ -257,24 +242,24 @@ class _Handler(BaseHTTPRequestHandler):
             if self.command != "HEAD":
                 self._send_samples(self._last_seen(query))
         finally:
-            site.viewers.release()
+            self.server.viewers.release()
 
     def _last_seen(self, query: str) -> int | None:
         told = self.headers.get("Last-Event-ID") or next(iter(parse_qs(query).get("after", ())), "")
         return int(told) if told.isascii() and told.isdigit() and len(told) < 20 else None
 
     def _send_samples(self, last: int | None) -> None:
-        ring = self.server.site.ring
+        ring = self.server.ring
         self.wfile.write(b"retry: 1000\n\n")
         while not ring.closed:
             missed = ring.after(last)
             for begin in range(0, len(missed), AT_ONCE):
                 few = missed[begin : begin + AT_ONCE]
                 self.wfile.write(
-                    b"".join(b"id: %d\nevent: sample\ndata: %s\n\n" % (one.id, one.data) for one in few)
+                    b"".join(b"id: %d\nevent: sample\ndata: %s\n\n" % numbered for numbered in few)
                 )
-            last = missed[-1].id if missed else last if last is not None else ring.last
-            self.server.site.meter.lap()
+            last = missed[-1][0] if missed else last if last is not None else ring.last
+            self.server.meter.lap()
             if not ring.wait(last, KEEP_OPEN_S) and not ring.closed:
                 self.wfile.write(b": still here\n\n")
 

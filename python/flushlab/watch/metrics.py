@@ -1,4 +1,12 @@
-"""Metrics: a server's under mysqld_exporter's names, and flushlab's own. Pure."""
+"""Metrics: flushlab's own, and a server's under the names, types, labels and values of mysqld_exporter. Pure.
+
+Own counters run over all trials of a process. A trial is shorter than the time between most scrapes, so its
+result stays as a gauge until the arm's next.
+
+Followed: prometheus/mysqld_exporter, `collector/` of 0.14 (Debian 12's) to 0.20, which agree in these. So
+dashboards and alerts made for it work unchanged. docs/reference/metrics.md lists the metrics that it has and
+flushlab lacks.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +24,6 @@ from prometheus_client.core import (
     UntypedMetricFamily,
 )
 
-from flushlab.record import LoadSeen
 from flushlab.record.running import Running
 from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.status import ServerStatus
@@ -25,185 +32,135 @@ from flushlab.watch.live_diagnosis import Judged
 
 BUCKETS_S = tuple(float(f"{10 ** (step / 4 - 4):.2g}") for step in range(22))
 """From 0.1 ms to 18 s, four to a power of ten."""
+_Labelled = Iterable[tuple[Sequence[str], float]]
+"""A sample for each tuple of the labels' values."""
 
 
-def labelled(
-    kind: type[CounterMetricFamily] | type[GaugeMetricFamily],
-    name: str,
-    text: str,
-    labels: Sequence[str],
-    values: Iterable[tuple[Sequence[str], float]],
-) -> Metric:
-    family = kind(name, text, labels=labels)
-    for of, value in values:
+def _gauge(name: str, text: str, values: float | _Labelled, *labels: str) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for of, value in [((), values)] if isinstance(values, int | float) else values:
         family.add_metric(of, value)
     return family
 
 
-def info(name: str, text: str, labels: Mapping[str, str]) -> Metric:
-    return labelled(GaugeMetricFamily, name, text, list(labels), [(list(labels.values()), 1)])
+def _counter(name: str, text: str, values: float | _Labelled, *labels: str) -> Metric:
+    family = CounterMetricFamily(name, text, labels=labels)
+    for of, value in [((), values)] if isinstance(values, int | float) else values:
+        family.add_metric(of, value)
+    return family
+
+
+def _info(name: str, text: str, **labels: str) -> Metric:
+    return _gauge(name, text, [([*labels.values()], 1)], *labels)
 
 
 def own_metrics(own_cpu_s: float, failures: int) -> Iterator[Metric]:
-    yield info("flushlab_build_info", "The version of flushlab.", {"version": __version__})
-    yield CounterMetricFamily(
-        "flushlab_watch_cpu_seconds", "CPU time that watching has taken.", value=own_cpu_s
-    )
-    yield CounterMetricFamily(
-        "flushlab_watch_failed_samples",
-        "Samples that could not be taken because of an error inside flushlab.",
-        value=failures,
-    )
+    yield _info("flushlab_build_info", "The version of flushlab.", version=__version__)
+    yield _counter("flushlab_watch_cpu_seconds", "CPU time that watching has taken.", own_cpu_s)
+    text = "Samples that could not be taken because of an error inside flushlab."
+    yield _counter("flushlab_watch_failed_samples", text, failures)
 
 
 def server(seen: ServerStatus) -> Iterator[Metric]:
-    redo = seen.redo
+    """Facts that every flavor and version tells under another name."""
+    redo, groups, labels = seen.redo, seen.connections, ("user", "command")
     for name, text, value in (
-        ("flushlab_redo_checkpoint_age_bytes", "Redo that a recovery would read.", redo.checkpoint_age),
-        ("flushlab_redo_capacity_bytes", "Size of the redo log.", redo.capacity),
-        ("flushlab_redo_limit_bytes", "Checkpoint age at which writers wait.", redo.limit),
+        ("checkpoint_age_bytes", "Redo that a recovery would read.", redo.checkpoint_age),
+        ("capacity_bytes", "Size of the redo log.", redo.capacity),
+        ("limit_bytes", "Checkpoint age at which writers wait.", redo.limit),
     ):
         if value is not None:
-            yield GaugeMetricFamily(name, text, value=value)
-    yield labelled(
-        CounterMetricFamily,
-        "flushlab_fsyncs",
-        "Syncs of the server's files, as the kernel or it counts them.",
-        ["file_class"],
-        (([kind], count) for kind, count in seen.all_syncs.items()),
-    )
-    labels, connections = ["user", "command"], seen.connections
-    yield labelled(
-        GaugeMetricFamily,
-        "flushlab_connections",
-        "Connections of users.",
-        labels,
-        (([one.user, one.command], one.count) for one in connections),
-    )
-    yield labelled(
-        GaugeMetricFamily,
-        "flushlab_connections_in_transaction",
-        "Connections of users that have a transaction open.",
-        labels,
-        (
-            ([one.user, one.command], one.in_transaction)
-            for one in connections
-            if one.in_transaction is not None
-        ),
-    )
-    yield labelled(
-        GaugeMetricFamily,
-        "flushlab_missing_privilege",
-        "A privilege that the account lacks, so that something is not told.",
-        ["privilege"],
-        (([privilege], 1) for privilege in seen.missing),
-    )
+            yield _gauge(f"flushlab_redo_{name}", text, value)
+    syncs = [([kind], count) for kind, count in seen.all_syncs.items()]
+    text = "Syncs of the server's files, as the kernel or it counts them."
+    yield _counter("flushlab_fsyncs", text, syncs, "file_class")
+    counts = [([one.user, one.command], one.count) for one in groups]
+    yield _gauge("flushlab_connections", "Connections of users.", counts, *labels)
+    known = ((one, one.in_transaction) for one in groups)
+    inside = [([one.user, one.command], count) for one, count in known if count is not None]
+    text = "Connections of users that have a transaction open."
+    yield _gauge("flushlab_connections_in_transaction", text, inside, *labels)
+    missing = [([privilege], 1.0) for privilege in seen.missing]
+    text = "A privilege that the account lacks, so that something is not told."
+    yield _gauge("flushlab_missing_privilege", text, missing, "privilege")
 
 
 def diagnosed(judged: Judged) -> Iterator[Metric]:
-    found = judged.diagnosis
-    yield labelled(
-        CounterMetricFamily,
-        "flushlab_writer_wait_seconds",
-        "Time of connections that write, by wait, from samples of their states.",
-        ["wait"],
-        (([wait], seconds) for wait, seconds in sorted(judged.wait_s.items())),
-    )
-    yield labelled(
-        GaugeMetricFamily,
-        "flushlab_finding_info",
-        "A finding of the doctor.",
-        ["finding", "strength"],
-        (([one.name, one.strength], 1) for one in found.findings),
-    )
-    yield labelled(
-        GaugeMetricFamily,
-        "flushlab_finding_share_ratio",
-        "Share of the writers' time that a finding takes, with its 95 % interval.",
-        ["finding", "bound"],
-        (
-            ([one.name, bound], getattr(one.share, bound))
-            for one in found.findings
-            if one.share is not None
-            for bound in ("low", "mid", "high")
-        ),
-    )
-    yield labelled(
-        GaugeMetricFamily,
-        "flushlab_finding_speedup_limit_ratio",
-        "Factor that writes cannot exceed without a finding's wait, at this number of connections.",
-        ["finding"],
-        (([one.name], one.at_most) for one in found.findings if one.at_most is not None),
-    )
-    yield GaugeMetricFamily(
-        "flushlab_finding_samples",
-        "Samples of connections that the findings are from.",
-        value=found.evidence.time.samples,
-    )
+    """The doctor's findings over the last half minute."""
+    findings = judged.diagnosis.findings
+    waits = [([wait], seconds) for wait, seconds in sorted(judged.wait_s.items())]
+    text = "Time of connections that write, by wait, from samples of their states."
+    yield _counter("flushlab_writer_wait_seconds", text, waits, "wait")
+    strengths = [([one.name, one.strength], 1.0) for one in findings]
+    yield _gauge("flushlab_finding_info", "A finding of the doctor.", strengths, "finding", "strength")
+    shares = [
+        ([one.name, bound], getattr(one.share, bound))
+        for one in findings
+        if one.share is not None
+        for bound in ("low", "mid", "high")
+    ]
+    text = "Share of the writers' time that a finding takes, with its 95 % interval."
+    yield _gauge("flushlab_finding_share_ratio", text, shares, "finding", "bound")
+    limits = [([one.name], one.at_most) for one in findings if one.at_most is not None]
+    text = "Factor that writes cannot exceed without a finding's wait, at this number of connections."
+    yield _gauge("flushlab_finding_speedup_limit_ratio", text, limits, "finding")
+    text = "Samples of connections that the findings are from."
+    yield _gauge("flushlab_finding_samples", text, judged.diagnosis.evidence.time.samples)
 
 
 def running(what: Running) -> Iterator[Metric]:
     asked = ("kind", "campaign", "server", "workload", "floor")
-    yield info("flushlab_campaign_info", "What runs.", {name: getattr(what, name) for name in asked})
+    yield _info("flushlab_campaign_info", "What runs.", **{name: getattr(what, name) for name in asked})
     if what.arm:
         block = "" if what.round is None else str(what.round)
         labels = {"trial": str(what.trial), "arm": what.arm, "stage": what.stage, "block": block}
-        yield info("flushlab_trial_info", "The trial that runs.", labels)
+        yield _info("flushlab_trial_info", "The trial that runs.", **labels)
     left_s = what.left_s if what.left_s is not None else what.fill.left_s if what.fill else None
     if left_s is not None:
-        yield GaugeMetricFamily(
-            "flushlab_budget_seconds_left", "Time that is left for what runs.", value=left_s
-        )
-    yield labelled(
-        GaugeMetricFamily,
-        "flushlab_trial_events_per_second",
-        "Rate of the arm's last finished trial.",
-        ["arm"],
-        (([arm], result) for arm, result in what.trial_results.items()),
-    )
-    yield labelled(
-        GaugeMetricFamily,
-        "flushlab_ratio",
-        "Gain over the base by the objective, proven by interim analyses; early while later ones follow.",
-        ["arm", "bound", "early", "objective"],
-        (
-            ([one.arm, bound, str(one.early).lower(), one.objective], getattr(one, bound))
-            for one in what.ratios
-            for bound in ("low", "mid", "high")
-        ),
-    )
+        yield _gauge("flushlab_budget_seconds_left", "Time that is left for what runs.", left_s)
+    results = [([arm], result) for arm, result in what.trial_results.items()]
+    text = "Rate of the arm's last finished trial."
+    yield _gauge("flushlab_trial_events_per_second", text, results, "arm")
+    ratios = [
+        ([one.arm, bound, str(one.early).lower(), one.objective], getattr(one, bound))
+        for one in what.ratios
+        for bound in ("low", "mid", "high")
+    ]
+    text = "Gain over the base by the objective, proven by interim analyses; early while later ones follow."
+    yield _gauge("flushlab_ratio", text, ratios, "arm", "bound", "early", "objective")
     if what.unit:
-        yield from load(what.totals, what.unit)
+        yield from _load(what)
     if what.fill is not None:
-        rows = (([table], count) for table, count in what.fill.rows_by_table.items())
-        yield labelled(CounterMetricFamily, "flushlab_rows", "Rows that were loaded.", ["table"], rows)
+        rows = [([table], count) for table, count in what.fill.rows_by_table.items()]
+        yield _counter("flushlab_rows", "Rows that were loaded.", rows, "table")
 
 
-def load(totals: LoadSeen, unit: str) -> Iterator[Metric]:
-    events = [([unit.partition("/")[0]], totals.events)]
-    yield labelled(CounterMetricFamily, "flushlab_events", "Events that were completed.", ["kind"], events)
-    errors = (([str(code)], count) for code, count in totals.errors)
-    yield labelled(CounterMetricFamily, "flushlab_errors", "Errors of the server.", ["code"], errors)
+def _load(what: Running) -> Iterator[Metric]:
+    totals, kind = what.totals, what.unit.partition("/")[0]
+    yield _counter("flushlab_events", "Events that were completed.", [([kind], totals.events)], "kind")
+    errors = [([str(code)], count) for code, count in totals.errors]
+    yield _counter("flushlab_errors", "Errors of the server.", errors, "code")
     yield HistogramMetricFamily(
         "flushlab_event_seconds",
         "Latency of events.",
         buckets=buckets(totals.latencies_us),
         sum_value=totals.latency_sum_s,
     )
-    lag_s = None if totals.lag_p99_us is None else totals.lag_p99_us / 1e6
-    for name, text, value in (
-        ("flushlab_backlog_events", "Events that are due and not begun.", totals.backlog),
-        ("flushlab_lag_seconds", "How late events were begun, at p99.", lag_s),
-    ):
-        if value is not None:
-            yield GaugeMetricFamily(name, text, value=value)
+    if totals.backlog is not None:
+        yield _gauge("flushlab_backlog_events", "Events that are due and not begun.", totals.backlog)
+    if totals.lag_p99_us is not None:
+        lag_s = totals.lag_p99_us / 1e6
+        yield _gauge("flushlab_lag_seconds", "How late events were begun, at p99.", lag_s)
 
 
 def buckets(counts_us: Iterable[tuple[int, int]]) -> list[tuple[str, float]]:
+    """Counts by upper end in microseconds as cumulative ones up to `BUCKETS_S` and beyond."""
     known = list(counts_us)
-    found = [(f"{end:g}", float(sum(count for us, count in known if us <= end * 1e6))) for end in BUCKETS_S]
-    return [*found, ("+Inf", float(sum(count for _, count in known)))]
+    sums = [(f"{end:g}", float(sum(count for us, count in known if us <= end * 1e6))) for end in BUCKETS_S]
+    return [*sums, ("+Inf", float(sum(count for _, count in known)))]
 
+
+# ---- as mysqld_exporter
 
 _GROUPED = re.compile(
     r"(com|handler|connection_errors|innodb_buffer_pool_pages|innodb_rows|performance_schema)_(.*)"
@@ -250,84 +207,77 @@ def value_of(text: str) -> float | None:
 
 
 def status(seen: ServerStatus) -> Iterator[Metric]:
-    counted: dict[str, CounterMetricFamily] = {}
-    pages = GaugeMetricFamily(
-        "mysql_global_status_buffer_pool_pages", "Innodb buffer pool pages by state.", labels=["state"]
-    )
-    for told, text in seen.status.items():
-        group, rest = _group(told)
+    counted: dict[str, list[tuple[list[str], float]]] = {}
+    pages = list[tuple[list[str], float]]()
+    for name, text in seen.status.items():
+        group, rest = _group(name)
         if not group:
-            yield from _generic(told, text)
+            yield from _generic(name, text)
             continue
         value = value_of(text)
         if value is None:
             continue
-        if group == "innodb_buffer_pool_pages" and rest in (*_POOL_STATES, "dirty", "total"):
-            if rest in _POOL_STATES:
-                pages.add_metric([rest], value)
-            elif rest == "dirty":
-                yield GaugeMetricFamily(
-                    "mysql_global_status_buffer_pool_dirty_pages",
-                    "Innodb buffer pool dirty pages.",
-                    value=value,
-                )
-            continue
-        if group not in counted:
-            family, label, text = _COUNTED[group]
-            counted[group] = CounterMetricFamily(f"mysql_global_status_{family}", text, labels=[label])
-        counted[group].add_metric([rest], value)
-    if pages.samples:
-        yield pages
-    yield from counted.values()
+        if group != "innodb_buffer_pool_pages" or rest not in (*_POOL_STATES, "dirty", "total"):
+            counted.setdefault(group, []).append(([rest], value))
+        elif rest in _POOL_STATES:
+            pages.append(([rest], value))
+        elif rest == "dirty":
+            dirty = "mysql_global_status_buffer_pool_dirty_pages"
+            yield _gauge(dirty, "Innodb buffer pool dirty pages.", value)
+    if pages:
+        family = "mysql_global_status_buffer_pool_pages"
+        yield _gauge(family, "Innodb buffer pool pages by state.", pages, "state")
+    for group, values in counted.items():
+        family, label, text = _COUNTED[group]
+        yield _counter(f"mysql_global_status_{family}", text, values, label)
 
 
 @lru_cache(maxsize=2048)
-def _group(told: str) -> tuple[str, str]:
+def _group(name: str) -> tuple[str, str]:
     """Of a status variable that is a sample of a family of several; empty for others."""
-    found = _GROUPED.fullmatch(_NO_NAME.sub("_", told))
-    return (found[1], found[2]) if found else ("", "")
+    match = _GROUPED.fullmatch(_NO_NAME.sub("_", name))
+    return (match[1], match[2]) if match else ("", "")
 
 
 @lru_cache(maxsize=2048)
-def _generic(told: str, text: str) -> tuple[Metric, ...]:
+def _generic(name: str, text: str) -> tuple[Metric, ...]:
     """The family of a status variable by itself; most have the value that they had a second ago."""
-    value = value_of(text)
-    if value is None:
-        return ()
-    name = f"mysql_global_status_{_NO_NAME.sub('_', told)}"
-    return (UntypedMetricFamily(name, "Generic metric from SHOW GLOBAL STATUS.", value=value),)
+    value, family = value_of(text), f"mysql_global_status_{_NO_NAME.sub('_', name)}"
+    about = "Generic metric from SHOW GLOBAL STATUS."
+    return () if value is None else (UntypedMetricFamily(family, about, value=value),)
 
 
 def variables(seen: ServerStatus) -> Iterator[Metric]:
-    for told, text in seen.variables.items():
+    about = "Generic gauge metric from SHOW GLOBAL VARIABLES."
+    for name, text in seen.variables.items():
         if (value := value_of(text)) is not None:
-            yield GaugeMetricFamily(
-                f"mysql_global_variables_{_NO_NAME.sub('_', told)}",
-                "Generic gauge metric from SHOW GLOBAL VARIABLES.",
-                value=value,
-            )
-    names = ("innodb_version", "version", "version_comment")
-    yield info(
-        "mysql_version_info",
-        "MySQL version and distribution.",
-        {name: _text(seen.variables, name) for name in names},
-    )
-    if cluster := _text(seen.variables, "wsrep_cluster_name"):
+            yield _gauge(f"mysql_global_variables_{_NO_NAME.sub('_', name)}", about, value)
+
+    def text_of(name: str) -> str:
+        """A variable's text; the exporter leaves empty what it could read as a number."""
+        text = seen.variables.get(name, "")
+        return "" if value_of(text) is not None else text
+
+    versions = {name: text_of(name) for name in ("innodb_version", "version", "version_comment")}
+    yield _info("mysql_version_info", "MySQL version and distribution.", **versions)
+    if cluster := text_of("wsrep_cluster_name"):
         about = "PXC/Galera variables information."
-        yield info("mysql_galera_variables_info", about, {"wsrep_cluster_name": cluster})
-    if level := _text(seen.variables, "transaction_isolation") or _text(seen.variables, "tx_isolation"):
-        yield info("mysql_transaction_isolation", "MySQL transaction isolation.", {"level": level})
+        yield _info("mysql_galera_variables_info", about, wsrep_cluster_name=cluster)
+    if level := text_of("transaction_isolation") or text_of("tx_isolation"):
+        yield _info("mysql_transaction_isolation", "MySQL transaction isolation.", level=level)
 
 
 def threads(seen: ServerStatus) -> Iterator[Metric]:
     states = Counter[tuple[str, ...]]()
     seconds, users, hosts = states.copy(), states.copy(), states.copy()
-    for one in seen.threads or ():
-        state = _state(one.command), _state(one.state)
-        states[state] += one.count
-        seconds[state] += one.seconds
-        users[one.user,] += one.count
-        hosts[one.host or "unknown",] += one.count
+    for alike in seen.threads or ():
+        command, what = (
+            (text or "unknown").lower().translate(_STATE) for text in (alike.command, alike.state)
+        )
+        states[command, what] += alike.count
+        seconds[command, what] += alike.seconds
+        users[alike.user,] += alike.count
+        hosts[alike.host or "unknown",] += alike.count
     of_state = ("command", "state")
     for name, text, labels, counts in (
         ("threads", "The number of threads split by current state.", of_state, states),
@@ -335,74 +285,46 @@ def threads(seen: ServerStatus) -> Iterator[Metric]:
         ("processes_by_user", "The number of processes by user.", ("mysql_user",), users),
         ("processes_by_host", "The number of processes by host.", ("client_host",), hosts),
     ):
-        prefix = "mysql_info_schema_processlist_"
-        yield labelled(GaugeMetricFamily, prefix + name, text, labels, sorted(counts.items()))
+        yield _gauge(f"mysql_info_schema_processlist_{name}", text, sorted(counts.items()), *labels)
 
 
 def innodb_metrics(seen: ServerStatus) -> Iterator[Metric]:
     prefix = "mysql_info_schema_innodb_metrics_"
-    pages: dict[str, CounterMetricFamily] = {}
-    pool = GaugeMetricFamily(
-        f"{prefix}buffer_pool_pages", "Total number of buffer pool pages by state.", labels=["state"]
-    )
+    pages: dict[str, list[tuple[list[str], float]]] = {}
+    pool = list[tuple[list[str], float]]()
     for metric in seen.metrics:
+        value, state = metric.count, metric.name.removeprefix("buffer_pool_pages_")
         if metric.subsystem == "buffer_page_io":
-            found = re.fullmatch(r"buffer_page_(read|written)_(.*)", metric.name)
-            if found is not None:
-                family = pages.setdefault(
-                    found[1],
-                    CounterMetricFamily(
-                        f"{prefix}buffer_page_{found[1]}",
-                        f"Total number of buffer pages {found[1]} total.",
-                        labels=["type"],
-                    ),
-                )
-                family.add_metric([found[2]], metric.count)
-        elif metric.subsystem == "buffer" and metric.name.startswith("buffer_pool_pages_"):
-            state = metric.name.removeprefix("buffer_pool_pages_")
-            if state == "dirty":
-                yield GaugeMetricFamily(
-                    f"{prefix}buffer_pool_dirty_pages",
-                    "Total number of dirty pages in the buffer pool.",
-                    value=metric.count,
-                )
-            elif state != "total":
-                pool.add_metric([state], metric.count)
-        else:
-            kind = (
-                CounterMetricFamily
-                if metric.kind in ("counter", "status_counter") and metric.count >= 0
-                else GaugeMetricFamily
-            )
-            yield kind(
-                f"{prefix}{_NO_NAME.sub('_', metric.subsystem)}_{_NO_NAME.sub('_', metric.name)}",
-                metric.comment,
-                value=metric.count,
-            )
-    if pool.samples:
-        yield pool
-    yield from pages.values()
+            match = re.fullmatch(r"buffer_page_(read|written)_(.*)", metric.name)
+            if match is not None:
+                pages.setdefault(match[1], []).append(([match[2]], value))
+        elif metric.subsystem != "buffer" or state == metric.name:
+            is_counter = metric.kind in ("counter", "status_counter") and value >= 0
+            name = f"{_NO_NAME.sub('_', metric.subsystem)}_{_NO_NAME.sub('_', metric.name)}"
+            yield (_counter if is_counter else _gauge)(f"{prefix}{name}", metric.comment, value)
+        elif state == "dirty":
+            text = "Total number of dirty pages in the buffer pool."
+            yield _gauge(f"{prefix}buffer_pool_dirty_pages", text, value)
+        elif state != "total":
+            pool.append(([state], value))
+    if pool:
+        text = "Total number of buffer pool pages by state."
+        yield _gauge(f"{prefix}buffer_pool_pages", text, pool, "state")
+    for kind, values in pages.items():
+        text = f"Total number of buffer pages {kind} total."
+        yield _counter(f"{prefix}buffer_page_{kind}", text, values, "type")
 
 
 def collectors(seen: ServerStatus | None, *, up: bool) -> Iterator[Metric]:
-    yield GaugeMetricFamily("mysql_up", "Whether the MySQL server is up.", value=float(up))
+    yield _gauge("mysql_up", "Whether the MySQL server is up.", float(up))
     if seen is None or not up:
         return
-    took_s = sorted(seen.took_s.items())
-    yield labelled(
-        GaugeMetricFamily,
-        "mysql_exporter_collector_success",
-        "mysqld_exporter: Whether a collector succeeded.",
-        ["collector"],
-        (([f"collect.{name}"], float(name not in seen.failed)) for name, _ in took_s),
-    )
-    yield labelled(
-        GaugeMetricFamily,
-        "mysql_exporter_collector_duration_seconds",
-        "Collector time duration.",
-        ["collector"],
-        (([f"collect.{name}"], seconds) for name, seconds in took_s),
-    )
+    took_s = [([f"collect.{name}"], seconds) for name, seconds in sorted(seen.took_s.items())]
+    success = [([f"collect.{name}"], float(name not in seen.failed)) for name in sorted(seen.took_s)]
+    text = "mysqld_exporter: Whether a collector succeeded."
+    yield _gauge("mysql_exporter_collector_success", text, success, "collector")
+    name = "mysql_exporter_collector_duration_seconds"
+    yield _gauge(name, "Collector time duration.", took_s, "collector")
 
 
 PARTS: Mapping[str, Callable[[ServerStatus], Iterator[Metric]]] = {
@@ -412,13 +334,3 @@ PARTS: Mapping[str, Callable[[ServerStatus], Iterator[Metric]]] = {
     questions.METRICS: innodb_metrics,
 }
 """What each question yields."""
-
-
-def _state(text: str) -> str:
-    return (text or "unknown").lower().translate(_STATE)
-
-
-def _text(told: Mapping[str, str], name: str) -> str:
-    """A variable's text; the exporter leaves empty what it could read as a number."""
-    text = told.get(name, "")
-    return "" if value_of(text) is not None else text

@@ -129,15 +129,13 @@ class Poller(Repeating):
     def _note(self, *, up: bool, why: str) -> None:
         known = self.known
         since = known.since if known.since is not None and known.up == up else time.time()
-        seen, before = known.seen, known.before
-        if self._session is not None and self._session.seen is not None:
+        seen, before, judged = known.seen, known.before, None
+        if self._session is not None:
             if seen is None or self._session.seen.at_s != seen.at_s:
                 before = seen
             seen = self._session.seen
-        judged = None
         if self._live is not None and up and seen is not None:
-            pid = self._session.pid if self._session is not None else None
-            self._live.note(seen, time.monotonic(), pid)
+            self._live.note(seen, time.monotonic(), self._session.pid if self._session is not None else None)
             judged = self._live.latest
         self.known = PollResult(up=up, since=since, why=why, seen=seen, before=before, judged=judged)
 

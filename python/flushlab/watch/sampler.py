@@ -15,9 +15,17 @@ import msgspec
 
 from flushlab import machine
 from flushlab.diagnosis.finding import Finding, Strength
-from flushlab.record.running import Running, ShownRatio
+from flushlab.record.running import FillProgress, Running, ShownRatio
 from flushlab.telemetry import observation
-from flushlab.telemetry.live.status import Connections, LockWaits, Rates, Redo, RowRates, ServerStatus, Syncs
+from flushlab.telemetry.live.status import (
+    FILE_KINDS,
+    ROW_KINDS,
+    Connections,
+    LockWaits,
+    Rates,
+    Redo,
+    ServerStatus,
+)
 from flushlab.units import format_seconds
 from flushlab.watch.live_diagnosis import Judged
 from flushlab.watch.poller import PollResult, inside
@@ -80,18 +88,6 @@ class MachineNow(msgspec.Struct, frozen=True, kw_only=True):
     memory_pressure: float | None = None
     others: float | None = None
     steal: float | None = None
-
-
-class FillNow(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a fill's table is."""
-
-    table: str
-    rows: int
-    total: int = msgspec.field(name="of")
-    rows_per_s: float
-    bytes: int
-    left_s: float
-    bound_by: str
 
 
 class FindingNow(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,17 +165,17 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     p99_ms: float | None = None
     redo: Redo = Redo()
     dirty: float | None = None
-    fsyncs: Syncs = Syncs()
+    fsyncs: Mapping[str, float | None] = msgspec.field(default_factory=lambda: dict.fromkeys(FILE_KINDS))
     commits_per_group: float | None = None
     lock_waits: LockWaits = LockWaits()
     binlog_bytes_per_s: float | None = None
-    rows_per_s: RowRates = RowRates()
+    rows_per_s: Mapping[str, float | None] = msgspec.field(default_factory=lambda: dict.fromkeys(ROW_KINDS))
     machine: MachineNow = MachineNow()
     connections: tuple[Connections, ...] = ()
     diagnosis: DiagnosisNow | None = None
     wait_timeout: int | None = None
     max_connections: int | None = None
-    fill: FillNow | None = None
+    fill: FillProgress | None = None
     ratios: tuple[ShownRatio, ...] = ()
     marks: tuple[Mark, ...] = ()
     own_cpu_s: float = 0.0
@@ -299,7 +295,7 @@ class Sampler(Repeating):
         if running.fill is not None:
             fill = running.fill
             told |= {"throughput": fill.rows_per_s, "unit": "rows/s"}
-            told["fill"] = msgspec.convert(fill, FillNow, from_attributes=True)
+            told["fill"] = fill
         return told
 
 

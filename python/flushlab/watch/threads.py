@@ -7,7 +7,6 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import NamedTuple
 
 
 class Meter:
@@ -66,15 +65,9 @@ class Repeating(ABC):
 HOUR = 3600
 
 
-class Numbered(NamedTuple):
-    """A sample as JSON, with its number."""
-
-    id: int
-    data: bytes
-
-
 class Ring:
-    """Keeps the last `room` samples.
+    """Keeps the last `room` samples as JSON, each behind its number, which grows; viewers wait here for the
+    next.
 
     Args:
         first: number of the first one. Numbers of an earlier process must be smaller, so that a viewer who
@@ -83,14 +76,14 @@ class Ring:
     """
 
     def __init__(self, first: int, room: int = HOUR) -> None:
-        self._kept: deque[Numbered] = deque(maxlen=room)
+        self._kept: deque[tuple[int, bytes]] = deque(maxlen=room)
         self._next = first
         self._news = threading.Condition()
         self._closed = False
 
     def push(self, data: bytes) -> None:
         with self._news:
-            self._kept.append(Numbered(self._next, data))
+            self._kept.append((self._next, data))
             self._next += 1
             self._news.notify_all()
 
@@ -108,7 +101,7 @@ class Ring:
         """Number of the newest one; one less than the first if there is none."""
         return self._next - 1
 
-    def after(self, number: int | None) -> list[Numbered]:
+    def after(self, number: int | None) -> list[tuple[int, bytes]]:
         """All that are newer; all that there are for a number that was never given out; None: the newest."""
         with self._news:
             if number is None:

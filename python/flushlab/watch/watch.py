@@ -37,7 +37,7 @@ from flushlab.spec.commands import WatchSpec
 from flushlab.store import existing_store
 from flushlab.telemetry.live.status import Redo
 from flushlab.watch.exporter import Exporter
-from flushlab.watch.http import LOOPBACK, Server, Site, serve
+from flushlab.watch.http import LOOPBACK, Server
 from flushlab.watch.live_diagnosis import LiveDiagnosis
 from flushlab.watch.poller import Poller, PollResult
 from flushlab.watch.sampler import Mark, RunningNow, Sample, Sampler, ServerNow
@@ -51,14 +51,21 @@ LOOK_FOR_S = 1.0
 
 
 class WatchTarget:
-    """Keeps up with what runs.
+    """Keeps up with what runs, or names one server.
 
     Args:
         look: what runs now, or None.
+        server: the one to watch; None: a server of what runs.
+        nodes: processes of the server.
     """
 
-    def __init__(self, look: Callable[[], Running | None]) -> None:
-        self._look = look
+    def __init__(
+        self,
+        look: Callable[[], Running | None] = lambda: None,
+        server: WatchedServer | None = None,
+        nodes: Callable[[], tuple[int, ...]] = lambda: (),
+    ) -> None:
+        self._look, self.server, self._nodes = look, server, nodes
         self._lock = threading.Lock()
         self._running: Running | None = None
         self._at_s = -LOOK_FOR_S
@@ -73,6 +80,9 @@ class WatchTarget:
             return self._running
 
     def reach(self) -> WatchedServer | None:
+        """The server that is to be asked now, as it stands at this moment."""
+        if self.server is not None:
+            return self.server
         with self._lock:
             if self._running is not None:
                 self._at_s = -LOOK_FOR_S
@@ -83,8 +93,9 @@ class WatchTarget:
         return chosen
 
     def pids(self) -> tuple[int, ...]:
+        """Processes of the watched server and of those beside it; empty if they cannot be seen."""
         running = self.running()
-        return running.pids if running else ()
+        return running.pids if running else self._nodes()
 
 
 def in_this_process() -> WatchTarget:
@@ -125,37 +136,43 @@ class Watch:
     """Watches from `start` to `close`; a context manager.
 
     Args:
-        reach: the server to ask now.
-        running: the command that runs now, if any.
-        pids: processes of the watched server and those beside it.
+        target: to watch.
         host, port: where to listen; None: `PORT`, or a free one if that is taken.
         page: False: nothing is served.
-        diagnoses: find what bounds the server's writes; asks for the state of its connections.
+        diagnoses: find what bounds the target's one server; asks for the state of its connections.
         on_close: called when it ends.
     """
 
     def __init__(
         self,
-        reach: Callable[[], WatchedServer | None],
-        running: Callable[[], Running | None],
-        pids: Callable[[], tuple[int, ...]],
+        target: WatchTarget,
         *,
         host: str = LOOPBACK,
         port: int | None = None,
         page: bool = True,
-        diagnoses: bool = False,
+        diagnoses: bool = True,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
-        self._on_close = on_close
-        self._meter = Meter()
-        self._reach, self._running = reach, running
-        self._exporter = Exporter()
+        self._target, self._on_close = target, on_close
+        self._meter, self._exporter = Meter(), Exporter()
         self.ring = Ring(int(time.time()))
-        self._poller = Poller(reach, self._meter, LiveDiagnosis() if diagnoses else None)
-        self._sampler = Sampler(self.ring, lambda: self._poller.known, running, pids, self._meter)
+        live = LiveDiagnosis() if diagnoses and target.server is not None else None
+        self._poller = Poller(target.reach, self._meter, live)
+        self._sampler = Sampler(
+            self.ring, lambda: self._poller.known, target.running, target.pids, self._meter
+        )
         self.token = "" if host in (LOOPBACK, "localhost", "::1") else secrets.token_urlsafe(24)
-        site = Site(self.ring, self._metrics, self.token, self._meter)
-        self._server = _listen(site, host, port) if page else None
+        self._server = self._listen(host, port) if page else None
+
+    def _listen(self, host: str, port: int | None) -> Server:
+        try:
+            return Server(
+                self.ring, self._metrics, self.token, self._meter, host, PORT if port is None else port
+            )
+        except UsageError:
+            if port is not None:
+                raise
+            return Server(self.ring, self._metrics, self.token, self._meter, host)
 
     @property
     def url(self) -> str:
@@ -168,7 +185,7 @@ class Watch:
 
     @property
     def is_busy(self) -> bool:
-        return self._reach() is not None or self._running() is not None
+        return self._target.reach() is not None or self._target.running() is not None
 
     @property
     def known(self) -> PollResult:
@@ -226,8 +243,7 @@ def watching(*, page: bool = True, progress: Progress = silent, **given: Any) ->
         address, *others = addresses_of(spec.remote)
         if others:
             raise UsageError(f"{by} names several servers", hint="watch one node at a time")
-        reach = watched_at(address)
-        return Watch(lambda: reach, lambda: None, lambda: (), host=host, port=port, page=page, diagnoses=True)
+        return Watch(WatchTarget(server=watched_at(address)), host=host, port=port, page=page)
     if server is None:
         return of(on_this_machine(campaign), host=host, port=port, page=page)
     box = sandbox(server=server, progress=progress)
@@ -239,7 +255,7 @@ def watching(*, page: bool = True, progress: Progress = silent, **given: Any) ->
 
 
 def of(found: WatchTarget, *, host: str = LOOPBACK, port: int | None = None, page: bool = True) -> Watch:
-    watch = Watch(found.reach, found.running, found.pids, host=host, port=port, page=page)
+    watch = Watch(found, host=host, port=port, page=page)
     running = found.running()
     if running is not None and running.campaign:
         for sample in past(running):
@@ -250,34 +266,17 @@ def of(found: WatchTarget, *, host: str = LOOPBACK, port: int | None = None, pag
 def _of_sandbox(box: Sandbox | Cluster, host: str, port: int | None, page: bool) -> Watch:
     reach = WatchedServer(key=box.name, endpoint=box.endpoint, pid=box.pid)
 
-    def pids() -> tuple[int, ...]:
+    def nodes() -> tuple[int, ...]:
         return tuple(node.pid for node in box.nodes if node.pid is not None)
 
-    return Watch(
-        lambda: reach,
-        lambda: None,
-        pids,
-        host=host,
-        port=port,
-        page=page,
-        diagnoses=True,
-        on_close=lambda: _end(box),
-    )
+    target = WatchTarget(server=reach, nodes=nodes)
+    return Watch(target, host=host, port=port, page=page, on_close=lambda: _end(box))
 
 
 def _end(box: Sandbox | Cluster) -> None:
     if not box.kept:
         box.kill()
         box.close()
-
-
-def _listen(site: Site, host: str, port: int | None) -> Server:
-    if port is not None:
-        return serve(site, host, port)
-    try:
-        return serve(site, host, PORT)
-    except UsageError:
-        return serve(site, host, 0)
 
 
 def past(running: Running) -> list[Sample]:

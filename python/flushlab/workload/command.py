@@ -17,12 +17,13 @@ from typing import Annotated, ClassVar, NamedTuple, Self
 from urllib.parse import quote
 
 import msgspec
+from msgspec import Meta
 
 from flushlab.errors import CommandFailed, UsageError
 from flushlab.record import Endpoint, Value, Warning
 from flushlab.server.protocol import Server
 from flushlab.server.sql import quoted
-from flushlab.workload.options import takes
+from flushlab.spec.option import Option
 from flushlab.workload.protocol import Measured, Reset, Timing, Window
 
 
@@ -172,14 +173,18 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     command: str
     folder: str = ""
     timeout: Annotated[
-        float, takes("Seconds after which a run is killed, with everything that it started.", 1, 604_800)
+        float,
+        Meta(ge=1, le=604_800),
+        Option("Seconds after which a run is killed, with everything that it started."),
     ] = 3600.0
     reset: Annotated[
         Reset,
-        takes("each: every run starts from a fresh copy of the data. none: from what the last run left."),
+        Option("each: every run starts from a fresh copy of the data. none: from what the last run left."),
     ] = "each"
     warm_up_runs: Annotated[
-        int, takes("Runs before the measured one, on the same server and data; they are not timed.", 0, 100)
+        int,
+        Meta(ge=0, le=100),
+        Option("Runs before the measured one, on the same server and data; they are not timed."),
     ] = 0
     database: str = DATABASE
     slice_s: ClassVar[None] = None

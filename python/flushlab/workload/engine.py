@@ -9,7 +9,6 @@ from itertools import count
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
-from msgspec import Meta
 
 from flushlab import _core
 from flushlab.errors import (
@@ -34,6 +33,7 @@ from flushlab.record import (
 )
 from flushlab.server.clients import USER, Load, clients_of
 from flushlab.server.protocol import Server, quorum_problem
+from flushlab.spec.option import Option
 from flushlab.units import counted
 from flushlab.workload.protocol import Driving, Measured, Timing, Window
 
@@ -135,9 +135,9 @@ def errno_of(error: FlushlabError) -> int | None:
 
 
 class Connected(msgspec.Struct, frozen=True, kw_only=True):
-    transport: Annotated[Literal["socket", "tcp"], Meta(description="How the load connects.")] = "socket"
-    ssl_mode: Annotated[SslMode, Meta(description="TLS mode over tcp, as in MySQL's clients.")] = "disabled"
-    ssl_ca: Annotated[str, Meta(description=SSL_CA)] = ""
+    transport: Annotated[Literal["socket", "tcp"], Option("How the load connects.")] = "socket"
+    ssl_mode: Annotated[SslMode, Option("TLS mode over tcp, as in MySQL's clients.")] = "disabled"
+    ssl_ca: Annotated[str, Option(SSL_CA)] = ""
 
 
 def run_script(

@@ -1,17 +1,16 @@
 """Options of workloads, declared as fields of them, whoever asks: flags, a plan's TOML, a stored request.
 
-A field that is marked by `takes` is an option, with the field's type and default. `settle` checks what was
-asked for against a workload's options and fills in the rest.
+A field that is marked by `Option` is an option, with the field's type and default, as in specifications.
+`settle` checks what was asked for against a workload's options and fills in the rest.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, cast, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 import msgspec
 from msgspec import Meta
@@ -20,13 +19,11 @@ from flushlab import _core
 from flushlab.errors import UsageError, nearest
 from flushlab.record import Endpoint, LoadSpec, RandSpec, SslMode, Value
 from flushlab.server.protocol import Server
+from flushlab.spec.option import Field, Option, fields
 from flushlab.workload import engine
 from flushlab.workload.protocol import Driving, Measured, Reset, Timing, Window, Workload
 
-SWITCH = ("on", "off")
 Switch = Literal["on", "off"]
-_Kind = Literal["integer", "number", "word", "text", "switch"]
-_KINDS: Mapping[object, _Kind] = {int: "integer", float: "number", str: "text", Switch: "switch"}
 _FIRST = (
     *("threads", "tables", "table_size", "transport", "ssl_mode", "ssl_ca", "rand_type"),
     *("rand_spec_iter", "rand_spec_pct", "rand_spec_res", "rand_pareto_h", "rand_zipfian_exp"),
@@ -38,76 +35,16 @@ Spelling = Callable[[str], str]
 """How the place that was asked spells an option: `table_size` in a plan, `--table-size` as a flag."""
 
 
-def takes(help: str, low: float | None = None, high: float | None = None) -> Meta:
-    """What a field needs to be an option; the bounds of a number are inclusive."""
-    return Meta(description=help, ge=low, le=high)
-
-
-class OptionInfo(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    kind: _Kind
-    default: Value
-    help: str
-    low: float = 0
-    high: float = 0
-    words: tuple[str, ...] = ()
-
-    def check(self, value: object, spelling: Spelling = str) -> Value:
-        name = spelling(self.name)
-        if self.kind in ("integer", "number"):
-            limits = f"it takes {self.low:.12g} to {self.high:.12g}"
-            right = (int,) if self.kind == "integer" else (int, float)
-            if not isinstance(value, right) or isinstance(value, bool):
-                what = "a whole number" if self.kind == "integer" else "a number"
-                raise UsageError(f"{name} is {value!r}; it takes {what}", hint=limits)
-            if not self.low <= value <= self.high:
-                raise UsageError(f"{name} {value} is out of range", hint=limits)
-            return value
-        if self.kind == "switch" and isinstance(value, bool):
-            return "on" if value else "off"
-        if self.kind == "switch" and (not isinstance(value, str) or value.lower() not in SWITCH):
-            raise UsageError(f"{name} is {value!r}; it takes on or off", hint=self.help)
-        if not isinstance(value, str):
-            raise UsageError(f"{name} is {value!r}; it takes a string", hint=self.help)
-        if self.kind == "text":
-            return value
-        value = value.lower()  # REQUIRED, as MySQL's manual writes it
-        if self.kind == "word" and value not in self.words:
-            raise UsageError(f"unknown {name} {value!r}", hint=f"use one of {', '.join(self.words)}")
-        return value
-
-    def read(self, text: str, spelling: Spelling = str) -> Value:
-        value: Value = text
-        if self.kind in ("integer", "number"):
-            with suppress(ValueError):
-                value = float(text)
-                value = int(text)
-        return self.check(value, spelling)
-
-
 @cache
-def options_of(workload: type[msgspec.Struct]) -> Mapping[str, OptionInfo]:
+def options_of(workload: type[msgspec.Struct]) -> Mapping[str, Field]:
     """The options that a workload takes, by their names."""
-    options = dict[str, OptionInfo]()
-    for field in msgspec.structs.fields(workload):
-        type_, *marks = get_args(field.type) if get_origin(field.type) is Annotated else (field.type,)
-        for meta in marks:
-            words = get_args(type_)
-            options[field.name] = OptionInfo(
-                name=field.name,
-                kind=_KINDS.get(type_, "word"),
-                default=field.default,
-                help=meta.description,
-                low=meta.ge or 0,
-                high=meta.le or 0,
-                words=() if words == SWITCH else words,
-            )
-    first = {name: options[name] for name in _FIRST if name in options}
-    return first | {name: option for name, option in options.items() if name not in first}
+    known = fields(workload)
+    names = dict.fromkeys((*_FIRST, *workload.__struct_fields__))
+    return {name: known[name] for name in names if name in known}
 
 
 def settle(
-    workload: str, known: Mapping[str, OptionInfo], asked: Mapping[str, Value], spelling: Spelling = str
+    workload: str, known: Mapping[str, Field], asked: Mapping[str, Value], spelling: Spelling = str
 ) -> dict[str, Value]:
     """Every known option of a workload with its value: the one asked for, or its default."""
     for name in asked:
@@ -117,7 +54,7 @@ def settle(
                 hint = f"did you mean {spelling(near[0])}?"
             raise UsageError(f"the workload {workload} takes no {spelling(name)}", hint=hint)
     return {
-        name: option.check(asked[name], spelling) if name in asked else option.default
+        name: option.check(asked[name], spelling(name)) if name in asked else option.default
         for name, option in known.items()
     }
 
@@ -152,29 +89,31 @@ class EngineOptions(engine.Connected, frozen=True, kw_only=True):
     reset: ClassVar[Reset] = "each"
 
     name: str = ""
-    threads: Annotated[int, takes("Connections.", 1, 4096)] = 16
+    threads: Annotated[int, Meta(ge=1, le=4096), Option("Connections.")] = 16
     seed: int = 1
     rate: Annotated[
-        float, takes("Target rate per second (open loop); 0 is as fast as possible.", 0, 10_000_000)
+        float,
+        Meta(ge=0, le=10_000_000),
+        Option("Target rate per second (open loop); 0 is as fast as possible."),
     ] = 0.0
     rate_kind: Annotated[
         Literal["constant", "poisson"],
-        takes("How a rate's events are spaced: evenly, or at random as from many independent users."),
+        Option("How a rate's events are spaced: evenly, or at random as from many independent users."),
     ] = "constant"
     profile: Annotated[
         str,
-        takes("A rate that changes: ramp:100-5000/60s, step:1000,2000,4000/10s or burst:1000-5000/1s/10s."),
+        Option("A rate that changes: ramp:100-5000/60s, step:1000,2000,4000/10s or burst:1000-5000/1s/10s."),
     ] = ""
     client_sched: Annotated[
         Literal["batch", "normal"],
-        takes("How the kernel schedules the client's thread: batch (SCHED_BATCH) or normal."),
+        Option("How the kernel schedules the client's thread: batch (SCHED_BATCH) or normal."),
     ] = "batch"
     reconnect: Annotated[
-        Switch, takes("On: a lost connection is counted and reopened; off: it ends the load.")
+        Switch, Option("On: a lost connection is counted and reopened; off: it ends the load.")
     ] = "off"
     cluster_load: Annotated[
         Literal["one", "spread", "failover"],
-        takes(
+        Option(
             "Where connections to a cluster go: one node, spread over all, or to the first that takes them."
         ),
     ] = "one"
@@ -213,7 +152,7 @@ class EngineOptions(engine.Connected, frozen=True, kw_only=True):
 
 RandType = Annotated[
     Literal["special", "uniform", "gaussian", "pareto", "zipfian"],
-    takes(
+    Option(
         "Distribution of rows: special (default of sysbench 1.0), uniform (1.1), gaussian, pareto, zipfian."
     ),
 ]
@@ -222,19 +161,23 @@ RandType = Annotated[
 class TableOptions(EngineOptions, frozen=True, kw_only=True):
     """Options of workloads on several tables, whose rows are drawn by sysbench's distributions."""
 
-    tables: Annotated[int, takes("Number of tables.", 1, 10_000)] = 8
-    table_size: Annotated[int, takes("Rows per table.", 1, 1_000_000_000)] = 10_000
+    tables: Annotated[int, Meta(ge=1, le=10_000), Option("Number of tables.")] = 8
+    table_size: Annotated[int, Meta(ge=1, le=1_000_000_000), Option("Rows per table.")] = 10_000
     rand_type: RandType = "special"
     rand_spec_iter: Annotated[
-        int, takes("Uniform draws behind each number of special's bell and of gaussian.", 1, 1000)
+        int,
+        Meta(ge=1, le=1000),
+        Option("Uniform draws behind each number of special's bell and of gaussian."),
     ] = 12
-    rand_spec_pct: Annotated[int, takes("Percentage of rows that special favors.", 0, 100)] = 1
-    rand_spec_res: Annotated[int, takes("Percentage of special's draws that hit those rows.", 0, 100)] = 75
+    rand_spec_pct: Annotated[int, Meta(ge=0, le=100), Option("Percentage of rows that special favors.")] = 1
+    rand_spec_res: Annotated[
+        int, Meta(ge=0, le=100), Option("Percentage of special's draws that hit those rows.")
+    ] = 75
     rand_pareto_h: Annotated[
-        float, takes("pareto: the first h of the rows get 1 - h of the draws.", 0.001, 0.999)
+        float, Meta(ge=0.001, le=0.999), Option("pareto: the first h of the rows get 1 - h of the draws.")
     ] = 0.2
     rand_zipfian_exp: Annotated[
-        float, takes("zipfian: the n-th row gets a share proportional to 1/n^exponent.", 0, 30)
+        float, Meta(ge=0, le=30), Option("zipfian: the n-th row gets a share proportional to 1/n^exponent.")
     ] = 0.8
 
     @property

@@ -16,13 +16,13 @@ from flushlab.errors import UsageError, nearest
 from flushlab.record import OltpSpec, SourceKind, SourceText, TxnSpec, TxnStatement, Value
 from flushlab.redact import option_file_without_passwords, without_passwords
 from flushlab.server.sql import require_not_system
-from flushlab.spec.option import flag
+from flushlab.spec.option import Field, flag
 from flushlab.spec.parts import WorkloadSpec
 from flushlab.workload import command, data, sql
 from flushlab.workload.command import CommandWorkload, files_named
 from flushlab.workload.data import DataWorkload
 from flushlab.workload.engine import Connected
-from flushlab.workload.options import EngineOptions, OptionInfo, Spelling, check_tls, options_of, settle
+from flushlab.workload.options import EngineOptions, Spelling, check_tls, options_of, settle
 from flushlab.workload.protocol import OWN_LOAD, OWN_LOAD_UNIT, OwnLoad, Timing, Workload
 from flushlab.workload.sql import SQL, TXN, SqlWorkload, TxnWorkload
 from flushlab.workload.tables import OLTP_NAMES, UPSERT, WRITES, OltpWorkload, UpsertWorkload
@@ -115,7 +115,7 @@ _SYSBENCH = (
 )
 
 
-def workload_options(name: str) -> Mapping[str, OptionInfo]:
+def workload_options(name: str) -> Mapping[str, Field]:
     kind = _kind(name)
     return options_of(_WORKLOADS[kind]) if kind != OWN_LOAD else {}
 
@@ -124,7 +124,7 @@ def workload_names() -> tuple[str, ...]:
     return tuple(name for name in _WORKLOADS if not name.endswith(":"))
 
 
-def all_options() -> Mapping[str, OptionInfo]:
+def all_options() -> Mapping[str, Field]:
     return {name: option for one in _WORKLOADS.values() for name, option in options_of(one).items()}
 
 
@@ -201,11 +201,9 @@ def on_data(workload: Workload, database: str) -> Workload:
     return workload
 
 
-def fingerprint(workload: Workload, root: str = "") -> str:
-    """Changes with the workload and its file. `root`: begins its absolute paths here, and not where it was
-    made first."""
-    made_of = msgspec.json.encode(workload)
-    return hashlib.sha256(made_of.replace(root.encode(), b"") if root else made_of).hexdigest()
+def fingerprint(workload: Workload) -> str:
+    """Changes with the workload and its file."""
+    return hashlib.sha256(msgspec.json.encode(workload)).hexdigest()
 
 
 LEAST_FACTOR = 1.1

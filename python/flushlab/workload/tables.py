@@ -14,12 +14,14 @@ from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from flushlab.errors import UsageError
 from flushlab.record import Endpoint, LoadSpec, OltpSpec, RandSpec, UpsertSpec, Warning
 from flushlab.server.protocol import Server
+from flushlab.spec.option import Option
 from flushlab.workload import engine
-from flushlab.workload.options import RandType, Spelling, Switch, TableOptions, takes
+from flushlab.workload.options import RandType, Spelling, Switch, TableOptions
 from flushlab.workload.protocol import COMMITS, MOST_SLICE_S, Driving, Measured, Timing, Window
 
 WRITES = {
@@ -50,22 +52,24 @@ _FEW_COMMITS = 3
 class OltpWorkload(TableOptions, frozen=True, kw_only=True):
     """A sysbench OLTP workload on sbtest1..N; the rate is in transactions/s over all connections."""
 
-    point_selects: Annotated[int, takes("SELECTs by id of an event.", 0, 10_000)] = 10
-    simple_ranges: Annotated[int, takes("SELECTs of a range of an event.", 0, 10_000)] = 1
-    sum_ranges: Annotated[int, takes("SELECT SUM()s of an event.", 0, 10_000)] = 1
-    order_ranges: Annotated[int, takes("SELECTs with ORDER BY of an event.", 0, 10_000)] = 1
-    distinct_ranges: Annotated[int, takes("SELECT DISTINCTs of an event.", 0, 10_000)] = 1
-    index_updates: Annotated[int, takes("UPDATEs of the indexed k of an event.", 0, 10_000)] = 1
-    non_index_updates: Annotated[int, takes("UPDATEs of c of an event.", 0, 10_000)] = 1
-    delete_inserts: Annotated[int, takes("DELETEs with an INSERT of the same id of an event.", 0, 10_000)] = 1
-    range_size: Annotated[int, takes("Rows of a range.", 1, 1_000_000)] = 100
-    range_selects: Annotated[Switch, takes("Off: an event has no SELECT of a range at all.")] = "on"
-    skip_trx: Annotated[Switch, takes("On: no BEGIN and COMMIT, every statement commits by itself.")] = "off"
-    auto_inc: Annotated[Switch, takes("Off: the client generates the ids, and id has no AUTO_INCREMENT.")] = (
-        "on"
-    )
-    secondary: Annotated[Switch, takes("On: id has a secondary index, and there is no primary key.")] = "off"
-    create_secondary: Annotated[Switch, takes("Off: k has no index.")] = "on"
+    point_selects: Annotated[int, Meta(ge=0, le=10_000), Option("SELECTs by id of an event.")] = 10
+    simple_ranges: Annotated[int, Meta(ge=0, le=10_000), Option("SELECTs of a range of an event.")] = 1
+    sum_ranges: Annotated[int, Meta(ge=0, le=10_000), Option("SELECT SUM()s of an event.")] = 1
+    order_ranges: Annotated[int, Meta(ge=0, le=10_000), Option("SELECTs with ORDER BY of an event.")] = 1
+    distinct_ranges: Annotated[int, Meta(ge=0, le=10_000), Option("SELECT DISTINCTs of an event.")] = 1
+    index_updates: Annotated[int, Meta(ge=0, le=10_000), Option("UPDATEs of the indexed k of an event.")] = 1
+    non_index_updates: Annotated[int, Meta(ge=0, le=10_000), Option("UPDATEs of c of an event.")] = 1
+    delete_inserts: Annotated[
+        int, Meta(ge=0, le=10_000), Option("DELETEs with an INSERT of the same id of an event.")
+    ] = 1
+    range_size: Annotated[int, Meta(ge=1, le=1_000_000), Option("Rows of a range.")] = 100
+    range_selects: Annotated[Switch, Option("Off: an event has no SELECT of a range at all.")] = "on"
+    skip_trx: Annotated[Switch, Option("On: no BEGIN and COMMIT, every statement commits by itself.")] = "off"
+    auto_inc: Annotated[
+        Switch, Option("Off: the client generates the ids, and id has no AUTO_INCREMENT.")
+    ] = "on"
+    secondary: Annotated[Switch, Option("On: id has a secondary index, and there is no primary key.")] = "off"
+    create_secondary: Annotated[Switch, Option("Off: k has no index.")] = "on"
 
     @property
     def statements(self) -> OltpSpec:
@@ -118,16 +122,16 @@ class UpsertWorkload(TableOptions, frozen=True, kw_only=True):
 
     name: str = UPSERT
     rand_type: RandType = "uniform"
-    rows: Annotated[int, takes("Rows per statement of upsert.", 1, 10_000)] = 1
+    rows: Annotated[int, Meta(ge=1, le=10_000), Option("Rows per statement of upsert.")] = 1
     key: Annotated[
         Literal["unique", "primary"],
-        takes(
+        Option(
             "Where rows of upsert conflict: in a unique index next to an auto-increment primary key, "
             "or in the primary key."
         ),
     ] = "primary"
-    hit_ratio: Annotated[float, takes("Share of upsert's rows that already exist.", 0, 1)] = 0.5
-    commit: Annotated[str, takes(_COMMIT_HELP)] = "autocommit"
+    hit_ratio: Annotated[float, Meta(ge=0, le=1), Option("Share of upsert's rows that already exist.")] = 0.5
+    commit: Annotated[str, Option(_COMMIT_HELP)] = "autocommit"
 
     def check(self, spelling: Spelling) -> None:
         super().check(spelling)

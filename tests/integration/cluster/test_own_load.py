@@ -31,7 +31,7 @@ def test_commits_of_all_nodes_are_observed_and_all_is_put_back(
         (own_load.ObservedSlices, "least_slice_s"),
     ):
         monkeypatch.setattr(where, name, SLICE_S)
-    monkeypatch.setattr(own_load, "LEAD_S", 0.2)
+    monkeypatch.setattr(own_load, "OWN_LOAD_LEAD_S", 0.2)
     cluster, account, before = own.cluster, own.cluster.endpoint, own.flushes
     login = (account.user, account.password)
     for statement in application.SETUP:

@@ -102,7 +102,7 @@ def test_defaults_that_decide_what_a_commit_is_are_told_and_what_was_asked_for_i
     own = read_back(
         log_bin="ON", sync_binlog=0, sql_mode="B" * 99, innodb_io_capacity=10_000, gtid_mode="OFF"
     )
-    words = differing(base, own, ["sync_binlog"])
+    words = differing(base.settings, own.settings, ["sync_binlog"])
     assert words == "log_bin=ON (OFF), sql_mode differs"
 
 
@@ -115,7 +115,7 @@ def test_defaults_that_differ_are_told_in_the_same_order_however_a_server_lists_
     }
     base = read_back(sync_binlog=1, log_bin="ON", sql_mode="A", innodb_doublewrite="ON")
     told = {
-        differing(base, read_back(**{name: theirs[name] for name in names}), ())
+        differing(base.settings, read_back(**{name: theirs[name] for name in names}).settings, ())
         for names in permutations(theirs)
     }
     assert told == {"innodb_doublewrite=OFF (ON), log_bin=OFF (ON), sync_binlog=0 (1), sql_mode=B (A)"}

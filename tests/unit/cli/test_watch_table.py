@@ -11,12 +11,11 @@ import pytest
 from flushlab.cli import watch as watch_table
 from flushlab.cli.consoles import PlainConsole
 from flushlab.cli.watch import line, table
-from flushlab.record.running import ShownRatio
-from flushlab.telemetry.live.status import Connections, LockWaits, Redo, RowRates, Syncs
+from flushlab.record.running import FillProgress, ShownRatio
+from flushlab.telemetry.live.status import Connections, LockWaits, Redo
 from flushlab.watch import Watch
 from flushlab.watch.sampler import (
     DiagnosisNow,
-    FillNow,
     FindingNow,
     MachineNow,
     RunningNow,
@@ -36,16 +35,16 @@ SAMPLE = Sample(
     p99_ms=9.87,
     redo=Redo(checkpoint_age=10 << 20, capacity=100 << 20),
     dirty=0.123,
-    fsyncs=Syncs(redo=700.0, data=3.25),
+    fsyncs={"redo": 700.0, "data": 3.25, "binlog": None},
     commits_per_group=3.4,
     lock_waits=LockWaits(now=2, per_s=0.5),
     binlog_bytes_per_s=2048.0,
-    rows_per_s=RowRates(inserted=1.0, updated=12_345.0),
+    rows_per_s={"inserted": 1.0, "updated": 12_345.0, "deleted": None},
     machine=MachineNow(cpu_pressure=0.5, others=0.02),
     connections=(
         Connections(user="app\x1b[31m", command="Sleep", count=120, oldest_s=9000, in_transaction=2),
     ),
-    fill=FillNow(
+    fill=FillProgress(
         table="users", rows=50, total=100, rows_per_s=9.0, bytes=1, left_s=5.5, bound_by="the server's CPU"
     ),
     ratios=(ShownRatio(arm="flush=2", low=1.4, mid=1.45, high=1.5, early=True),),

@@ -53,7 +53,7 @@ def test_a_node_that_does_not_end_leaves_no_other_running(monkeypatch: pytest.Mo
             raise HarnessError(f"{name} survived SIGKILL")
 
     monkeypatch.setattr(kept, "halt", halt)
-    monkeypatch.setattr(stopping, "_named", lambda _: ["trio-1", "trio-2", "trio-3"])
+    monkeypatch.setattr(stopping, "node_names", lambda _: ["trio-1", "trio-2", "trio-3"])
     with pytest.raises(HarnessError, match="trio-3 survived") as failed:
         stopping.stop("trio", keep_data=True)
     assert stopped == ["trio-3", "trio-2", "trio-1"]

@@ -10,7 +10,6 @@ from flushlab.errors import ServerDied
 from flushlab.record import FileActivity
 from flushlab.telemetry.activity import Watched, counted_by, file_activity, per_class, per_file, watch
 from flushlab.telemetry.files import REMOVED, OpenFile
-from flushlab.telemetry.performance import BinlogIo
 from flushlab.telemetry.tracepoint import SyncKey
 from tests.fakes.server import FakeServer
 
@@ -104,13 +103,18 @@ def test_without_the_kernel_mysql_tells_and_mariadb_does_not() -> None:
 
 def test_the_binary_log_of_a_server_that_cannot_be_seen_is_told_by_performance_schema() -> None:
     unseen = Watched(has_binlog=True)
-    told = file_activity(unseen, MYSQL_5_7, None, BinlogIo(fsyncs=3698, written_bytes=2_560_123))
+    told = file_activity(unseen, MYSQL_5_7, None, FileActivity(fsyncs=3698, bytes=2_560_123))
     assert told["binlog"] == FileActivity(fsyncs=3698, bytes=2_560_123)
     grown = msgspec.structs.replace(unseen, binlog_bytes=2_559_900)
-    assert file_activity(grown, {}, None, BinlogIo(7, 8))["binlog"] == FileActivity(fsyncs=7, bytes=2_559_900)
+    assert file_activity(grown, {}, None, FileActivity(fsyncs=7, bytes=8))["binlog"] == FileActivity(
+        fsyncs=7, bytes=2_559_900
+    )
     counted = msgspec.structs.replace(unseen, fsyncs={"binlog": 5})
-    assert file_activity(counted, {}, None, BinlogIo(7, 8))["binlog"].fsyncs == 5, "the kernel goes first"
-    assert "binlog" not in file_activity(Watched(), {}, None, BinlogIo(0, 0)), "there is none"
+    told = file_activity(counted, {}, None, FileActivity(fsyncs=7, bytes=8))
+    assert told["binlog"].fsyncs == 5, "the kernel goes first"
+    assert "binlog" not in file_activity(Watched(), {}, None, FileActivity(fsyncs=0, bytes=0)), (
+        "there is none"
+    )
 
 
 def test_a_binary_log_that_nobody_tells_of_is_there_all_the_same() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from flushlab.record import FileIo
+from flushlab.record import FileActivity, FileIo
 from flushlab.telemetry import Observation, observe, performance
 from flushlab.telemetry.files import REMOVED, Names
 from flushlab.telemetry.performance import Reading
@@ -155,7 +155,7 @@ def test_the_binary_log_has_what_its_kind_counted_whatever_became_of_its_files()
     event = "wait/io/file/sql/binlog"
     before = reading([(event, "", 1, 100, 90, 4, 50_000, 9 * 10**9, 8 * 10**9), MYSQL_5_7[0][0]])
     after = reading([(event, "", 1, 6444, 6247, 4, 7_518_515, 10**12, 9 * 10**11), MYSQL_5_7[1][0]])
-    assert performance.binlog_between(before, after) == (6157, 7_468_515)
+    assert performance.binlog_between(before, after) == FileActivity(fsyncs=6157, bytes=7_468_515)
     assert performance.binlog_between(Reading(), Reading(note="performance_schema is OFF")) is None
 
 
@@ -209,4 +209,5 @@ def test_the_binary_logs_fsyncs_are_those_of_the_windows_transactions_however_lo
     assert seen.file_activity(commits=100)["binlog"].fsyncs == 100
     assert seen.told is not None
     before, after = seen.told
-    assert performance.binlog_between(before.files, after.files, 100) == (100, 30_000)
+    binlog = performance.binlog_between(before.files, after.files, 100)
+    assert binlog == FileActivity(fsyncs=100, bytes=30_000)

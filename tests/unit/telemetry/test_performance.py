@@ -16,7 +16,7 @@ def test_what_one_collector_cannot_tell_is_noted_and_the_others_go_on() -> None:
         NAMES: [],
         "SHOW GLOBAL STATUS LIKE 'Com\\_%'": [("Com_insert", "7")],
     }
-    before = performance.Snapshot(Reading(), Reading(), Reading(), Names())
+    before = performance.Readings(Reading(), Reading(), Reading(), Names())
     told = performance.between(before, performance.snapshot(FakeServer(answers=answers)), {"ib_logfile0": 3})
     assert [(one.kind, one.count) for one in told.statements_by_kind] == [("insert", 7)]
     assert [(one.file, one.fsyncs) for one in told.io_by_file] == [("ib_logfile0", 3)]

@@ -14,7 +14,7 @@ import pytest
 
 from flushlab.errors import UsageError
 from flushlab.watch import http as watch_http
-from flushlab.watch.http import LOOPBACK, Server, Site, serve
+from flushlab.watch.http import LOOPBACK, Server
 from flushlab.watch.threads import Meter, Ring
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -28,7 +28,7 @@ def site(token: str = "", *, samples: int = 3) -> Iterator[tuple[Server, Ring]]:
     ring = Ring(100)
     for number in range(samples):
         ring.push(b'{"t":%d}' % number)
-    server = serve(Site(ring, metrics, token, Meter()), LOOPBACK, 0)
+    server = Server(ring, metrics, token, Meter(), LOOPBACK, 0)
     server.start()
     try:
         yield server, ring
@@ -181,14 +181,14 @@ def test_a_viewer_who_sleeps_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) ->
             ring.push(b'"%s"' % (b"x" * 1_000_000))
         with closing(stream(server, "Last-Event-ID: 165\r\n")) as awake:
             read_until(awake, b"id: 166")
-        wait_until(lambda: server.site.viewers._value >= watch_http.MOST_VIEWERS - 1, "it is let go")
+        wait_until(lambda: server.viewers._value >= watch_http.MOST_VIEWERS - 1, "it is let go")
 
 
 def test_a_taken_port_is_said() -> None:
     with site() as (server, ring), pytest.raises(UsageError, match=f"{LOOPBACK}:{server.server_port} cannot"):
-        serve(Site(ring, metrics, "", Meter()), LOOPBACK, server.server_port)
+        Server(ring, metrics, "", Meter(), LOOPBACK, server.server_port)
 
 
 def test_an_address_of_another_machine_is_said() -> None:
     with pytest.raises(UsageError, match=r"192\.0\.2\.1:0 cannot be listened on"):
-        serve(Site(Ring(1), metrics, "t", Meter()), "192.0.2.1", 0)
+        Server(Ring(1), metrics, "t", Meter(), "192.0.2.1", 0)

@@ -8,7 +8,7 @@ from flushlab.watch.threads import Ring
 
 
 def ids(ring: Ring, after: int | None) -> list[int]:
-    return [one.id for one in ring.after(after)]
+    return [number for number, _ in ring.after(after)]
 
 
 def filled(count: int, room: int = 10) -> Ring:
@@ -26,7 +26,7 @@ def test_who_comes_back_gets_what_came_meanwhile() -> None:
 def test_who_was_away_too_long_gets_all_that_is_kept() -> None:
     ring = filled(25)
     assert ids(ring, 101) == list(range(115, 125))
-    assert ring.after(101)[0].data == b"15"
+    assert ring.after(101)[0][1] == b"15"
 
 
 def test_a_number_of_an_earlier_process_or_of_none_gets_all() -> None:

@@ -47,7 +47,7 @@ class Taker:
 
     def take(self) -> Sample:
         self._sampler.take()
-        return msgspec.json.decode(self.ring.after(None)[0].data, type=Sample)
+        return msgspec.json.decode(self.ring.after(None)[0][1], type=Sample)
 
 
 def up(at_s: float | None = None, **more: Any) -> PollResult:
@@ -157,7 +157,7 @@ def test_the_thread_outlives_an_error_that_nobody_expected() -> None:
     sampler.start()
     wait_until(lambda: len(ring.after(0)) >= 2, "a second sample is there")
     sampler.close()
-    first, second = (msgspec.json.decode(one.data, type=Sample) for one in ring.after(0)[:2])
+    first, second = (msgspec.json.decode(data, type=Sample) for _, data in ring.after(0)[:2])
     assert first.failed == "internal error: RuntimeError: the disk answers nonsense"
     assert second.running is not None and second.running.arm == "A"
 

@@ -76,8 +76,8 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
     def beside_name(self) -> str:
         return "" if self.beside is None else self.beside.name
 
-    def digest(self, root: str = "") -> str:
-        return " ".join(fingerprint(one, root) for one in (self.workload, self.beside) if one is not None)
+    def digest(self) -> str:
+        return " ".join(fingerprint(one) for one in (self.workload, self.beside) if one is not None)
 
     @property
     def sources(self) -> tuple[SourceText, ...]:
@@ -112,7 +112,7 @@ def as_stored(workload: WorkloadSpec) -> WorkloadSpec:
 
 def load_of(request: CrashRequest) -> CrashLoad:
     load = asked_load(request.spec, Path(request.folder))
-    if request.workload_digest and request.workload_digest != load.digest(request.root):
+    if request.workload_digest and request.workload_digest != load.digest():
         raise UsageError(
             f"the workload {request.workload} has changed since the campaign began",
             hint="restore its file, or start a new campaign: counts of two workloads are not comparable",

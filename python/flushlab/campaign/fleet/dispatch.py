@@ -55,13 +55,6 @@ class Wanted(NamedTuple):
     role: Role = "any"
 
 
-class Assignment(NamedTuple):
-    """A block that a machine has to run now."""
-
-    machine: str
-    block: int
-
-
 @dataclass
 class _Machine:
     done: int = 0
@@ -156,11 +149,11 @@ class Dispatch:
             one.cancelled = True
         return tuple(name for name, _ in found)
 
-    def assign(self, now_s: float) -> tuple[Assignment, ...]:
-        """The blocks that start now, the one that is due first at the head."""
+    def assign(self, now_s: float) -> list[tuple[str, int]]:
+        """Machines and the blocks that start there now, the one that is due first at the head."""
         free = [name for name, one in self._machines.items() if one.block is None]
         free.sort(key=lambda name: self._machines[name].done)
-        found = list[Assignment]()
+        found = list[tuple[str, int]]()
         for block in self._due(now_s):
             if not free:
                 break
@@ -169,8 +162,8 @@ class Dispatch:
                 continue
             free.remove(machine)
             self._machines[machine].block, self._machines[machine].since_s = block, now_s
-            found.append(Assignment(machine, block))
-        return tuple(found)
+            found.append((machine, block))
+        return found
 
     def _due(self, now_s: float) -> Sequence[int]:
         """Blocks that nobody runs, then those of stragglers."""

@@ -7,11 +7,9 @@ taking a machine out does not favor any arm.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from statistics import median
-from typing import NamedTuple
 
 from flushlab.campaign.fleet.worker import MachineFacts
 from flushlab.experiment.protocol import score
@@ -75,17 +73,9 @@ class Health:
         return ""
 
 
-class Needs(NamedTuple):
-    """What a campaign needs of each machine: to be like the one that decided its settings, and root if there
-    are words for what needs it."""
-
-    driver: MachineFacts
-    root: str = ""
-
-
-def problems(name: str, there: MachineFacts, needs: Needs, now_s: float | None = None) -> Iterator[str]:
-    """Why a machine with these facts is not fit; `now_s` is the driver's Unix time when it got them."""
-    here = needs.driver
+def problems(name: str, there: MachineFacts, here: MachineFacts, root_for: str = "") -> Iterator[str]:
+    """Why a machine is not fit for a campaign: nothing if it is like this one, of the same moment, and root
+    where there are words for what needs it."""
     if there.flushlab != here.flushlab:
         yield f"machine {name} has flushlab {there.flushlab}, and this one {here.flushlab}"
         return
@@ -99,8 +89,8 @@ def problems(name: str, there: MachineFacts, needs: Needs, now_s: float | None =
             f"machine {name} has {format_size(there.memory_bytes)} of memory, and the one that decides the"
             f" settings {format_size(here.memory_bytes)}"
         )
-    if needs.root and not there.is_root:
-        yield f"machine {name} runs flushlab without root, which {needs.root} needs"
-    off_s = there.now_s - (time.time() if now_s is None else now_s)
+    if root_for and not there.is_root:
+        yield f"machine {name} runs flushlab without root, which {root_for} needs"
+    off_s = there.now_s - here.now_s
     if abs(off_s) > CLOCK_S:
         yield f"the clock of machine {name} is {format_seconds(abs(off_s))} {'fast' if off_s > 0 else 'slow'}"

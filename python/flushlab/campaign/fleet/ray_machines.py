@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import ray
 from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from flushlab.campaign.fleet.health import Needs, problems
+from flushlab.campaign.fleet.health import problems
 from flushlab.campaign.fleet.machines import (
     Ended,
     Event,
@@ -43,12 +43,12 @@ from flushlab.campaign.fleet.ray_workers import (
     worker_on,
 )
 from flushlab.campaign.fleet.runner import OpenMachines
-from flushlab.campaign.fleet.supplies import Supplies, supplies_of
+from flushlab.campaign.fleet.supplies import needed_by, request_at
 from flushlab.campaign.fleet.worker import MachineFacts, Worker
 from flushlab.campaign.pool.work import CrashTask
 from flushlab.errors import FleetError, FlushlabError, HarnessError, UsageError
 from flushlab.fleet.connect import FleetNode
-from flushlab.fleet.transfer import Delivered, send
+from flushlab.fleet.transfer import Delivered, Needed, send
 from flushlab.progress import Progress, silent
 from flushlab.version import __version__
 
@@ -78,7 +78,7 @@ def claimed(progress: Progress, root_for: str = "") -> Iterator[OpenMachines]:
     Raises:
         UsageError: a machine that is not fit.
     """
-    machines = RayMachines(progress, Needs(MachineFacts.here(), root_for))
+    machines = RayMachines(progress, root_for)
     try:
         machines.claim()
         yield OpenMachines(machines, machines.names)
@@ -89,27 +89,22 @@ def claimed(progress: Progress, root_for: str = "") -> Iterator[OpenMachines]:
 def foreseen() -> OpenMachines:
     """The machines of the fleet in a dry run: none is claimed, no worker is started; needs a connection."""
     names = tuple(node.name for node in nodes())
-    return OpenMachines(RayMachines(silent, Needs(MachineFacts.here())), names)
-
-
-class _Running(NamedTuple):
-    machine: str
-    number: int
+    return OpenMachines(RayMachines(silent), names)
 
 
 class RayMachines:
     """Machines of a fleet that this campaign has claimed."""
 
-    def __init__(self, progress: Progress, needs: Needs) -> None:
-        self._progress, self._needs = progress, needs
+    def __init__(self, progress: Progress, root_for: str = "") -> None:
+        self._progress, self._root_for = progress, root_for
         self._first = first_machine(progress)
         self._workers = dict[str, RayWorker]()
-        self._running = dict[Any, _Running]()
+        self._running = dict[Any, tuple[str, int]]()
         self._joining = list[tuple[RayWorker, Future[None]]]()
         self._barred = set[str]()
         self._started = dict[str, int]()
         self._opening: Opening | None = None
-        self._supplies: Supplies | None = None
+        self._content: Needed | None = None
         self._looked_s = self._pulsed_s = 0.0
 
     @property
@@ -176,7 +171,7 @@ class RayMachines:
                 else f"machine {worker.machine} has flushlab {there}, and this one {__version__}",
                 hint="install the same flushlab[fleet] there, in the Python that runs Ray",
             ) from error
-        return [*problems(worker.machine, facts, self._needs)]
+        return [*problems(worker.machine, facts, MachineFacts.here(), self._root_for)]
 
     def _on_each(self, work: Callable[[RayWorker], T]) -> dict[str, T]:
         """Does something with every machine at once; where it fails, the machine is left out."""
@@ -203,19 +198,19 @@ class RayMachines:
     # -- as the runner sees them
 
     def open(self, opening: Opening) -> tuple[str, ...]:
-        self._opening, self._needs = opening, self._needs._replace(root=opening.root_for)
+        self._opening, self._root_for = opening, opening.root_for
         self._require_fit()
         delivered: dict[str, Delivered] = dict.fromkeys(self._workers, ())
         if opening.request is not None:
-            self._supplies = supplies_of(opening.request)
+            self._content = needed_by(opening.request)
             delivered = self._sent(*self._workers.values())
         self._on_each(lambda worker: self._open(worker, delivered[worker.machine]))
         self._looked_s = time.monotonic()
         return self.names
 
     def _sent(self, *workers: RayWorker) -> dict[str, Delivered]:
-        assert self._supplies is not None
-        return send(self._supplies.needed, workers, self._progress, _kept)
+        assert self._content is not None
+        return send(self._content, workers, self._progress, _kept)
 
     def _open(self, worker: RayWorker, delivered: Delivered) -> None:
         """Opens a machine's servers."""
@@ -223,17 +218,19 @@ class RayMachines:
         if isinstance(delivered, FlushlabError):
             raise delivered
         opening = self._opening
-        if self._supplies is not None:
-            opening = opening._replace(request=self._supplies.request_at(delivered))
+        if opening.request is not None and self._content is not None:
+            opening = opening._replace(request=request_at(opening.request, self._content, delivered))
         worker.call("open", opening)()
 
     def submit(self, machine: str, number: int, task: Task | CrashTask) -> None:
-        self._running[self._workers[machine].actor.run.remote(task)] = _Running(machine, number)
+        self._running[self._workers[machine].actor.run.remote(task)] = machine, number
 
     def cancel(self, machine: str) -> None:
-        for call, running in self._running.items():
-            if running.machine == machine:
-                ray.cancel(call)
+        for call in self._calls(machine):
+            ray.cancel(call)
+
+    def _calls(self, machine: str) -> list[Any]:
+        return [call for call, (name, _) in self._running.items() if name == machine]
 
     def wait(self, seconds: float) -> Sequence[Event]:
         if self._first.look():
@@ -254,7 +251,7 @@ class RayMachines:
         now = time.monotonic()
         if now - self._pulsed_s >= PULSE_S:
             self._pulsed_s = now
-            pulse(self._workers[running.machine] for running in self._running.values())
+            pulse(self._workers[machine] for machine, _ in self._running.values())
 
     def _ended(self, call: Any) -> Event:
         machine, number = self._running.pop(call)
@@ -274,19 +271,19 @@ class RayMachines:
             worker.kill()
 
     def _forget(self, machine: str) -> RayWorker | None:
-        for call in [call for call, running in self._running.items() if running.machine == machine]:
+        for call in self._calls(machine):
             del self._running[call]
         return self._workers.pop(machine, None)
 
     def rest(self) -> None:
-        for machine in {running.machine for running in self._running.values()}:
+        for machine in {machine for machine, _ in self._running.values()}:
             self.dismiss(machine)
         self._close(self._workers.values())
 
     def close(self) -> None:
         if self._first.is_silent:
             return  # Ray would wait for the first machine; workers end with this process
-        busy = {running.machine for running in self._running.values()}
+        busy = {machine for machine, _ in self._running.values()}
         self._close(worker for name, worker in self._workers.items() if name not in busy)
         for worker in (*self._workers.values(), *(worker for worker, _ in self._joining)):
             worker.kill()
@@ -315,7 +312,7 @@ class RayMachines:
         """Everything before the first block of a machine that joins, beside the blocks of the others."""
         if unfit := self._unfit(worker):
             raise UsageError("; ".join(unfit))
-        self._open(worker, self._sent(worker)[worker.machine] if self._supplies is not None else ())
+        self._open(worker, self._sent(worker)[worker.machine] if self._content is not None else ())
 
     def _joined(self) -> Iterator[Joined]:
         for worker, future in [joining for joining in self._joining if joining[1].done()]:

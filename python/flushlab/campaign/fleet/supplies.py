@@ -11,8 +11,8 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -31,7 +31,6 @@ from flushlab.fleet.transfer import ABSOLUTE, Needed, OutsideBuild, Place
 from flushlab.machine import ownership
 from flushlab.redact import option_file_without_passwords, without_passwords
 from flushlab.spec.kinds import BenchSpec, CrashSpec, TuneSpec
-from flushlab.spec.option import Spec
 from flushlab.spec.parts import ServerSpec, ServersSpec, WorkloadSpec
 from flushlab.workload.command import files_named
 from flushlab.workload.parse import ON_DATA, build_workload
@@ -45,34 +44,11 @@ _OF_SYSTEM = ("/bin", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/run",
 
 
 Asked = CampaignRequest | BenchRequest
+R = TypeVar("R", bound=Asked)
 
 
-@dataclass(frozen=True)
-class Supplies:
-    """What a campaign, or a run on each machine, needs there."""
-
-    request: Asked
-    needed: Needed
-
-    def request_at(self, places: Sequence[Place]) -> Asked:
-        """The request with the paths of a machine, which has each manifest's content in these places."""
-        request = _by_id(self.request)
-        for manifest, place in zip(self.needed.manifests, places, strict=True):
-            if manifest.kind == "files" and place.root != manifest.root:
-                request = _with_files(request, place.root)
-            elif manifest.kind == "data" and isinstance(request, ComparingRequest | BenchRequest):
-                data = msgspec.structs.replace(
-                    request.spec.data, dataset=str(Path(place.root) / manifest.entries[0].path)
-                )
-                spec = msgspec.structs.replace(request.spec, data=data)
-                request = msgspec.structs.replace(request, spec=spec)
-                if isinstance(request, ComparingRequest):
-                    request = msgspec.structs.replace(request, dataset_key=place.key)
-        return request
-
-
-def supplies_of(request: Asked) -> Supplies:
-    """What the machines of a fleet need for a campaign.
+def needed_by(request: Asked) -> Needed:
+    """What the machines of a fleet need for a campaign, or for a run on each.
 
     Raises:
         UsageError: the command line of a workload has a password, or a build is gone.
@@ -85,16 +61,18 @@ def supplies_of(request: Asked) -> Supplies:
             outside.append(OutsideBuild(id=build.id, name=build.name, mysqld=build.mysqld, basedir=basedir))
             continue
         manifests.append(_of_prefix(build.name, prefix))
-        if request.spec.server.cluster and (galera := prefix_of(galera_for(build).provider)) not in (
-            None,
-            prefix,
-        ):
-            manifests.append(_of_prefix("Galera", galera))
+        if request.spec.server.cluster:
+            galera = prefix_of(galera_for(build).provider)
+            if galera not in (None, prefix):
+                manifests.append(_of_prefix("Galera", galera))
     if files := _files(request):
         manifests.append(files)
     if isinstance(request, ComparingRequest | BenchRequest) and request.spec.data.dataset is not None:
-        manifests.append(_data(request.spec.data.dataset))
-    return Supplies(request, Needed(manifests=tuple(manifests), builds=tuple(outside)))
+        data = open_dataset(request.spec.data.dataset)
+        path = Path(data.path)
+        leave_out = data.left_out() if isinstance(data, Directory) else ()
+        manifests.append(manifest_of("data", path.name, path.parent, [path], leave_out=leave_out))
+    return Needed(manifests=tuple(manifests), builds=tuple(outside))
 
 
 def _builds(request: Asked) -> Iterator[Build]:
@@ -114,13 +92,6 @@ def _of_prefix(name: str, prefix: Path) -> Manifest:
     return manifest_of("build", name, prefix, [prefix], leave_out=[prefix / ownership.MARK])
 
 
-def _data(dataset: str) -> Manifest:
-    data = open_dataset(dataset)
-    path = Path(data.path)
-    leave_out = data.left_out() if isinstance(data, Directory) else ()
-    return manifest_of("data", path.name, path.parent, [path], leave_out=leave_out)
-
-
 # -- files of workloads
 
 
@@ -137,12 +108,18 @@ def _files(request: Asked) -> Manifest | None:
     folder, found, fixed, folders = Path(request.folder), dict[Path, str](), set[Path](), set[Path]()
     for workload in _workloads(request):
         if workload.name.startswith(_COMMAND):
-            _require_no_password(workload.name)
+            shown = option_file_without_passwords(workload.name)
+            if shown != workload.name:
+                raise UsageError(
+                    f"the command line of a workload has a password in it, which would travel: {shown}",
+                    hint="let the command read it from a file that each machine has",
+                )
             folders.add(folder)
-        for path in files_of(workload, folder):
+        for path in _files_of(workload, folder):
             found.setdefault(path, path.name)
             folders.add(folder)  # which names may lead out of, and back
-        fixed.update(_named_absolutely(workload, folder))
+        if (setup := Path(_setup_of(workload, folder)).expanduser()).is_absolute():
+            fixed.add(_absolute(folder, str(setup)))
     base = _option_file(request)
     if base is not None:
         found.setdefault(base, base.name)
@@ -168,22 +145,8 @@ def _option_file(request: Asked) -> Path | None:
     return Path(request.spec.base.base)
 
 
-def _require_no_password(name: str) -> None:
-    shown = option_file_without_passwords(name)
-    if shown != name:
-        raise UsageError(
-            f"the command line of a workload has a password in it, which would travel: {shown}",
-            hint="let the command read it from a file that each machine has",
-        )
-
-
-def files_of(workload: WorkloadSpec, folder: Path) -> Iterator[Path]:
-    """The files that a workload names, by their absolute paths.
-
-    Args:
-        workload: as it was asked for.
-        folder: that its files are relative to.
-    """
+def _files_of(workload: WorkloadSpec, folder: Path) -> Iterator[Path]:
+    """The files that a workload names, relative to a folder, by their absolute paths."""
     if ssl_ca := str(workload.options.get("ssl_ca") or ""):
         yield _absolute(folder, ssl_ca)
     for kind in (_SQL, _TXN):
@@ -205,12 +168,6 @@ def _setup_of(workload: WorkloadSpec, folder: Path) -> str:
     return built.setup_file if isinstance(built, TxnWorkload) else ""
 
 
-def _named_absolutely(workload: WorkloadSpec, folder: Path) -> Iterator[Path]:
-    setup = _setup_of(workload, folder)
-    if setup and Path(setup).expanduser().is_absolute():
-        yield _absolute(folder, setup)
-
-
 def _absolute(folder: Path, word: str) -> Path:
     return Path(os.path.normpath(folder / Path(word).expanduser()))
 
@@ -218,61 +175,56 @@ def _absolute(folder: Path, word: str) -> Path:
 # -- the request of a machine
 
 
-def _by_id(request: Asked) -> Asked:
-    """With the build by its id: the machine may have other binaries of the same version."""
+def request_at(request: Asked, needed: Needed, places: Sequence[Place]) -> Asked:
+    """A request with the paths of a machine, which has each manifest's content in these places."""
     server: ServerSpec | ServersSpec = request.spec.server
-    if server.basedir is not None:
-        return request
-    if isinstance(server, ServerSpec):
-        server = msgspec.structs.replace(server, server=request.build_id)
-    else:
-        server = msgspec.structs.replace(server, servers=(request.build_id, *server.others))
-    spec = msgspec.structs.replace(request.spec, server=server)
-    return msgspec.structs.replace(request, spec=spec)
+    if server.basedir is None:  # by its id: the machine may have other binaries of the same version
+        if isinstance(server, ServerSpec):
+            server = msgspec.structs.replace(server, server=request.build_id)
+        else:
+            server = msgspec.structs.replace(server, servers=(request.build_id, *server.others))
+    request = _with(request, server=server)
+    for manifest, place in zip(needed.manifests, places, strict=True):
+        if manifest.kind == "files" and place.root != manifest.root:
+            request = _with_files(request, place.root)
+        elif manifest.kind == "data" and isinstance(request, ComparingRequest | BenchRequest):
+            dataset = str(Path(place.root) / manifest.entries[0].path)
+            request = _with(request, data=msgspec.structs.replace(request.spec.data, dataset=dataset))
+            if isinstance(request, ComparingRequest):
+                request = msgspec.structs.replace(request, dataset_key=place.key)
+    return request
+
+
+def _with(request: R, **changes: object) -> R:
+    """With changes of its specification."""
+    return msgspec.structs.replace(request, spec=msgspec.structs.replace(request.spec, **changes))
 
 
 def _with_files(request: Asked, root: str) -> Asked:
-    """With the workloads' files below another root."""
+    """With the workloads' files below another root. Digests would tell only that; the files were compared."""
     folder = Path(request.folder)
 
     def moved(arm: BoundArm) -> BoundArm:
         if arm.outcome != "measured":
             return arm
-        workload = _moved(arm.workload, folder, root)
-        digest = arm.workload_digest if _is_found_again(workload, arm.workload, root) else ""
-        return msgspec.structs.replace(arm, workload=workload, workload_digest=digest)
+        return msgspec.structs.replace(arm, workload=_moved(arm.workload, folder, root), workload_digest="")
 
-    there = _below(root, folder)
-    if isinstance(request, BenchRequest):
-        return msgspec.structs.replace(request, folder=there, spec=_bench_moved(request, folder, root))
-    request = msgspec.structs.replace(request, folder=there, root=root)
+    base = _option_file(request)
+    request = msgspec.structs.replace(request, folder=_below(root, folder))
     if isinstance(request, SeriesRequest):
         arms = tuple(map(moved, request.arms))
         return msgspec.structs.replace(request, base=moved(request.base), arms=arms)
     spec = request.spec
-    if isinstance(spec, TuneSpec | CrashSpec):
-        changes: dict[str, object] = {"workload": _moved(spec.workload, folder, root)}
-        if isinstance(spec, CrashSpec) and spec.background:
-            changes["background"] = _moved(WorkloadSpec(name=spec.background), folder, root).name
-        here, spec = spec, msgspec.structs.replace(spec, **changes)
-        request = msgspec.structs.replace(request, spec=spec)
-        if not _is_found_again(spec, here, root):
-            request = msgspec.structs.replace(request, workload_digest="")
-    return request
-
-
-def _is_found_again(moved: Spec, here: Spec, root: str) -> bool:
-    """Whether nothing but the root tells them apart. If not, a digest made here says nothing there: a name
-    was spelled in another way (`~`, a word in quotes)."""
-    return msgspec.json.encode(moved).replace(root.encode(), b"") == msgspec.json.encode(here)
-
-
-def _bench_moved(request: BenchRequest, folder: Path, root: str) -> BenchSpec:
-    spec, base = request.spec, _option_file(request)
-    changes: dict[str, object] = {"workload": _moved(spec.workload, folder, root)}
-    if base is not None:
-        changes["base"] = msgspec.structs.replace(spec.base, base=_below(root, base))
-    return msgspec.structs.replace(spec, **changes)
+    assert isinstance(spec, TuneSpec | CrashSpec | BenchSpec), "other requests have arms"
+    request = _with(request, workload=_moved(spec.workload, folder, root))
+    if isinstance(spec, CrashSpec) and spec.background:
+        moved_one = _moved(WorkloadSpec(name=spec.background), folder, root)
+        request = _with(request, background=moved_one.name)
+    if isinstance(request, BenchRequest):
+        if base is None:
+            return request
+        return _with(request, base=msgspec.structs.replace(request.spec.base, base=_below(root, base)))
+    return msgspec.structs.replace(request, workload_digest="")
 
 
 def _moved(workload: WorkloadSpec, folder: Path, root: str) -> WorkloadSpec:
@@ -285,7 +237,7 @@ def _moved(workload: WorkloadSpec, folder: Path, root: str) -> WorkloadSpec:
         if name.startswith(kind):
             name = f"{kind}{_file_moved(name.removeprefix(kind).strip(), root)}"
     if name.startswith(_COMMAND):
-        for path in dict.fromkeys(files_of(workload, folder)):
+        for path in dict.fromkeys(_files_of(workload, folder)):
             whole = re.compile(rf"(?<![\w./-]){re.escape(str(path))}(?![\w./-])")
             there = _below(root, path)  # the path may stand in quotes
             name = (there if shlex.quote(root) == root else shlex.quote(there)).join(whole.split(name))

@@ -154,6 +154,8 @@ class RemotePool(ServerPool):
     target: RemoteTarget
     dry_run: bool = False
 
+    slice_s: ClassVar[float] = CLUSTER_SLICE_S
+
     @cached_property
     def settings(self) -> OwnServerSettings:
         return OwnServerSettings(self.server)
@@ -203,7 +205,7 @@ class RemotePool(ServerPool):
             return ()
         most = max(map(_threads_of, (base, *(workloads[name] for name in names))))
         loads = remote_use.free_connections(self.server) // most
-        slice_s = max(CLUSTER_SLICE_S, base.slice_s, *(workloads[name].slice_s or 0.0 for name in names))
+        slice_s = max(self.slice_s, base.slice_s, *(workloads[name].slice_s or 0.0 for name in names))
         together = [name for name in request.together if name in names]
         groups = list(grouped(dict.fromkeys(names, slice_s), together, max(loads - 2, 1)))
         seconds = shared_s(request, len(names), len(groups))
@@ -242,7 +244,7 @@ class RemotePool(ServerPool):
         return workload if isinstance(workload, OwnLoad) else driving(workload, self.server, database)
 
     def sliced(self, runner_of: Callable[[Arm], ArmRunner], seed: int, place_of: PlaceOf) -> SlicedRunner:
-        return SlicedRunner(runner_of, seed, lambda _: self.server.name, slice_s=CLUSTER_SLICE_S)
+        return SlicedRunner(runner_of, seed, lambda _: self.server.name, slice_s=self.slice_s)
 
     def once(self, asked: Once, watcher: Watcher) -> Trial:
         """On the server as it is; what is changed of it is put back."""

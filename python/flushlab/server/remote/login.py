@@ -229,7 +229,7 @@ def _options(access: RemoteAccess) -> Options:
     flags: Options = {name: str(value) for name, value in given.items() if value is not None}
     environment = {name: os.environ.get(variable) for name, variable in _ENVIRONMENT.items()}
     below: Options = {**{name: value for name, value in environment.items() if value}, **_of_files(access)}
-    options = {"user": _login_name(), **below, **flags}
+    options = {"user": "root" if os.geteuid() == 0 else getuser(), **below, **flags}
     if access.ask_pass:
         options["password"] = None
     _choose_transport(options, flags)
@@ -280,10 +280,6 @@ def _choose_tls(options: Options) -> None:
 
 def _is_no(options: Options, name: str) -> bool:
     return (options.get(name) or "").lower() in _NO
-
-
-def _login_name() -> str:
-    return "root" if os.geteuid() == 0 else getuser()
 
 
 def _of_files(access: RemoteAccess) -> Options:

@@ -108,20 +108,18 @@ def _command(build: Build, options: Path, target: Path, sql: Path) -> list[str]:
             f"{build.prefix} has no mariadb-install-db, which creates data directories",
             hint="install the package that contains it, or use another build",
         )
+    # mariadb-install-db starts programs of its base directory: they must run without a launcher
+    base = Path(build.install_db if build.launcher else build.mysqld).parent.parent
     return [
         build.install_db,
         f"--defaults-file={options}",
-        f"--basedir={_install_base(build, build.install_db)}",
+        f"--basedir={base}",
         f"--datadir={target}",
         "--auth-root-authentication-method=normal",
         "--skip-test-db",
         "--skip-name-resolve",
         f"--extra-file={sql}",
     ]
-
-
-def _install_base(build: Build, install_db: str) -> Path:
-    return Path(install_db if build.launcher else build.mysqld).parent.parent
 
 
 def fill(

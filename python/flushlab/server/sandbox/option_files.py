@@ -137,10 +137,6 @@ _SINCE = (11, 4)
 _VALID = timedelta(days=3650)
 
 
-def makes_its_own(build: Build) -> bool:
-    return build.flavor == "mariadb" and build.version >= _SINCE
-
-
 def self_signed() -> str:
     """A new key and its certificate, in PEM; on the curve P-256, which takes no time to find."""
     from cryptography import x509  # 0.05 s, for few builds
@@ -177,6 +173,10 @@ def server_option_file(
     has_clients: bool = False,
 ) -> str:
     """Content of the server's option file: the sandbox's own lines first, then the settings."""
+    # MariaDB 11.4 and later makes a key at every start. A node of a cluster makes its own: what copies its
+    # data to another node would read these lines, too.
+    makes_its_own = build.flavor == "mariadb" and build.version >= _SINCE
+    is_given_one = has_clients or (makes_its_own and membership is None)
     settings, provider_options = without_parts(settings, build.flavor, build.version)
     lines = [
         "[mysqld]",
@@ -190,7 +190,7 @@ def server_option_file(
         f"port = {endpoint.port}",
         *always(build),
         *_alone(build),
-        *(_certificate(paths) if has_clients or _gets_certificate(build, membership) else ()),
+        *(f"{name} = {paths.certificate}" for name in ("ssl_cert", "ssl_key") if is_given_one),
         *(membership.options(provider_options) if membership else ()),
     ]
     # MySQL 5.7 refuses log_bin without a server_id; 1 is the default of MariaDB and of MySQL 8.0.
@@ -222,15 +222,6 @@ def _alone(build: Build) -> list[str]:
     mysql_8 = mysql and build.version >= (8, 0)
     last = "persisted_globals_load = OFF" if mysql_8 else "skip_symbolic_links"
     return [f"skip_{replica}_start", "event_scheduler = OFF", last]
-
-
-def _gets_certificate(build: Build, membership: Membership | None) -> bool:
-    """A node of a cluster makes its own: what copies its data to another node would read these lines, too."""
-    return makes_its_own(build) and membership is None
-
-
-def _certificate(paths: SandboxPaths) -> list[str]:
-    return [f"{name} = {paths.certificate}" for name in ("ssl_cert", "ssl_key")]
 
 
 def option_line(build: Build, name: str, value: Value) -> str:

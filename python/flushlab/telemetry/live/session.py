@@ -185,7 +185,6 @@ class Session:
             )
         except (pymysql.MySQLError, OSError) as error:
             raise Gone(error) from error
-        self.seen = seen
         self._due: list[Due] = []
         self._missing: dict[str, str] = {}
         self._syncs: KernelSyncs | None = None
@@ -193,7 +192,7 @@ class Session:
         end = vars(self._connection).get("_sock")
         self.peer = peer_pid(end) if isinstance(end, socket.socket) else None
         try:
-            self._begin()
+            self._begin(seen)
         except BaseException:
             self.close()
             raise
@@ -207,7 +206,7 @@ class Session:
 
     @property
     def is_known(self) -> bool:
-        return self.seen is not None and bool(self.seen.status)
+        return bool(self.seen.status)
 
     def close(self) -> None:
         if self._syncs is not None:
@@ -215,8 +214,9 @@ class Session:
         with contextlib.suppress(pymysql.MySQLError, OSError):
             self._connection.close()
 
-    def ask_what_is_due(self, driven_s: float | None, is_over: Callable[[], bool]) -> None:
-        assert self.seen is not None
+    def ask_what_is_due(
+        self, driven_s: float | None = None, is_over: Callable[[], bool] = lambda: False
+    ) -> None:
         for due in self._due:
             if is_over():
                 return
@@ -228,7 +228,6 @@ class Session:
                 self._spare(due, driven_s)
 
     def _is_wanted(self, question: Question) -> bool:
-        assert self.seen is not None
         if question.only == "left prepared":
             return any(one.is_left for one in self.seen.transactions or ())
         is_always = question.only == "always"
@@ -253,7 +252,6 @@ class Session:
             Gone: it does not answer.
         """
         if self._answerer is None:
-            assert self.seen is not None
             greeting = vars(self._connection)
             greeted, numbered = greeting.get("server_thread_id"), self._one(questions.NUMBER)
             self._answerer = Answerer(
@@ -277,7 +275,7 @@ class Session:
             if due.question.name in names:
                 self._ask(due, None)
 
-    def _begin(self) -> None:
+    def _begin(self, known: ServerStatus | None) -> None:
         text = self._one("SELECT VERSION()")
         number = _VERSION.match(text)
         if number is None:
@@ -292,16 +290,17 @@ class Session:
         with contextlib.suppress(Refused):  # InnoDB tells when a transaction began in the machine's time zone
             self._query("SET SESSION time_zone = 'SYSTEM'")
         self._limit(identity, self._first_s)
-        if self.seen is None or self.seen.identity != identity:
-            self.seen = ServerStatus(key=self._reach.key, identity=identity)
+        self.seen = ServerStatus(key=self._reach.key, identity=identity)
+        if known is not None and known.identity == identity:
+            self.seen = known
         self._due = [Due(question) for question in questions.FIRST_QUESTIONS]
         for due in self._due:
             self._ask(due, None)
         if self.pid is not None and identity.flavor == "mariadb":
             self._syncs = KernelSyncs(self.pid, self.seen.variables)
-        known = {due.question.name: due for due in self._due}
+        first = {due.question.name: due for due in self._due}
         asked = self._choose(identity, self.seen.variables)
-        self._due = [known.get(question.name) or Due(question) for question in asked]
+        self._due = [first.get(question.name) or Due(question) for question in asked]
         if self._first_s > DEADLINE_S:
             self.ask_now(questions.STATUS)
             self._limit(identity, DEADLINE_S)
@@ -316,7 +315,6 @@ class Session:
 
     def _spare(self, due: Due, driven_s: float | None) -> None:
         """Asks in the second form, if there is one, for once."""
-        assert self.seen is not None
         if len(due.question.forms) > 1:
             first, due.form = due.form, max(due.form, 1)
             self._ask(due, driven_s)
@@ -326,7 +324,6 @@ class Session:
         self.seen = msgspec.structs.replace(self.seen, spared=self.seen.spared | {due.question.name})
 
     def _ask(self, due: Due, driven_s: float | None) -> None:
-        assert self.seen is not None
         question = due.question
         began = time.monotonic()
         rows: list[tuple[Any, ...]] | None = None

@@ -43,12 +43,9 @@ class Redo(msgspec.Struct, frozen=True, kw_only=True):
     limit: float | None = None
 
 
-class Syncs(msgspec.Struct, frozen=True, kw_only=True):
-    """Syncs per second by class of files."""
-
-    redo: float | None = None
-    data: float | None = None
-    binlog: float | None = None
+FILE_KINDS = ("redo", "data", "binlog")
+ROW_KINDS = {"inserted": "write", "updated": "update", "deleted": "delete"}
+"""Rows as InnoDB counts them, and the handler's word."""
 
 
 class LockWaits(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,14 +53,6 @@ class LockWaits(msgspec.Struct, frozen=True, kw_only=True):
 
     now: int | None = None
     per_s: float | None = None
-
-
-class RowRates(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows per second."""
-
-    inserted: float | None = None
-    updated: float | None = None
-    deleted: float | None = None
 
 
 class Connections(msgspec.Struct, frozen=True, kw_only=True):
@@ -284,15 +273,13 @@ class Rates:
         return self._rate(total)
 
     @property
-    def rows(self) -> RowRates:
-        kinds = (("inserted", "write"), ("updated", "update"), ("deleted", "delete"))
-        return RowRates(
-            **{
-                rows: self.per_s(f"handler_{handler}") if rate is None else rate
-                for rows, handler in kinds
-                for rate in [self.per_s(f"innodb_rows_{rows}")]
-            }
-        )
+    def rows(self) -> Mapping[str, float | None]:
+        """Rows; where InnoDB does not count them, as the handlers were asked for."""
+        rates = {kind: self.per_s(f"innodb_rows_{kind}") for kind in ROW_KINDS}
+        return {
+            kind: self.per_s(f"handler_{ROW_KINDS[kind]}") if rate is None else rate
+            for kind, rate in rates.items()
+        }
 
     @property
     def lock_waits(self) -> LockWaits:
@@ -300,8 +287,8 @@ class Rates:
         return LockWaits(now=None if now is None else int(now), per_s=self.per_s("innodb_row_lock_waits"))
 
     @property
-    def syncs(self) -> Syncs:
-        return Syncs(**{name: self._rate(self._sync_delta(name)) for name in ("redo", "data", "binlog")})
+    def syncs(self) -> Mapping[str, float | None]:
+        return {kind: self._rate(self._sync_delta(kind)) for kind in FILE_KINDS}
 
     @property
     def binlog_bytes(self) -> float | None:

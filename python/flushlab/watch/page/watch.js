@@ -68,7 +68,7 @@ function keys(list, pairs) {
 function headline({ running, server, fill, failed, diagnosis }) {
   if (failed) return "Nothing is seen";
   if (!server.up) return `${server.name || "The server"} is gone since ${clock(server.since ?? last.t)}`;
-  if (running?.kind === "fill" && fill) return `Filling: ${percent(fill.of ? Math.min(1, fill.rows / fill.of) : null)}`;
+  if (running?.kind === "fill" && fill) return `Filling: ${percent(fill.total ? Math.min(1, fill.rows / fill.total) : null)}`;
   if (running) return [running.arm || `flushlab ${running.kind}`, running.stage].filter(Boolean).join(" · ");
   if (diagnosis) return diagnosis.answer.split(". ")[0].replace(/\.$/, "");
   return "Nothing of flushlab runs";
@@ -113,11 +113,11 @@ function showFill({ fill }) {
   element("fill").hidden = !fill;
   if (!fill) return;
   const bar = element("fill-bar");
-  bar.max = Math.max(1, fill.of ?? 0);
+  bar.max = Math.max(1, fill.total ?? 0);
   bar.value = Math.min(bar.max, fill.rows);
   keys(element("fill-keys"), [
     ["Table", fill.table],
-    ["Rows", fill.of ? `${number(fill.rows)} of ${number(fill.of)}` : number(fill.rows)],
+    ["Rows", fill.total ? `${number(fill.rows)} of ${number(fill.total)}` : number(fill.rows)],
     ["Rows per second", number(fill.rows_per_s)],
     ["Bytes", size(fill.bytes)],
     ["Time left", fill.left_s === null ? "" : duration(fill.left_s)],

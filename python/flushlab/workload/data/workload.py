@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.record import (
@@ -22,10 +23,11 @@ from flushlab.record import (
 )
 from flushlab.server.protocol import Server
 from flushlab.server.sql import quoted
+from flushlab.spec.option import Option
 from flushlab.units import counted
 from flushlab.workload import engine
 from flushlab.workload.data.plan import DATABASE, DOOMED, KINDS, LOADS, SAMPLED, DataPlan, TablePlan, plan_of
-from flushlab.workload.options import RandType, Spelling, TableOptions, takes
+from flushlab.workload.options import RandType, Spelling, TableOptions
 from flushlab.workload.protocol import Driving
 
 NAME = "data"
@@ -47,11 +49,16 @@ class DataWorkload(TableOptions, frozen=True, kw_only=True):
     name: str = NAME
     table_size: int = 10_000  # no option: the data have their own
     rand_type: RandType = "uniform"
-    update: Annotated[int, takes("Share of transactions of data that update a row.", 0, 1_000_000)] = 70
-    insert: Annotated[int, takes("Share of transactions of data that insert a row.", 0, 1_000_000)] = 20
+    update: Annotated[
+        int, Meta(ge=0, le=1_000_000), Option("Share of transactions of data that update a row.")
+    ] = 70
+    insert: Annotated[
+        int, Meta(ge=0, le=1_000_000), Option("Share of transactions of data that insert a row.")
+    ] = 20
     delete: Annotated[
         int,
-        takes("Share of transactions of data that delete a row and insert it again.", 0, 1_000_000),
+        Meta(ge=0, le=1_000_000),
+        Option("Share of transactions of data that delete a row and insert it again."),
     ] = 10
     database: str = ""
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from flushlab.campaign.fleet.dispatch import Assignment, Dispatch, Wanted
+from flushlab.campaign.fleet.dispatch import Dispatch, Wanted
 
 
 def dispatch(*machines: str, blocks: int = 0) -> Dispatch:
@@ -19,10 +19,10 @@ def dispatch(*machines: str, blocks: int = 0) -> Dispatch:
 
 def test_each_machine_gets_one_block_in_the_order_in_which_they_are_due() -> None:
     two = dispatch("a", "b", blocks=5)
-    assert two.assign(0.0) == (Assignment("a", 0), Assignment("b", 1))
-    assert two.assign(1.0) == ()
+    assert two.assign(0.0) == [("a", 0), ("b", 1)]
+    assert two.assign(1.0) == []
     assert two.ended("b", 2.0)
-    assert two.assign(2.0) == (Assignment("b", 2),)
+    assert two.assign(2.0) == [("b", 2)]
 
 
 def test_the_machine_with_the_fewest_finished_blocks_goes_first() -> None:
@@ -30,7 +30,7 @@ def test_the_machine_with_the_fewest_finished_blocks_goes_first() -> None:
     two.assign(0.0)
     two.ended("a", 1.0)
     two.wants([Wanted(1)])
-    assert two.assign(1.0) == (Assignment("b", 1),)
+    assert two.assign(1.0) == [("b", 1)]
 
 
 def test_the_block_of_a_lost_machine_runs_on_another_one() -> None:
@@ -39,7 +39,7 @@ def test_the_block_of_a_lost_machine_runs_on_another_one() -> None:
     assert two.leaves("a") == 0
     assert two.machines == ("b",)
     two.ended("b", 1.0)
-    assert two.assign(1.0) == (Assignment("b", 0),)
+    assert two.assign(1.0) == [("b", 0)]
 
 
 def test_a_block_waits_for_a_machine_that_has_not_tried_it() -> None:
@@ -47,9 +47,9 @@ def test_a_block_waits_for_a_machine_that_has_not_tried_it() -> None:
     two.assign(0.0)
     two.leaves("a")
     two.joins("a")
-    assert two.assign(1.0) == ()
+    assert two.assign(1.0) == []
     two.ended("b", 2.0)
-    assert two.assign(2.0) == (Assignment("b", 0),)
+    assert two.assign(2.0) == [("b", 0)]
 
 
 def test_the_only_machine_tries_again() -> None:
@@ -57,7 +57,7 @@ def test_the_only_machine_tries_again() -> None:
     one.assign(0.0)
     one.ended("a", 1.0)
     one.again(0, elsewhere_than="a")
-    assert one.assign(1.0) == (Assignment("a", 0),)
+    assert one.assign(1.0) == [("a", 0)]
 
 
 def test_a_straggler_gets_a_copy_on_an_idle_machine_and_the_first_one_counts() -> None:
@@ -65,9 +65,9 @@ def test_a_straggler_gets_a_copy_on_an_idle_machine_and_the_first_one_counts() -
     three.assign(0.0)
     three.ended("a", 10.0)
     three.ended("b", 10.0)
-    assert three.assign(19.0) == (), "the block has not taken twice the median yet"
-    assert three.assign(21.0) == (Assignment("a", 2),)
-    assert three.assign(40.0) == (), "one copy is enough"
+    assert three.assign(19.0) == [], "the block has not taken twice the median yet"
+    assert three.assign(21.0) == [("a", 2)]
+    assert three.assign(40.0) == [], "one copy is enough"
     assert three.ended("a", 31.0)
     assert not three.ended("c", 32.0)
 
@@ -79,9 +79,9 @@ def test_a_block_that_nobody_waits_for_is_cancelled_once() -> None:
     two.wants([Wanted(1), Wanted(2)])
     assert two.cancelled() == ("a",)
     assert two.cancelled() == ()
-    assert two.assign(1.0) == (), "it is busy until its trial ends"
+    assert two.assign(1.0) == [], "it is busy until its trial ends"
     assert two.stopped("a") == 0
-    assert two.assign(2.0) == (Assignment("a", 2),)
+    assert two.assign(2.0) == [("a", 2)]
 
 
 def test_the_slower_copy_is_cancelled_and_runs_nothing_that_is_wanted_again() -> None:
@@ -93,14 +93,14 @@ def test_the_slower_copy_is_cancelled_and_runs_nothing_that_is_wanted_again() ->
     assert three.ended("a", 31.0)
     assert three.cancelled() == ("c",)
     three.again(2, elsewhere_than="a")
-    assert three.assign(32.0) == (Assignment("b", 2),)
+    assert three.assign(32.0) == [("b", 2)]
 
 
 def test_nobody_is_a_straggler_before_it_is_known_how_long_a_block_takes() -> None:
     two = dispatch("a", "b", blocks=2)
     two.assign(0.0)
     two.ended("a", 1.0)
-    assert two.assign(1000.0) == ()
+    assert two.assign(1000.0) == []
 
 
 def test_kinds_of_blocks_have_medians_of_their_own() -> None:
@@ -109,7 +109,7 @@ def test_kinds_of_blocks_have_medians_of_their_own() -> None:
     three.assign(0.0)
     three.ended("a", 1.0)
     three.ended("b", 1.0)
-    assert three.assign(100.0) == ()
+    assert three.assign(100.0) == []
 
 
 def test_a_block_that_is_wanted_no_longer_does_not_count() -> None:
@@ -117,16 +117,16 @@ def test_a_block_that_is_wanted_no_longer_does_not_count() -> None:
     one.assign(0.0)
     one.wants([Wanted(7)])
     assert not one.ended("a", 1.0)
-    assert one.assign(1.0) == (Assignment("a", 7),)
+    assert one.assign(1.0) == [("a", 7)]
 
 
 def test_a_block_that_ended_runs_again_only_on_request() -> None:
     one = dispatch("a", blocks=1)
     one.assign(0.0)
     one.ended("a", 1.0)
-    assert one.assign(1.0) == ()
+    assert one.assign(1.0) == []
     one.again(0)
-    assert one.assign(2.0) == (Assignment("a", 0),)
+    assert one.assign(2.0) == [("a", 0)]
 
 
 class Simulated:
@@ -206,28 +206,28 @@ def tuning(*machines: str) -> Dispatch:
 )
 def test_half_of_the_machines_select_and_the_others_confirm(machines: str, select: str) -> None:
     made = tuning(*machines)
-    assert [one.machine for one in made.assign(0.0)] == [*select]
+    assert [machine for machine, _ in made.assign(0.0)] == [*select]
     for machine in select:
         made.ended(machine, 1.0)
     made.wants(Wanted(number, role="confirm") for number in range(10, 18))
     others = [*machines.strip(select)] or [*machines]
-    assert [one.machine for one in made.assign(1.0)] == others
+    assert [machine for machine, _ in made.assign(1.0)] == others
 
 
 def test_one_of_the_others_selects_where_those_that_did_are_lost() -> None:
     made = tuning("a", "b", "c")
     made.assign(0.0)
     assert made.leaves("a") == 0
-    assert made.assign(1.0) == (Assignment("b", 0),)
+    assert made.assign(1.0) == [("b", 0)]
     made.wants([Wanted(10, role="confirm")])
-    assert made.assign(2.0) == (Assignment("c", 10),)
+    assert made.assign(2.0) == [("c", 10)]
 
 
 def test_a_machine_that_selected_in_an_earlier_session_does_not_confirm() -> None:
     made = dispatch("a", "b")
     made.selected(["b", "gone"])
     made.wants([Wanted(0, role="confirm"), Wanted(1, role="confirm")])
-    assert made.assign(0.0) == (Assignment("a", 0),)
+    assert made.assign(0.0) == [("a", 0)]
 
 
 def test_a_machine_that_selected_confirms_where_no_other_is_left() -> None:
@@ -235,4 +235,4 @@ def test_a_machine_that_selected_confirms_where_no_other_is_left() -> None:
     made.selected(["a"])
     made.leaves("b")
     made.wants([Wanted(0, role="confirm")])
-    assert made.assign(0.0) == (Assignment("a", 0),)
+    assert made.assign(0.0) == [("a", 0)]

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.campaign.fleet.health import Health, Needs, problems
+from flushlab.campaign.fleet.health import Health, problems
 from flushlab.campaign.fleet.worker import MachineFacts
 from flushlab.record import Arm, Trial
 from tests.unit.records import trial
@@ -57,7 +57,7 @@ HERE = MachineFacts(flushlab="1.0", cpu_count=8, memory_bytes=16 << 30, is_root=
 
 
 def found(root: str = "", **changes: Any) -> list[str]:
-    return [*problems("m2", msgspec.structs.replace(HERE, **changes), Needs(HERE, root), 1000.0)]
+    return [*problems("m2", msgspec.structs.replace(HERE, **changes), HERE, root)]
 
 
 def test_a_machine_like_the_drivers_is_fit() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.campaign.fleet.health import Needs
 from flushlab.campaign.fleet.machines import Ended, Event, Failed, Joined, Lost, Opening, Stopped, Task
 from flushlab.campaign.fleet.worker import MachineFacts
 from flushlab.errors import FleetError, FlushlabError, HarnessError, NoSpace, StorageError, UsageError
@@ -95,7 +94,7 @@ class Fleet:
         monkeypatch.setattr(ray_machines, "nodes", list)
         monkeypatch.setattr(ray_machines, "worker_on", lambda id_, *_, **__: self.actors[id_])
         self.actors: dict[str, Any] = {name: self.actor(name, answer) for name, answer in opened.items()}
-        self.machines = RayMachines(self.said.append, Needs(MachineFacts.here()))
+        self.machines = RayMachines(self.said.append)
         monkeypatch.setattr(self.machines._first, "look", lambda: True)
         for name in opened:
             self.machines._workers[name] = self.worker(name)
@@ -117,9 +116,9 @@ class Fleet:
                     raise one
             return found
 
-        supplies = SimpleNamespace(needed=None, request_at=lambda places: f"request at {places[0].root}")
         monkeypatch.setattr(ray_machines, "send", send)
-        monkeypatch.setattr(ray_machines, "supplies_of", lambda request: supplies)
+        monkeypatch.setattr(ray_machines, "needed_by", lambda request: Needed())
+        monkeypatch.setattr(ray_machines, "request_at", lambda *given: f"request at {given[-1][0].root}")
 
     def join(self, monkeypatch: pytest.MonkeyPatch, name: str, actor: Any) -> list[Event]:
         """What becomes of a machine that joins a campaign that is open."""
@@ -235,7 +234,7 @@ def test_a_first_machine_that_stays_silent_while_content_is_sent_ends_the_campai
     for name, actor in two.actors.items():
         actor.expect = Call()
         two.machines._workers[name] = two.worker(name)
-    monkeypatch.setattr(ray_machines, "supplies_of", lambda _: SimpleNamespace(needed=Needed()))
+    monkeypatch.setattr(ray_machines, "needed_by", lambda _: Needed())
     with pytest.raises(FleetError, match="has not answered for") as refused:
         two.machines.open(Opening(nothing, tune_request()))
     assert "resume" in (refused.value.hint or "")

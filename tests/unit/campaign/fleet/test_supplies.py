@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +8,16 @@ import pytest
 
 from flushlab.build import Build
 from flushlab.campaign.arms import BoundArm
-from flushlab.campaign.crash.plan import asked_load, load_of
 from flushlab.campaign.fleet import supplies
-from flushlab.campaign.fleet.supplies import OPTION_FILE, PASSWORD, Asked, Supplies, supplies_of
+from flushlab.campaign.fleet.supplies import OPTION_FILE, PASSWORD, Asked, needed_by, request_at
 from flushlab.campaign.request import BenchRequest, SeriesRequest, TuneRequest
 from flushlab.errors import UsageError
 from flushlab.fleet.content import Manifest
 from flushlab.fleet.transfer import ABSOLUTE, Place
-from flushlab.spec.kinds import BenchSpec, CrashSpec
-from flushlab.spec.parts import BaseSpec, CrashWorkloadSpec, DataSpec, WorkloadSpec
-from flushlab.workload.parse import fingerprint
+from flushlab.spec.kinds import BenchSpec
+from flushlab.spec.parts import BaseSpec, DataSpec, WorkloadSpec
 from tests.unit.builds import MARIADB
-from tests.unit.report.campaigns import crash_request, series_request, tune_request
+from tests.unit.report.campaigns import series_request, tune_request
 
 ROOT = "/home2/content/files-x"
 SECRET = "planted-5be1"
@@ -44,7 +41,7 @@ def tuning(folder: Path, workload: str, **options: Any) -> TuneRequest:
 
 
 def files_in(request: Asked) -> Manifest:
-    (found,) = [one for one in supplies_of(request).needed.manifests if one.kind == "files"]
+    (found,) = [one for one in needed_by(request).manifests if one.kind == "files"]
     return found
 
 
@@ -60,13 +57,13 @@ def below(folder: Path, manifest: Manifest) -> dict[str, str]:
 
 def there(request: Asked, root: str = ROOT) -> Any:
     """The request as a machine gets it whose files are below another root."""
-    found = supplies_of(request)
-    places = [Place(root=root, key={"dataset": "there"}) for _ in found.needed.manifests]
-    return found.request_at(places)
+    needed = needed_by(request)
+    places = [Place(root=root, key={"dataset": "there"}) for _ in needed.manifests]
+    return request_at(request, needed, places)
 
 
 def test_a_build_outside_the_home_is_named_and_not_sent() -> None:
-    needed = supplies_of(tune_request()).needed
+    needed = needed_by(tune_request())
     assert not [one for one in needed.manifests if one.kind == "build"]
     assert [one.mysqld for one in needed.builds] == [MARIADB.mysqld]
 
@@ -113,63 +110,13 @@ def test_a_script_and_a_file_of_transactions_with_its_setup(tmp_path: Path) -> N
     assert found.base.workload.name == f"sql:{ROOT}{tmp_path}/a.sql"
     assert [one.workload.name for one in found.arms] == ["txn:sub/b.toml", "sql:gone.sql"]
     assert found.folder == f"{ROOT}{tmp_path}"
-    assert [one.workload_digest for one in (found.base, *found.arms)] == ["x", "y", ""]
-
-
-def test_a_workload_that_is_another_one_on_a_machine_is_refused_there(tmp_path: Path) -> None:
-    script = tmp_path / "a.sql"
-    script.write_text("SELECT 1;\n")
-    spec = CrashSpec(workload=CrashWorkloadSpec(name=f"sql:{script}"))
-    request = msgspec.structs.replace(
-        crash_request(spec),
-        folder=str(tmp_path),
-        build_id=tune_request().build_id,
-        workload_digest=asked_load(spec, tmp_path).digest(),
-    )
-    root = tmp_path / "there"
-    received = Path(f"{root}{script}")
-    received.parent.mkdir(parents=True)
-    received.write_text(script.read_text())
-    found = there(request, str(root))
-    assert load_of(found).workload is not None, "the same but for its place"
-    received.write_text("SELECT 2;\n")
-    with pytest.raises(UsageError, match="has changed since the campaign began"):
-        load_of(found)
-
-
-@pytest.mark.parametrize("name", ["sql:{folder}/a.sql", "txn:b.toml", "command: sh load.sh {folder}/a.sql"])
-def test_a_digest_does_not_depend_on_where_the_files_are(tmp_path: Path, name: str) -> None:
-    (tmp_path / "a.sql").write_text("SELECT 1;\n")
-    (tmp_path / "load.sh").write_text("true\n")
-    (tmp_path / "b.toml").write_text('database = "d"\n[transaction.t]\nstatements = ["DELETE FROM t"]\n')
-    base = BoundArm(name="base", workload=WorkloadSpec(name=name.format(folder=tmp_path)))
-    request = series_request(base=base, arms=(), folder=str(tmp_path))
-    digest = fingerprint(request.workload_of(base))
-    base = msgspec.structs.replace(base, workload_digest=digest)
-    root = tmp_path / "there"
-    shutil.copytree(tmp_path, f"{root}{tmp_path}", ignore=shutil.ignore_patterns("there"))
-    found: SeriesRequest = there(msgspec.structs.replace(request, base=base), str(root))
-    assert found.base.workload_digest == digest
-    assert fingerprint(found.workload_of(found.base), found.root) == digest
-    (Path(f"{root}{tmp_path}") / "a.sql").write_text("SELECT 2;\n")
-    changed = fingerprint(found.workload_of(found.base), found.root) != digest
-    assert changed == name.startswith("sql:"), "of a command its text counts; its files were compared"
-
-
-def test_a_digest_of_a_name_that_is_spelled_in_another_way_there_is_left_out(tmp_path: Path) -> None:
-    (tmp_path / "a.sql").write_text("SELECT 1;\n")
-    name = f"sql:{tmp_path}/../{tmp_path.name}/a.sql"
-    base = BoundArm(name="base", workload=WorkloadSpec(name=name), workload_digest="x")
-    found: SeriesRequest = there(series_request(base=base, arms=(), folder=str(tmp_path)))
-    assert found.base.workload.name == f"sql:{ROOT}{tmp_path}/a.sql"
-    assert found.base.workload_digest == ""
+    assert {arm.workload_digest for arm in (found.base, *found.arms)} == {""}, "the files were compared"
 
 
 def test_files_at_the_same_path_leave_the_request_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "load.sh").write_text("true\n")
     request = tuning(tmp_path, "command: sh load.sh")
-    found = supplies_of(request)
-    there = found.request_at([Place(root="/")])
+    there = request_at(request, needed_by(request), [Place(root="/")])
     assert isinstance(there, TuneRequest)
     assert there.spec.server.server == request.build_id
     assert there == msgspec.structs.replace(request, spec=there.spec)
@@ -196,7 +143,7 @@ def test_a_setup_by_an_absolute_path_stays(tmp_path: Path) -> None:
 
 def test_a_command_line_with_a_password_is_refused_without_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has a password in it") as raised:
-        supplies_of(tuning(tmp_path, f"command: mysql --password={SECRET} -e 'SELECT 1'"))
+        needed_by(tuning(tmp_path, f"command: mysql --password={SECRET} -e 'SELECT 1'"))
     assert SECRET not in str(raised.value)
 
 
@@ -218,7 +165,7 @@ def test_a_run_on_each_machine_gets_its_files_and_data_there(tmp_path: Path) -> 
         base=BaseSpec(base=str(tmp_path / "my.cnf")),
     )
     asked = BenchRequest(spec=spec, build_id=tune_request().build_id, folder=str(tmp_path))
-    needed = supplies_of(asked).needed
+    needed = needed_by(asked)
     assert [one.id for one in needed.builds] == [asked.build_id]
     assert below(tmp_path, files_in(asked)) == {"a.sql": "", "my.cnf": OPTION_FILE}
     found: BenchSpec = there(asked).spec
@@ -242,6 +189,6 @@ def test_keys_and_logs_of_a_data_directory_stay(tmp_path: Path) -> None:
         (folder / name).write_text(SECRET)
     request = tune_request()
     spec = msgspec.structs.replace(request.spec, data=DataSpec(dataset=str(folder)))
-    found: Supplies = supplies_of(msgspec.structs.replace(request, spec=spec))
-    (manifest,) = [one for one in found.needed.manifests if one.kind == "data"]
+    found = needed_by(msgspec.structs.replace(request, spec=spec))
+    (manifest,) = [one for one in found.manifests if one.kind == "data"]
     assert [one.path for one in manifest.files] == ["datadir/d/t.ibd", "datadir/ibdata1"]

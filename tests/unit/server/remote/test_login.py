@@ -24,7 +24,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     files = [tmp_path / "etc.cnf", tmp_path / "etc-mysql.cnf", tmp_path / ".my.cnf"]
     monkeypatch.setattr(login, "USUAL_FILES", tuple(map(str, files)))
     monkeypatch.setattr(login, "USUAL_SOCKETS", (str(tmp_path / "usual.sock"),))
-    monkeypatch.setattr(login, "_login_name", lambda: "me")
+    monkeypatch.setattr(login, "getuser", lambda: "me")
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
     return tmp_path
 
 

@@ -36,9 +36,9 @@ def test_open_transactions_are_not_asked_for_while_many_wait(
     server = Locked(waiters)
     monkeypatch.setattr(session, "connect", server.connect)
     asking = Session(REACH, choose=doctor_questions)
-    asking.ask_what_is_due(None, lambda: False)
+    asking.ask_what_is_due()
     assert any("INNODB_TRX" in sql for sql in server.asked) == asked
-    assert asking.seen is not None and (questions.TRANSACTIONS in asking.seen.spared) != asked
+    assert (questions.TRANSACTIONS in asking.seen.spared) != asked
 
 
 def test_connections_are_listed_without_their_transactions_while_many_wait(
@@ -47,9 +47,9 @@ def test_connections_are_listed_without_their_transactions_while_many_wait(
     server = Locked(MOST_WAITS + 1)
     monkeypatch.setattr(session, "connect", server.connect)
     asking = Session(REACH)
-    asking.ask_what_is_due(None, lambda: False)
+    asking.ask_what_is_due()
     assert not any("INNODB_TRX" in sql for sql in server.asked)
-    assert asking.seen is not None and asking.seen.threads
+    assert asking.seen.threads
     server.waiters = 0
     asking.ask_now(questions.STATUS, questions.THREADS)
     assert any("INNODB_TRX" in sql for sql in server.asked)
@@ -61,7 +61,6 @@ def test_a_question_that_is_cut_short_keeps_its_form(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(session, "connect", server.connect)
     asking = Session(REACH, choose=doctor_questions)
     asking.ask_now(questions.STATES)
-    assert asking.seen is not None
     was = asking.seen.asked_s[questions.STATES]
     server.refuses = {"PROCESSLIST_ID": 1317}
     asking.ask_now(questions.STATES)
@@ -88,7 +87,6 @@ def test_a_status_that_is_cut_short_has_no_new_moment(monkeypatch: pytest.Monkey
     monkeypatch.setattr(session, "connect", server.connect)
     asking = Session(REACH, choose=doctor_questions)
     asking.ask_now(questions.STATUS)
-    assert asking.seen is not None
     was = asking.seen.at_s
     server.refuses = {"GLOBAL STATUS": 1317}
     asking.ask_now(questions.STATUS)
@@ -110,7 +108,7 @@ def test_a_monitor_that_latches_the_lock_system_is_not_asked_for_while_many_wait
     for waiters in (MOST_WAITS, MOST_WAITS + 1):
         server = Old(waiters)
         monkeypatch.setattr(session, "connect", server.connect)
-        Session(REACH, choose=doctor_questions).ask_what_is_due(None, lambda: False)
+        Session(REACH, choose=doctor_questions).ask_what_is_due()
         assert ("SHOW ENGINE INNODB STATUS" in server.asked) == (waiters <= MOST_WAITS)
 
 
@@ -129,11 +127,11 @@ def test_who_holds_metadata_locks_is_asked_only_while_somebody_waits(monkeypatch
     server = Waiting()
     monkeypatch.setattr(session, "connect", server.connect)
     asking = Session(REACH, choose=doctor_questions)
-    asking.ask_what_is_due(None, lambda: False)
+    asking.ask_what_is_due()
     assert not any("metadata_locks" in sql or "ORDER BY PROCESSLIST_TIME" in sql for sql in server.asked)
     server.state = "Waiting for table metadata lock"
     asking.ask_now(questions.STATES)
-    asking.ask_what_is_due(None, lambda: False)
+    asking.ask_what_is_due()
     assert any("metadata_locks" in sql for sql in server.asked)
     assert any("ORDER BY PROCESSLIST_TIME" in sql for sql in server.asked)
 
@@ -158,8 +156,7 @@ def test_prepared_transactions_are_asked_for_by_xid_only_while_one_is_left(
         monkeypatch.setattr(session, "connect", server.connect)
         asking = Session(REACH, choose=doctor_questions)
         for _ in range(2):
-            asking.ask_what_is_due(None, lambda: False)
-        assert asking.seen is not None
+            asking.ask_what_is_due()
         assert (asking.seen.xids, "XA RECOVER" in server.asked) == (xids, bool(xids))
 
 
