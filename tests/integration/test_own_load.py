@@ -23,7 +23,7 @@ from flushlab.campaign.compare import compare
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.pool import own_load
 from flushlab.campaign.pool.remote import RemotePool
-from flushlab.diagnosis import recording
+from flushlab.diagnosis import load as recording
 from flushlab.diagnosis.doctor import reach
 from flushlab.diagnosis.files.recording import parse
 from flushlab.diagnosis.load import LoadObserver

@@ -63,11 +63,21 @@ def watch(
             raise UsageError(
                 f"--{name} has no effect with --print-grafana or --print-prometheus", hint="remove it"
             )
-        _write_files(print_grafana, print_prometheus)
+        from flushlab.watch import exporter
+
+        for files, folder in ((exporter.GRAFANA, print_grafana), (exporter.PROMETHEUS, print_prometheus)):
+            for path in exporter.copy(files, folder) if folder else ():
+                stdout.print(str(path), soft_wrap=True)
         return
-    _require_sensible(spec, given, terminal=terminal)
     if spec.record is not None:
-        _record({key: one for key, one in given.items() if key not in RECORDING}, spec.record, spec.seconds)
+        if Path(spec.record).name == "-":
+            raise UsageError("--record writes a file", hint="name a new file, such as shop.load")
+        for name, is_given in {**given, "terminal": terminal}.items():
+            if name in ("campaign", "listen", "terminal") and is_given:
+                raise UsageError(f"--{name} has no effect with --record", hint="remove one of them")
+        _record(
+            {name: one for name, one in given.items() if name not in RECORDING}, spec.record, spec.seconds
+        )
         return
     from flushlab.watch import watching
 
@@ -79,19 +89,9 @@ def watch(
         follow(watch, shown=terminal)
 
 
-def _require_sensible(spec: WatchCommandSpec, given: Mapping[str, Any], *, terminal: bool) -> None:
-    if spec.record is None:
-        return
-    if Path(spec.record).name == "-":
-        raise UsageError("--record writes a file", hint="name a new file, such as shop.load")
-    for name in ("campaign", "listen", *["terminal"] * terminal):
-        if name == "terminal" or name in given:
-            raise UsageError(f"--{name} has no effect with --record", hint="remove one of them")
-
-
 def _record(given: Mapping[str, Any], file: str, seconds: float | None) -> None:
     from flushlab.diagnosis.doctor import reach
-    from flushlab.diagnosis.recording import record
+    from flushlab.diagnosis.load import record
 
     path = Path(file)
     ended = f"recorded in {path}: flushlab doctor --from {path} judges it"
@@ -101,18 +101,6 @@ def _record(given: Mapping[str, Any], file: str, seconds: float | None) -> None:
         say(ended)
         raise SystemExit(130) from None
     say(ended)
-
-
-def _write_files(for_grafana: Path | None, for_prometheus: Path | None) -> None:
-    from flushlab.watch import exporter
-
-    written: list[Path] = []
-    if for_grafana:
-        written += exporter.copy(exporter.GRAFANA, for_grafana)
-    if for_prometheus:
-        written += exporter.copy(exporter.PROMETHEUS, for_prometheus)
-    for path in written:
-        stdout.print(str(path), soft_wrap=True)
 
 
 def follow(watch: Watch, *, shown: bool) -> None:
@@ -155,26 +143,42 @@ def line(sample: Sample) -> str:
 
 
 def _rows(sample: Sample) -> Iterator[tuple[str, str]]:
-    yield "", _server(sample)
-    if sample.server.missing:
-        yield "not shown", f"what takes {', '.join(sample.server.missing)}"
-    yield "running", _running(sample)
-    yield "throughput", _throughput(sample)
+    server, machine, waits = sample.server, sample.machine, sample.lock_waits
+    if sample.failed:
+        yield "", f"nothing is seen: {_plain(sample.failed)}"
+    elif server.up or not server.why:
+        name = server.name or "no server"
+        yield "", name if server.up else f"{name}: looking for it"
+    else:
+        why = _plain(server.why)
+        yield "", f"{server.name}: down, {why}" if server.name else why
+    if server.missing:
+        yield "not shown", f"what takes {', '.join(server.missing)}"
+    if (running := sample.running) is not None:
+        block = "" if running.round is None else f" {running.round}"
+        parts = [f"{running.kind} {running.campaign}".strip(), f"{running.stage}{block}", _plain(running.arm)]
+        if running.left_s is not None:
+            parts.append(f"{format_seconds(running.left_s)} left")
+        yield "running", ", ".join(filter(None, parts))
+    if sample.throughput is not None:
+        text = f"{_count(sample.throughput)} {sample.unit}"
+        if sample.p50_ms is not None and sample.p99_ms is not None:
+            text += f", p50 {sample.p50_ms:.3g} ms, p99 {sample.p99_ms:.3g} ms"
+        yield "throughput", text
     for one in sample.ratios:
         early = "  (interim)" if one.early else ""
         name = {"p99": "lower p99", "latency": "lower latency"}.get(one.objective, "ratio")
         yield name, f"{_plain(one.arm)}  {one.mid:.2f}  {one.low:.2f} – {one.high:.2f}{early}"
-    if sample.fill is not None:
-        fill = sample.fill
+    if (fill := sample.fill) is not None:
         share = fill.rows / fill.total if fill.total else 0.0
-        yield (
-            "fill",
-            f"{_plain(fill.table)} {fill.rows:,} of {fill.total:,} rows ({share:.0%}),"
-            f" {fill.rows_per_s:,.0f} rows/s",
-        )
+        done = f"{_plain(fill.table)} {fill.rows:,} of {fill.total:,} rows ({share:.0%})"
+        yield "fill", f"{done}, {fill.rows_per_s:,.0f} rows/s"
         yield "", f"{format_seconds(fill.left_s)} left, bound by {fill.bound_by}"
     yield from _bound(sample)
-    yield "redo", _redo(sample)
+    if (age := sample.redo.checkpoint_age) is not None:
+        capacity = sample.redo.capacity
+        of = f" of {format_size(capacity)} ({age / capacity:.0%})" if capacity else ""
+        yield "redo", f"{format_size(age)}{of}"
     yield "dirty pages", "" if sample.dirty is None else f"{sample.dirty:.1%} of the buffer pool"
     syncs = sample.fsyncs.items()
     yield "fsyncs/s", ", ".join(f"{name} {_count(rate)}" for name, rate in syncs if rate is not None)
@@ -183,15 +187,19 @@ def _rows(sample: Sample) -> Iterator[tuple[str, str]]:
         yield "group commit", f"{sample.commits_per_group:.1f} transactions a group"
     rows = sample.rows_per_s.items()
     yield "rows/s", ", ".join(f"{_count(rate)} {name}" for name, rate in rows if rate is not None)
-    yield "lock waits", _locks(sample)
-    yield "machine", _machine(sample)
+    if waits.now is not None:
+        yield "lock waits", f"{waits.now} now" + ("" if waits.per_s is None else f", {_count(waits.per_s)}/s")
+    shares = {
+        "CPU pressure": machine.cpu_pressure,
+        "I/O pressure": machine.io_pressure,
+        "others": machine.others,
+        "steal": machine.steal,
+    }
+    yield "machine", ", ".join(f"{name} {share:.0%}" for name, share in shares.items() if share is not None)
     for number, alike in enumerate(sample.connections[:CONNECTIONS_SHOWN]):
         inside = f", {alike.in_transaction} inside a transaction" if alike.in_transaction else ""
-        oldest = format_seconds(alike.oldest_s)
-        yield (
-            "connections" if not number else " ",
-            f"{alike.count:,} {_plain(alike.user)} {alike.command}, the oldest {oldest}{inside}",
-        )
+        text = f"{alike.count:,} {_plain(alike.user)} {alike.command}, the oldest"
+        yield "connections" if not number else " ", f"{text} {format_seconds(alike.oldest_s)}{inside}"
     if len(sample.connections) > CONNECTIONS_SHOWN:
         yield " ", f"and {len(sample.connections) - CONNECTIONS_SHOWN} kinds more"
 
@@ -208,66 +216,9 @@ def _bound(sample: Sample) -> Iterator[tuple[str, str]]:
         limit = ", no bound" if one.at_most is None else f", at most {times(one.at_most)}"
         share = f"{one.mid:.0%}{limit}: " if one.mid is not None else ""
         yield one.strength, f"{share}{one.title}"
-    hints = ", ".join(one.name for one in found.findings if one.strength == "hint")
-    yield "hints", hints
+    yield "hints", ", ".join(one.name for one in found.findings if one.strength == "hint")
     waits = sorted(found.waits.items(), key=lambda one: -one[1])
     yield "writers", ", ".join(f"{wait_words(wait)} {mean:.1f}" for wait, mean in waits if mean >= 0.05)
-
-
-def _server(sample: Sample) -> str:
-    if sample.failed:
-        return f"nothing is seen: {_plain(sample.failed)}"
-    server = sample.server
-    name = server.name or "no server"
-    if server.up or not server.why:
-        return name if server.up else f"{name}: looking for it"
-    return f"{name}: down, {_plain(server.why)}" if server.name else _plain(server.why)
-
-
-def _running(sample: Sample) -> str:
-    running = sample.running
-    if running is None:
-        return ""
-    block = "" if running.round is None else f" {running.round}"
-    parts = [f"{running.kind} {running.campaign}".strip(), f"{running.stage}{block}", _plain(running.arm)]
-    if running.left_s is not None:
-        parts.append(f"{format_seconds(running.left_s)} left")
-    return ", ".join(part for part in parts if part)
-
-
-def _throughput(sample: Sample) -> str:
-    if sample.throughput is None:
-        return ""
-    text = f"{_count(sample.throughput)} {sample.unit}"
-    if sample.p50_ms is not None and sample.p99_ms is not None:
-        text += f", p50 {sample.p50_ms:.3g} ms, p99 {sample.p99_ms:.3g} ms"
-    return text
-
-
-def _redo(sample: Sample) -> str:
-    age, capacity = sample.redo.checkpoint_age, sample.redo.capacity
-    if age is None:
-        return ""
-    of = f" of {format_size(capacity)} ({age / capacity:.0%})" if capacity else ""
-    return f"{format_size(age)}{of}"
-
-
-def _locks(sample: Sample) -> str:
-    waits = sample.lock_waits
-    if waits.now is None:
-        return ""
-    return f"{waits.now} now" + ("" if waits.per_s is None else f", {_count(waits.per_s)}/s")
-
-
-def _machine(sample: Sample) -> str:
-    machine = sample.machine
-    shares = (
-        ("CPU pressure", machine.cpu_pressure),
-        ("I/O pressure", machine.io_pressure),
-        ("others", machine.others),
-        ("steal", machine.steal),
-    )
-    return ", ".join(f"{name} {share:.0%}" for name, share in shares if share is not None)
 
 
 def _count(rate: float) -> str:

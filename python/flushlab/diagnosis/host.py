@@ -10,7 +10,6 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -144,15 +143,6 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
         return next((one for one in self.disks if one.disk == name), None)
 
 
-class _Folder(NamedTuple):
-    """A folder of the server: the variable, its path there and here, what is under it."""
-
-    variable: str
-    path: str
-    here: Path
-    under: FileSystem
-
-
 class HostWatch:
     """Counts from when it is made until `finish`.
 
@@ -168,7 +158,10 @@ class HostWatch:
         self.pid, self._variables = pid, variables
         self._unseen: list[str] = []
         self.root = root_of(pid)
-        self._folders = list(self._located())
+        self._folders = dict[str, tuple[Path, FileSystem]]()
+        """By variable, those that can be seen: where a folder is here, and what is under it."""
+        self._paths = dict[str, str]()
+        self._locate()
         self._cpu, self._blkio = cgroup.group_of(pid, "cpu"), cgroup.group_of(pid, "blkio")
         self._io_began = process_io()
         self._delays_began = run_delays(pid)
@@ -180,25 +173,31 @@ class HostWatch:
     def finish(self) -> Host:
         ended, disks, io = machine.sample(), disk_counters(), process_io()
         seconds = max(disks.at_s - self._disks_began.at_s, 1e-9)
-        places = self._places()
-        names = dict.fromkeys(place.disk for place in places if place.disk)
-        pressure = machine.between(self._machine_began, ended)
-        written = {one.name: one for one in writers(self._io_began, io)}
+        places, pressure = self._places(), machine.between(self._machine_began, ended)
         before, after = (
             next((count for key, count in one.written.items() if key[0] == self.pid), None)
             for one in (self._io_began, io)
         )
-        cpu = self._cpu
-        periods = cgroup.cpu_periods(cpu) if cpu else None
-        device = self._data_device()
         self._note(pressure, io.unseen, before is None, places)
+        own, device = (after or 0) - (before or 0), self._data_device()
         others = []
-        for one in written.values():
+        for one in {one.name: one for one in writers(self._io_began, io)}.values():
             pids = tuple(pid for pid in one.pids if pid not in (self.pid, os.getpid()))
-            own = (after or 0) - (before or 0) if self.pid in one.pids else 0
-            if pids and (rate := (one.bytes_written - own) / seconds) > 0:
+            rate = (one.bytes_written - (own if self.pid in one.pids else 0)) / seconds
+            if pids and rate > 0:
                 on_data = _on_device(pids[:_MOST_PROCESSES], device)
                 others.append(OtherWriter(name=one.name, pids=pids, bytes_per_s=rate, on_data=on_data))
+        began, periods = self._periods_began, cgroup.cpu_periods(self._cpu) if self._cpu else None
+        throttled = stopped = None
+        if began is not None and periods is not None and began.quota == periods.quota:
+            # A group is stopped on each processor by itself.
+            stopped_s = max(0.0, periods.throttled_s - began.throttled_s)
+            stopped = min(1.0, stopped_s / seconds / (os.cpu_count() or 1))
+            if periods.all > began.all:
+                part = max(0, periods.throttled - began.throttled) / (periods.all - began.all)
+                throttled = min(1.0, part)
+        names = dict.fromkeys(place.disk for place in places if place.disk)
+        used = (disk_use(self._disks_began, disks, name) for name in names)
         return Host(
             pid=self.pid,
             cpu_waiting=waiting(self._delays_began, run_delays(self.pid), seconds),
@@ -206,24 +205,21 @@ class HostWatch:
             memory_bytes=_memory_bytes(self.pid),
             pressure=pressure,
             places=places,
-            disks=tuple(
-                used for name in names if (used := disk_use(self._disks_began, disks, name)) is not None
-            ),
+            disks=tuple(use for use in used if use is not None),
             cpu_quota=periods.quota if periods else None,
-            cpu_throttled_share=_throttled(self._periods_began, periods),
-            cpu_stopped_share=_stopped(self._periods_began, periods, seconds),
+            cpu_throttled_share=throttled,
+            cpu_stopped_share=stopped,
             io_limits=tuple(self._held(seconds)),
-            bytes_per_s=None if before is None or after is None else (after - before) / seconds,
+            bytes_per_s=None if before is None or after is None else own / seconds,
             writers=tuple(others[:_MOST_WRITERS]),
             storage=self._storage(),
             launch=self._launch(),
             unseen=tuple(dict.fromkeys(self._unseen)),
         )
 
-    def _located(self) -> Iterator[_Folder]:
+    def _locate(self) -> None:
         data = self._variables.get("datadir", "")
-        root = self.root
-        if not data or root is None:
+        if not data or self.root is None:
             self._unseen.append(
                 f"the server's folders: its process has mounts of its own{_only('root sees them')}"
             )
@@ -235,27 +231,28 @@ class HostWatch:
             path = os.path.normpath(Path(data, given))
             if variable == "log_bin_basename":
                 path = str(Path(path).parent)
-            here = root / path.lstrip("/")
+            here = self.root / path.lstrip("/")
             try:
-                yield _Folder(variable, path, here, file_system_of(here, self.pid))
+                self._folders[variable] = here, file_system_of(here, self.pid)
+                self._paths[variable] = path
             except OSError as error:
                 self._unseen.append(f"{variable} {path}: {error.strerror}")
 
     def _places(self) -> tuple[Place, ...]:
-        by_variable = {one.variable: one for one in self._folders}
-        found = dict[tuple[object, ...], Place]()
+        """The file systems, each once."""
+        places = dict[tuple[object, ...], Place]()
         for holds, variable in _PLACES.items():
-            folder = by_variable.get(variable)
-            if folder is None:
+            if variable not in self._folders:
                 continue
-            under, device = folder.under, folder.under.device
+            under = self._folders[variable][1]
+            device = under.device
             key = under.filesystem, under.options, device.name if device else None
-            if known := found.get(key):
-                found[key] = msgspec.structs.replace(known, holds=(*known.holds, holds))
+            if known := places.get(key):
+                places[key] = msgspec.structs.replace(known, holds=(*known.holds, holds))
                 continue
-            found[key] = Place(
+            places[key] = Place(
                 holds=(holds,),
-                path=folder.path,
+                path=self._paths[variable],
                 filesystem=under.filesystem,
                 options=under.options,
                 disk=device.disk if device else None,
@@ -263,13 +260,13 @@ class HostWatch:
                 volatile_cache=device.volatile_cache if device else None,
                 scheduler=device.scheduler if device else None,
             )
-        return tuple(found.values())
+        return tuple(places.values())
 
     def _storage(self) -> Storage:
-        data = next((one.under for one in self._folders if one.variable == "datadir"), None)
+        _, data = self._folders.get("datadir", (None, None))
         if data is None or data.filesystem == "unknown":
             return Storage(visible=False)
-        redo = next((one.under for one in self._folders if one.variable == "innodb_log_group_home_dir"), data)
+        _, redo = self._folders.get("innodb_log_group_home_dir", (None, data))
         apart = data.device is not None and redo.device is not None and data.device.name != redo.device.name
         return Storage(
             filesystem=data.filesystem,
@@ -278,7 +275,7 @@ class HostWatch:
             record_size_bytes=data.record_size_bytes,
             volatile_cache=data.device.volatile_cache if data.device else None,
             redo_on_same_device=not apart,
-            in_memory_files=tuple(one.variable for one in self._folders if one.under.in_memory),
+            in_memory_files=tuple(name for name, (_, under) in self._folders.items() if under.in_memory),
         )
 
     def _launch(self) -> Launch:
@@ -295,18 +292,18 @@ class HostWatch:
         return Launch(arguments=tuple(arguments), preload=preload or None)
 
     def _data_device(self) -> int | None:
-        data = next((one.here for one in self._folders if one.variable == "datadir"), None)
         try:
-            return data.stat().st_dev if data is not None else None
-        except OSError:
+            return self._folders["datadir"][0].stat().st_dev
+        except (KeyError, OSError):
             return None
 
     def _io_limits(self) -> dict[tuple[str, Path, cgroup.IoKind], cgroup.IoLimit]:
-        disks = {one.under.device.disk: one.under.device for one in self._folders if one.under.device}
+        devices = (under.device for _, under in self._folders.values())
+        disks = {device.disk: device for device in devices if device}
         return {
-            (name, one.folder, one.kind): one
+            (name, limit.folder, limit.kind): limit
             for name, device in disks.items()
-            for one in (cgroup.io_limits(self._blkio, device.disk_number) if self._blkio else ())
+            for limit in (cgroup.io_limits(self._blkio, device.disk_number) if self._blkio else ())
         }
 
     def _held(self, seconds: float) -> Iterator[HeldLimit]:
@@ -357,21 +354,6 @@ def _on_device(pids: tuple[int, ...], device: int | None) -> bool | None:
         return None
     open_there = [has_files_open(pid, device) for pid in pids]
     return True if True in open_there else None if None in open_there else False
-
-
-def _throttled(before: cgroup.CpuPeriods | None, after: cgroup.CpuPeriods | None) -> float | None:
-    if before is None or after is None or before.quota != after.quota or after.all <= before.all:
-        return None
-    return min(1.0, max(0, after.throttled - before.throttled) / (after.all - before.all))
-
-
-def _stopped(
-    before: cgroup.CpuPeriods | None, after: cgroup.CpuPeriods | None, seconds: float
-) -> float | None:
-    """A group is stopped on each processor by itself."""
-    if before is None or after is None or before.quota != after.quota:
-        return None
-    return min(1.0, max(0.0, after.throttled_s - before.throttled_s) / seconds / (os.cpu_count() or 1))
 
 
 def _memory_bytes(pid: int) -> int:

@@ -1,4 +1,7 @@
-"""Load: observes what a running server's own load writes, and adds nothing to it.
+"""Load: observes what a running server's own load writes, adds nothing to it, and keeps recordings of it.
+
+A recording is a file of JSON lines: the server with its settings, then one line for each stretch of
+`STRETCH_S`. A recording that is killed loses at most its last stretch.
 
 Beside `sampling`, over the same read-only session. A stretch begins and ends with the server's counters. In
 between, connections are sampled at random moments, since an application may work in step with a clock.
@@ -7,22 +10,29 @@ between, connections are sampled at random moments, since an application may wor
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
+from io import FileIO
+from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from flushlab.diagnosis.evidence import WITH_READS, commits_counter, committed, settings_of
 from flushlab.diagnosis.waits import wait_of
-from flushlab.errors import CountersReset, FlushlabError, ServerDied, ServerError
+from flushlab.errors import CountersReset, FlushlabError, NotWritable, ServerDied, ServerError
+from flushlab.progress import Progress
 from flushlab.record import ObservedLoad, ServerIdentity, Value, WrittenStatements, side_by_side
 from flushlab.record.running import WatchedServer
 from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.questions import HISTOGRAM, STATEMENTS, UNTOLD, load_questions
-from flushlab.telemetry.live.session import FIRST_S, Gone, Session
+from flushlab.telemetry.live.session import FIRST_S, Gone, Session, waiting_aloud
 from flushlab.telemetry.live.status import Rates, ServerStatus, was_reset
+from flushlab.units import format_seconds
 
 _WRITING = ("statement", "commit", "metadata lock", "semi-sync", "certification", "flow control")
 """Waits of a connection that writes."""
@@ -248,12 +258,12 @@ def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> Observe
         CountersReset: somebody set its counters back.
     """
     counter = commits_counter(after)
-    seconds, commits = after.at_s - before.at_s, committed(counter, partial(_delta, before, after), after)
+    seconds, commits = after.at_s - before.at_s, committed(counter, partial(after.growth, before), after)
     if commits is None:
         raise ServerError(f"{after.key} does not count commits: it has no {counter}", hint="is it a server?")
-    if (_delta(before, after, "uptime") or 0.0) < 0:
+    if (after.growth(before, "uptime") or 0.0) < 0:
         raise ServerError(f"{after.key} started anew: its counters began at 0", hint="measure again")
-    if (_delta(before, after, counter) or 0.0) < 0 or was_reset(before, after):
+    if (after.growth(before, counter) or 0.0) < 0 or was_reset(before, after):
         raise CountersReset(
             f"FLUSH STATUS set counters of {after.key} back", hint="measure again, and find who runs it"
         )
@@ -275,16 +285,11 @@ def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> Observe
         statements=told or {},
         histogram=_histogram(before, after, sum(one.count for one in (told or {}).values())),
         syncs={name: rate * seconds for name, rate in rates.syncs.items() if rate is not None},
-        redo_bytes=_delta(before, after, "innodb_os_log_written"),
+        redo_bytes=after.growth(before, "innodb_os_log_written"),
         binlog_bytes=None if rates.binlog_bytes is None else rates.binlog_bytes * seconds,
-        rollbacks=round(_delta(before, after, "handler_rollback") or 0.0),
+        rollbacks=round(after.growth(before, "handler_rollback") or 0.0),
         errors=None if told is None else errors,
     )
-
-
-def _delta(before: ServerStatus, after: ServerStatus, name: str) -> float | None:
-    first, last = before.number(name), after.number(name)
-    return None if first is None or last is None else last - first
 
 
 def _statements(before: ServerStatus, after: ServerStatus) -> tuple[dict[str, WrittenStatements], int | None]:
@@ -328,3 +333,101 @@ def _histogram(before: ServerStatus, after: ServerStatus, ended: int) -> dict[fl
     if abs(sum(grown.values()) - ended) > _MOST_AMISS * ended:
         return {}
     return {high: count for high, count in sorted(grown.items()) if count > 0}
+
+
+SCHEMA: Literal["flushlab.load/1"] = "flushlab.load/1"
+STRETCH_S = 10.0
+LEAST_S = 1.0
+"""A stretch that Ctrl-C cuts shorter has no rates worth a line."""
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """The first line.
+
+    Attributes:
+        place: address of the server.
+        server: flavor and version.
+        settings: catalogued ones, as they were at the start.
+        schema: `flushlab.load/1`.
+    """
+
+    place: str
+    server: ServerIdentity
+    settings: Mapping[str, Value]
+    schema: Literal["flushlab.load/1"] = SCHEMA
+
+
+class Stretch(msgspec.Struct, frozen=True, kw_only=True):
+    """A line.
+
+    Attributes:
+        ended_at: in UTC.
+        load: of the stretch.
+        changed: settings that were otherwise than at the start of the recording.
+    """
+
+    ended_at: datetime
+    load: ObservedLoad
+    changed: Mapping[str, Value] = {}
+
+
+def record(reach: WatchedServer, path: Path, seconds: float | None, progress: Progress) -> None:
+    """Records until the time is over, or Ctrl-C.
+
+    Args:
+        reach: the server.
+        path: of the file, which must not exist.
+        seconds: None: until Ctrl-C.
+        progress: takes a line at a time.
+
+    Raises:
+        NotWritable: the file exists, or cannot be written.
+        ServerError: the server does not answer, or refuses the account.
+        KeyboardInterrupt: Ctrl-C; what was observed until then is in the file.
+    """
+    observer = LoadObserver([reach])
+    try:
+        with waiting_aloud(reach.key, progress):
+            server, settings = observer.settings()
+        head = Head(place=reach.key, server=server, settings=settings)
+        with _new(path) as file:
+            _line(file, head)
+            limit = f"for {format_seconds(seconds)}" if seconds else "until Ctrl-C"
+            progress(f"recording the load of {server.name} at {reach.key} {limit}, read-only")
+            began = time.monotonic()
+
+            def keep(load: ObservedLoad) -> None:
+                _, now = observer.settings()
+                changed = {name: value for name, value in now.items() if settings.get(name) != value}
+                _line(file, Stretch(ended_at=datetime.now(UTC), load=load, changed=changed))
+
+            def keep_cut(load: ObservedLoad) -> None:
+                if load.seconds >= LEAST_S:
+                    keep(load)
+
+            while (left_s := (seconds or math.inf) - (time.monotonic() - began)) > 0:
+                try:
+                    load = observer.observe(min(STRETCH_S, left_s), cut=keep_cut)
+                except CountersReset as error:
+                    progress(f"{error}: the last {min(STRETCH_S, left_s):.0f} s are left out")
+                else:
+                    keep(load)
+    finally:
+        observer.close()
+
+
+def _new(path: Path) -> FileIO:
+    try:
+        return path.open("xb", buffering=0)
+    except FileExistsError as error:
+        raise NotWritable(f"{path} exists already", hint="name a new file") from error
+    except OSError as error:
+        raise NotWritable(f"{path} cannot be written: {error.strerror}", hint="name another file") from error
+
+
+def _line(file: FileIO, value: msgspec.Struct) -> None:
+    try:
+        file.write(msgspec.json.encode(value) + b"\n")
+    except OSError as error:
+        text = f"the recording cannot be written: {error.strerror}"
+        raise NotWritable(text, hint="free some space; what was recorded until now is whole") from error

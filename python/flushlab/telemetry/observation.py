@@ -103,7 +103,14 @@ def cluster_snapshot(server: Server) -> tuple[Status, ...]:
     """
     if len(server.nodes) == 1:
         return ()
-    return tuple(_status(node) if node.alive() else {} for node in server.nodes)
+    statuses = list[Status]()
+    for node in server.nodes:
+        rows = list[tuple[object, ...]]()
+        if node.alive():
+            rows += node.query("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'", answer_s=ANSWER_S)
+            rows += node.query("SHOW GLOBAL VARIABLES LIKE 'wsrep\\_slave\\_threads'", answer_s=ANSWER_S)
+        statuses.append(numbers(rows))
+    return tuple(statuses)
 
 
 def nodes_between(
@@ -117,12 +124,6 @@ def nodes_between(
     """
     pairs = zip(before, after, strict=True)
     return tuple(_activity(number, *pair, seconds) for number, pair in enumerate(pairs, 1) if all(pair))
-
-
-def _status(node: Server) -> dict[str, float]:
-    rows = node.query("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'", answer_s=ANSWER_S)
-    rows += node.query("SHOW GLOBAL VARIABLES LIKE 'wsrep\\_slave\\_threads'", answer_s=ANSWER_S)
-    return numbers(rows)
 
 
 def numbers(rows: Sequence[tuple[object, ...]]) -> dict[str, float]:
@@ -190,7 +191,7 @@ class Observation:
         """Syncs, bytes and open flags per class of files; see `record.FileActivity`.
 
         Args:
-            commits: of the load in its window, if it knows them; see `file_io.binlog`.
+            commits: of the load in its window, if it knows them; see `performance.binlog_between`.
         """
         binlog = None
         if self.told is not None:
@@ -228,7 +229,25 @@ def observe(server: Server, into: Observation) -> Iterator[None]:
         ServerDied: the server is gone at either end.
     """
     with activity.watch(server, into.watched):
-        yield from _window(server, into)
+        nodes, told = cluster_snapshot(server), performance.snapshot(server)
+        counters = status.counters(server)
+        into.before = status.innodb(server)
+        pids, speaker = [node.pid for node in server.nodes], _speaker(server)
+        machine_before, cpu_before, started = machine.sample(), cpu_times(*pids), time.monotonic()
+        yield
+        into.seconds = time.monotonic() - started
+        machine_after, cpu_after = machine.sample(), cpu_times(*pids)
+        into.nodes = nodes_between(nodes, cluster_snapshot(server), into.seconds)
+        if _speaker(server) == speaker:
+            into.after = status.innodb(server)
+            into.deltas = status.deltas(counters, status.counters(server))
+            into.told = (told, performance.snapshot(server))
+        else:  # a node that died took what it had counted with it
+            into.before = None
+        shares = machine.between(machine_before, machine_after)
+        into.steal_share = shares.steal_share
+        into.cpu_pressure_share, into.io_pressure_share = shares.cpu_pressure_share, shares.io_pressure_share
+        into.foreign_cpu_share = foreign_share(cpu_before, cpu_after, into.seconds, os.cpu_count() or 1)
     if into.before is None:
         into.watched = activity.Watched()
 
@@ -236,25 +255,3 @@ def observe(server: Server, into: Observation) -> Iterator[None]:
 def _speaker(server: Server) -> int | None:
     """The number of the node that tells the counters, from 0: the first that lives."""
     return next((number for number, node in enumerate(server.nodes) if node.alive()), None)
-
-
-def _window(server: Server, into: Observation) -> Iterator[None]:
-    nodes, told = cluster_snapshot(server), performance.snapshot(server)
-    counters = status.counters(server)
-    into.before = status.innodb(server)
-    pids, speaker = [node.pid for node in server.nodes], _speaker(server)
-    machine_before, cpu_before, started = machine.sample(), cpu_times(*pids), time.monotonic()
-    yield
-    into.seconds = time.monotonic() - started
-    machine_after, cpu_after = machine.sample(), cpu_times(*pids)
-    into.nodes = nodes_between(nodes, cluster_snapshot(server), into.seconds)
-    if _speaker(server) == speaker:
-        into.after = status.innodb(server)
-        into.deltas = status.deltas(counters, status.counters(server))
-        into.told = (told, performance.snapshot(server))
-    else:  # a node that died took what it had counted with it
-        into.before = None
-    shares = machine.between(machine_before, machine_after)
-    into.steal_share = shares.steal_share
-    into.cpu_pressure_share, into.io_pressure_share = shares.cpu_pressure_share, shares.io_pressure_share
-    into.foreign_cpu_share = foreign_share(cpu_before, cpu_after, into.seconds, os.cpu_count() or 1)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from flushlab import machine
-from flushlab.diagnosis.finding import Finding, Strength
+from flushlab.diagnosis.finding import Strength
 from flushlab.record.running import FillProgress, Running, ShownRatio
 from flushlab.telemetry import observation
 from flushlab.telemetry.live.status import (
@@ -230,47 +230,49 @@ class Sampler(Repeating):
         return self._due - now
 
     def take(self) -> None:
-        try:
-            sample, data = self._taken()
-        except Exception as error:  # noqa: BLE001 - it is shown
-            self.running = None
-            sample, data = self._failed(inside(error))
+        """Takes one sample, or says in it why that failed."""
+        known = self._known()
+        self.running, failed, data = None, known.failed, b""
+        sample = Sample(t=time.time(), server=_OFF, own_cpu_s=round(self._meter.seconds, 4))
+        if not failed:
+            try:
+                self.running = self._running()
+                taken = self._sample(sample, known, self.running)
+                sample, data = taken, msgspec.json.encode(taken)
+            except Exception as error:  # noqa: BLE001 - it is shown
+                self.running, failed = None, inside(error)
+        if failed:
+            self.failures += 1
+            sample = msgspec.structs.replace(sample, failed=failed)
+            data = msgspec.json.encode(sample)
         self.latest = sample
         self._ring.push(data)
 
-    def _taken(self) -> tuple[Sample, bytes]:
-        known, running = self._known(), self._running()
-        self.running = running
-        if known.failed:
-            return self._failed(known.failed)
-        sample = self._sample(known, running)
+    def _sample(self, empty: Sample, known: PollResult, running: Running | None) -> Sample:
+        seen = known.seen
+        facts: dict[str, object] = {
+            "server": ServerNow(
+                up=known.up,
+                name=seen.identity.name if seen else "",
+                since=known.since,
+                missing=seen.missing if seen else (),
+                slow_s=seen.took_s.get("global_status") if seen else None,
+                why=known.why,
+            ),
+            "machine": self._machine.sample(running.pid if running else None, self._pids()),
+        }
+        if known.up and seen is not None and time.monotonic() - seen.at_s < STALE_S:
+            facts |= _of_server(known.before, seen)
+            facts["diagnosis"] = _diagnosed(known.judged) if known.judged is not None else None
+        if running is not None:
+            facts |= self._of_running(running)
+        sample = msgspec.structs.replace(empty, **facts)
         now = time.clock_gettime(time.CLOCK_BOOTTIME)  # goes on while the machine sleeps
         if self._taken_s is not None and now - self._taken_s > GAP_S:
             gap = Mark(t=sample.t, kind="gap", text=format_seconds(now - self._taken_s))
             sample = msgspec.structs.replace(sample, marks=(gap, *sample.marks))
         self._taken_s = now
-        return sample, msgspec.json.encode(sample)
-
-    def _failed(self, why: str) -> tuple[Sample, bytes]:
-        self.failures += 1
-        sample = Sample(t=time.time(), server=_OFF, failed=why, own_cpu_s=round(self._meter.seconds, 4))
-        return sample, msgspec.json.encode(sample)
-
-    def _sample(self, known: PollResult, running: Running | None) -> Sample:
-        now = time.time()
-        seen = known.seen
-        fresh = known.up and seen is not None and time.monotonic() - seen.at_s < STALE_S
-        shown = _of_server(known.before, seen) if fresh and seen is not None else Sample(t=now, server=_OFF)
-        facts: dict[str, object] = {
-            "t": now,
-            "server": _server(known),
-            "machine": self._machine.sample(running.pid if running else None, self._pids()),
-            "diagnosis": _diagnosed(known.judged) if fresh and known.judged is not None else None,
-            "own_cpu_s": round(self._meter.seconds, 4),
-        }
-        if running is not None:
-            facts |= self._of_running(running)
-        return msgspec.structs.replace(shown, **facts)
+        return sample
 
     def _of_running(self, running: Running) -> dict[str, object]:
         if running.pid != self._pid:
@@ -292,71 +294,57 @@ class Sampler(Repeating):
                 "p50_ms": last.p50_ms if last else None,
                 "p99_ms": last.p99_ms if last else None,
             }
-        if running.fill is not None:
-            fill = running.fill
-            told |= {"throughput": fill.rows_per_s, "unit": "rows/s"}
-            told["fill"] = fill
+        if (fill := running.fill) is not None:
+            told |= {"throughput": fill.rows_per_s, "unit": "rows/s", "fill": fill}
         return told
 
 
 _OFF = ServerNow(up=False)
 
 
-def _server(known: PollResult) -> ServerNow:
-    seen = known.seen
-    return ServerNow(
-        up=known.up,
-        name=seen.identity.name if seen else "",
-        since=known.since,
-        missing=seen.missing if seen else (),
-        slow_s=seen.took_s.get("global_status") if seen else None,
-        why=known.why,
-    )
-
-
-def _of_server(before: ServerStatus | None, seen: ServerStatus) -> Sample:
+def _of_server(before: ServerStatus | None, seen: ServerStatus) -> dict[str, object]:
     rates = Rates(before, seen)
-    return Sample(
-        t=0.0,
-        server=_OFF,
-        throughput=rates.per_s("questions"),
-        unit="statements/s",
-        redo=seen.redo,
-        dirty=seen.dirty,
-        fsyncs=rates.syncs,
-        commits_per_group=rates.commits_per_group,
-        lock_waits=rates.lock_waits,
-        binlog_bytes_per_s=rates.binlog_bytes,
-        rows_per_s=rates.rows,
-        connections=seen.connections,
-        wait_timeout=seen.variable("wait_timeout"),
-        max_connections=seen.variable("max_connections"),
-    )
+    return {
+        "throughput": rates.per_s("questions"),
+        "unit": "statements/s",
+        "redo": seen.redo,
+        "dirty": seen.dirty,
+        "fsyncs": rates.syncs,
+        "commits_per_group": rates.commits_per_group,
+        "lock_waits": rates.lock_waits,
+        "binlog_bytes_per_s": rates.binlog_bytes,
+        "rows_per_s": rates.rows,
+        "connections": seen.connections,
+        "wait_timeout": seen.variable("wait_timeout"),
+        "max_connections": seen.variable("max_connections"),
+    }
 
 
 def _diagnosed(judged: Judged) -> DiagnosisNow:
-    found = judged.diagnosis
+    evidence = judged.diagnosis.evidence
+    findings = []
+    for one in judged.diagnosis.findings:
+        ends = (one.share.low, one.share.mid, one.share.high) if one.share else (None, None, None)
+        low, mid, high = (None if end is None else round(end, 4) for end in ends)
+        findings.append(
+            FindingNow(
+                name=one.name,
+                title=one.title,
+                strength=one.strength,
+                low=low,
+                mid=mid,
+                high=high,
+                at_most=round(one.at_most, 2) if one.at_most is not None else None,
+                seen=() if one.strength == "hint" else tuple(seen.text for seen in one.seen),
+            )
+        )
     return DiagnosisNow(
-        answer=found.answer,
-        seconds=round(found.evidence.seconds, 1),
-        samples=found.evidence.time.samples,
-        writers=found.evidence.time.writers,
+        answer=judged.diagnosis.answer,
+        seconds=round(evidence.seconds, 1),
+        samples=evidence.time.samples,
+        writers=evidence.time.writers,
         waits={wait: round(mean, 3) for wait, mean in judged.now.items()},
-        findings=tuple(map(_found, found.findings)),
-    )
-
-
-def _found(one: Finding) -> FindingNow:
-    share = one.share
-    return FindingNow(
-        name=one.name,
-        title=one.title,
-        strength=one.strength,
-        low=round(share.low, 4) if share else None,
-        mid=round(share.mid, 4) if share else None,
-        high=round(share.high, 4) if share else None,
-        at_most=round(one.at_most, 2) if one.at_most is not None else None,
-        seen=() if one.strength == "hint" else tuple(seen.text for seen in one.seen),
+        findings=tuple(findings),
     )
 
 

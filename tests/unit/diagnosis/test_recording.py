@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from flushlab.diagnosis import recording
+from flushlab.diagnosis import load as recording
 from flushlab.diagnosis.files.recording import parse
 from flushlab.diagnosis.files.told import Told
-from flushlab.diagnosis.recording import Head, record
+from flushlab.diagnosis.load import Head, record
 from flushlab.errors import CountersReset, NotWritable
 from flushlab.record import Endpoint, ObservedLoad
 from flushlab.record.running import WatchedServer

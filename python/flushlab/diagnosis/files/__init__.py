@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from flushlab.diagnosis.files import exporter, innodb_status, machine, recording, statements
 from flushlab.diagnosis.files.told import Told
-from flushlab.diagnosis.recording import SCHEMA
+from flushlab.diagnosis.load import SCHEMA
 
 SOURCES: Mapping[str, tuple[Callable[[str], Told], tuple[str, ...]]] = {
     "SHOW GLOBAL STATUS": (statements.parse_status, ("Aborted_", "Com_", "Innodb_", "INNODB_", "Threads_")),

@@ -15,7 +15,7 @@ import msgspec
 
 from flushlab.diagnosis.evidence import COUNTERS, Evidence
 from flushlab.diagnosis.files.told import Told, lines
-from flushlab.diagnosis.recording import STRETCH_S, Head, Stretch
+from flushlab.diagnosis.load import STRETCH_S, Head, Stretch
 from flushlab.diagnosis.shares import Step, WriteTime
 from flushlab.record import ObservedLoad, together
 from flushlab.settings.catalog import load_catalog

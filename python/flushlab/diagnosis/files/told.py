@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from flushlab.diagnosis.evidence import Monitor
-from flushlab.diagnosis.recording import Head, Stretch
+from flushlab.diagnosis.load import Head, Stretch
 from flushlab.machine.describe import DiskCounters
 from flushlab.telemetry.live.questions import FileEvents, OpenTransaction, ThreadState
 

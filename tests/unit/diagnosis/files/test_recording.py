@@ -11,7 +11,7 @@ import pytest
 from flushlab.diagnosis.diagnose import diagnose
 from flushlab.diagnosis.files.folder import Found, tell
 from flushlab.diagnosis.files.samples import evidence_of
-from flushlab.diagnosis.recording import Head, Stretch
+from flushlab.diagnosis.load import Head, Stretch
 from flushlab.errors import SamplesDisagree
 from flushlab.record import ObservedLoad, Value
 from tests.unit.diagnosis.files import outputs
