@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import enum
 
-from flushlab.errors import UsageError
-
 
 class Floor(enum.StrEnum):
     """Durability floors, safest first; compared with `at_least`."""
@@ -34,10 +32,3 @@ def aims(floor: Floor | str, lowest: Floor | str) -> str:
 
 
 _RANKS = {floor: rank for rank, floor in enumerate(Floor)}
-
-
-def parse_floor(text: str) -> Floor:
-    try:
-        return Floor(text)
-    except ValueError:
-        raise UsageError(f"unknown floor {text!r}", hint=f"it takes {', '.join(Floor)}") from None

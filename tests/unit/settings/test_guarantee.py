@@ -9,12 +9,11 @@ import msgspec
 import pytest
 
 from flushlab.campaign.arms import BoundArm, judged
-from flushlab.errors import UsageError
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.server.settings_check import CheckRequest, judge_file
 from flushlab.settings.durability import Guarantees, describe, described, keeps, level, meets, verdict
 from flushlab.settings.durability.guarantee import FAILURES, LEVELS, Guarantee, Level, Replication
-from flushlab.settings.floor import Floor, parse_floor
+from flushlab.settings.floor import Floor
 
 WHOLE = Guarantee(level="nothing_lost", text="nothing is lost")
 SECOND = Guarantee(level="window", window_s=1.0, text="about 1 s")
@@ -136,16 +135,10 @@ def test_floors_are_ordered_from_the_safest() -> None:
     order = [Floor.STRICT, Floor.SECOND, Floor.RELAXED, Floor.THROWAWAY]
     assert [str(one) for one in order] == ["strict", "second", "relaxed", "throwaway"]
     for number, one in enumerate(order):
-        assert (one.rank, parse_floor(str(one))) == (number, one)
+        assert one.rank == number
         for other, lower in enumerate(order):
             assert one.at_least(lower) is (number <= other)
             assert one.down_to(lower) == tuple(order[number : other + 1])
-
-
-def test_an_unknown_floor_is_an_error_that_names_the_others() -> None:
-    with pytest.raises(UsageError, match="unknown floor 'safe'") as raised:
-        parse_floor("safe")
-    assert raised.value.hint == "it takes strict, second, relaxed, throwaway"
 
 
 MYSQL = ServerIdentity(flavor="mysql", version=(9, 7, 4), version_text="9.7.4")

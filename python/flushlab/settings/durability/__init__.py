@@ -14,10 +14,7 @@ worst of what the rules say. docs/explanation/durability.md is the page for peop
 from flushlab.settings.durability.guarantee import (
     FLUSH_INTERVAL_S,
     Failure,
-    Guarantee,
     Guarantees,
-    Level,
-    Replication,
     describe,
     keeps,
     level,
