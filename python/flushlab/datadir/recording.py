@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -52,11 +52,11 @@ class Recording:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         try:
-            header = msgspec.json.decode((folder / "record.json").read_bytes(), type=dict[str, int])
-            version, self.size_bytes = header["version"], header["size"]
+            header = msgspec.json.decode((folder / "record.json").read_bytes(), type=dict[str, Any])
+            version, self.size_bytes = int(header["version"]), int(header["size"])
             counted = int.from_bytes((folder / "position").read_bytes()[:8], "little")
             whole = (folder / "entries").stat().st_size // ENTRY.size
-        except (OSError, msgspec.DecodeError, KeyError) as error:
+        except (OSError, msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
             raise StorageError(f"{folder} is no record of a disk: {error}") from error
         if version != 1:
             raise StorageError(f"the record {folder} has version {version}; this flushlab reads version 1")
