@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
+
 from flushlab.cli import options
 from flushlab.cli.consoles import console
 from flushlab.cli.options import watched
@@ -91,14 +93,13 @@ def test(
     outputs.require_writable()
     from flushlab.suite.request import parse_templates, read_request
 
-    request = read_request(
-        spec.throwaway,
-        say,
+    templates = parse_templates(spec.env)
+    request = msgspec.structs.replace(
+        read_request(spec.throwaway, say, password=os.environ.get(PASSWORD)),
         words=spec.command,
-        templates=parse_templates(spec.env),
+        templates=templates,
         workers=spec.workers,
         pool=spec.pool,
-        password=os.environ.get(PASSWORD),
     )
     try:
         if spec.compare:
@@ -159,7 +160,6 @@ def _print_container(forms: list[Form], spec: SuiteSpec) -> None:
     """
     from flushlab.advice import containers
     from flushlab.settings.admission import parse_settings
-    from flushlab.settings.catalog import load_catalog
     from flushlab.suite.request import check_database, server_of
     from flushlab.suite.templates import read_inputs, signs_in
 
@@ -173,7 +173,7 @@ def _print_container(forms: list[Form], spec: SuiteSpec) -> None:
     database = check_database(wanted.database or "app")
     own = {"character_set_server": wanted.charset, "collation_server": wanted.collation}
     settings = {**{name: value for name, value in own.items() if value is not None}, **wanted.settings}
-    chosen = parse_settings(settings, image.flavor, image.version, load_catalog())
+    chosen = parse_settings(settings, image.flavor, image.version)
     command = list(spec.command)
     sys.stdout.write(containers.render(forms[0], image, database=database, command=command, chosen=chosen))
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.errors import ValueOutOfRange
-from flushlab.record import Value
+from flushlab.record import StandIn, Value
 from flushlab.report.document import Cell, Row, Section, Table, facts_table
-from flushlab.report.repeat import when
-from flushlab.report.stored import workload_of
+from flushlab.report.stored import when, workload_of
 from flushlab.report.subject import OnServer, Subject
 from flushlab.report.words import data_words, disk_words, load_came_from, sizes, spell
 from flushlab.settings.catalog import SettingHere
@@ -18,15 +17,11 @@ from flushlab.units import counted, format_seconds, format_size
 from flushlab.version import __version__
 
 
-def machine(subject: Subject) -> Iterator[Section]:
-    facts = subject.facts
-    short = [*_short(facts)] if facts is not None else []
-    yield Section(
-        "machine",
-        "Machine and versions",
-        tables=(facts_table(*_machine_rows(subject)),),
-        short=tuple(short),
-    )
+def machine(subject: Subject) -> Section:
+    """What was measured, on what, and when."""
+    short = tuple(_short(subject.facts)) if subject.facts is not None else ()
+    table = facts_table(*_machine_rows(subject))
+    return Section("machine", "Machine and versions", tables=(table,), short=short)
 
 
 def _short(facts: CampaignFacts) -> Iterator[str]:
@@ -86,38 +81,27 @@ def _known(facts: CampaignFacts) -> Iterator[tuple[str, str]]:
         yield "before the first trial", f"{others.words}{waited}"
 
 
-def stand_in(subject: Subject) -> Iterator[Section]:
-    load = subject.facts.stand_in if subject.facts is not None else None
-    if load is None:
-        return
+def stand_in(load: StandIn) -> Section:
+    """The load that is made from the user's data: its tables, and what it leaves out."""
     shares = ", ".join(f"{share:.0%} {kind}s" for kind, share in load.shares.items())
-    head = ("table", "rows", "rows that updates draw from", "updated column", "left out")
-    rows = tuple(
-        (
-            Cell(one.name, "code"),
-            Cell(f"{one.rows:,}"),
-            Cell(f"{one.keys:,}"),
-            Cell(one.column, "code"),
-            Cell("; ".join(f"{kind}s: {why}" for kind, why in one.without.items()), "mute"),
-        )
-        for one in load.tables
-    )
+    rows = []
+    for one in load.tables:
+        without = Cell("; ".join(f"{kind}s: {why}" for kind, why in one.without.items()), "mute")
+        counts = Cell(f"{one.rows:,}"), Cell(f"{one.keys:,}")
+        rows.append((Cell(one.name, "code"), *counts, Cell(one.column, "code"), without))
     notes = [f"{one.name} is not touched: {one.why}." for one in load.skipped]
     if load.smaller:
         verb = "is" if load.smaller == 1 else "are"
         notes.append(f"{counted(load.smaller, 'smaller table')} {verb} not touched.")
-    lead = (
-        f"The load is made from your data and stands in for yours: {shares}, each of one row by its primary"
-        " key. A table gets transactions in proportion to its rows. An insert copies a row; a delete inserts"
-        " its row again in the same transaction."
-    )
-    yield Section(
+    head = ("table", "rows", "rows that updates draw from", "updated column", "left out")
+    return Section(
         "stand-in",
         "The load",
-        lead,
-        tables=(Table(tuple(map(Cell, head)), rows),),
+        f"The load is made from your data and stands in for yours: {shares}, each of one row by its primary"
+        " key. A table gets transactions in proportion to its rows. An insert copies a row; a delete inserts"
+        " its row again in the same transaction.",
+        tables=(Table(tuple(map(Cell, head)), tuple(rows)),),
         notes=tuple(notes),
-        short=(),
     )
 
 
@@ -132,7 +116,7 @@ def settings(subject: Subject) -> Iterator[Section]:
     lead = "Settings that differ from this version's default, as the server read them back" + (
         "; changed settings come first." if any(len(table.head) > _ONE_ARM for table in tables) else "."
     )
-    yield Section("settings", "Settings", lead, tables=tables, short=())
+    yield Section("settings", "Settings", lead, tables=tables)
 
 
 def _table(subject: Subject, one: OnServer) -> Table:

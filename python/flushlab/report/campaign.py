@@ -17,16 +17,13 @@ from flushlab.campaign.request import SeriesRequest
 from flushlab.record import Trial
 from flushlab.report import about, crash, measured, results
 from flushlab.report.answer import headline, keys
-from flushlab.report.arms import by_arm
 from flushlab.report.document import Code, Document, Section
-from flushlab.report.repeat import repeat, when
 from flushlab.report.results import CarryOver, carry_over
-from flushlab.report.stored import request_of, workload_of
-from flushlab.report.subject import Subject
+from flushlab.report.stored import foot, repeat, request_of, workload_of
+from flushlab.report.subject import Subject, by_arm
 from flushlab.report.words import servers
 from flushlab.settings.floor import Floor
 from flushlab.store import CampaignRow
-from flushlab.version import __version__
 
 
 class CampaignDocument(
@@ -88,7 +85,7 @@ def document(
     if is_empty:
         sections = tuple(section._replace(short=()) for section in sections)
     return Document(
-        kind=row.kind if row is not None else facts.kind if facts is not None else "",
+        kind=facts.kind if facts is not None else "",
         headline=first,
         interval=interval,
         lead=lead,
@@ -98,12 +95,9 @@ def document(
         keys=() if is_empty else tuple(keys(subject)),
         sections=sections,
         todo=todo,
-        id=row.id if row is not None else facts.campaign_id if facts is not None else "",
-        when=when(row) if row is not None else "",
-        state=row.state if row is not None else "",
-        flushlab=row.flushlab if row is not None else __version__,
+        id=facts.campaign_id if facts is not None else "",
         hint=hint,
-    )
+    )._replace(**(foot(row) if row is not None else {}))
 
 
 def _sections(subject: Subject, per_machine: bool) -> Iterator[Section]:
@@ -131,7 +125,7 @@ def _sections(subject: Subject, per_machine: bool) -> Iterator[Section]:
         left, *failing = crash.sections(facts.crash)
         yield left
         yield from _on_pages(failing)
-    yield from about.machine(subject)
+    yield about.machine(subject)
     if tuning is not None:
         yield from results.left_out(
             results.out_of_tuning(tuning), "dropped", *(["excluded"] if tuning.tried else [])
@@ -139,7 +133,9 @@ def _sections(subject: Subject, per_machine: bool) -> Iterator[Section]:
     elif facts is None:
         yield from _on_pages(results.left_out(results.out_of_trials(subject.trials)))
     yield from measured.warnings(subject)
-    yield from _on_pages(measured.output(subject), about.stand_in(subject))
+    yield from _on_pages(measured.output(subject))
+    if facts is not None and facts.stand_in is not None:
+        yield from _on_pages([about.stand_in(facts.stand_in)])
     if facts is not None:
         yield from results.carries(facts)
     if subject.row is not None:

@@ -26,12 +26,10 @@ from flushlab.crashed.measured import (
 )
 from flushlab.record import Crash, CrashArm, CrashFacts, CrashOutcome, NodeWay
 from flushlab.report.document import Cell, Document, Row, Section, Table, heads, warnings_section
-from flushlab.report.repeat import repeat, when
-from flushlab.report.stored import request_of
+from flushlab.report.stored import foot, repeat, request_of
 from flushlab.spec.parts import RemoteAccess
 from flushlab.store import CampaignRow
 from flushlab.units import counted
-from flushlab.version import __version__
 
 _WORST: tuple[CrashOutcome, ...] = ("not_started", "inconsistent", "lost", "unknown", "sound", "kept")
 """Worst first."""
@@ -187,11 +185,8 @@ def document(facts: CrashFacts, row: CampaignRow | None = None) -> Document:
             *_repeat(row, facts),
         ),
         id=facts.campaign,
-        when=when(row) if row else "",
-        state=row.state if row else "",
-        flushlab=row.flushlab if row else __version__,
         hint=f"resume it with: {resume}" if resume else "",
-    )
+    )._replace(**(foot(row) if row is not None else {}))
 
 
 def _keys(facts: CrashFacts) -> Iterator[tuple[str, str]]:
@@ -386,8 +381,7 @@ def options(facts: CrashFacts) -> list[str]:
 
 
 def moment(arm: CrashArm, crash: Crash) -> str:
-    """When a crash crashed, in words, and on which machine of a fleet: records of several disks count their
-    own numbers, so it is a time."""
+    """When and where; records of several disks count their own numbers, so of these it is a time."""
     return f"{_moment(arm, crash)}{f', on {crash.machine}' if crash.machine else ''}"
 
 
@@ -413,8 +407,7 @@ def _nodes(crashes: Sequence[Crash]) -> NodeCounts | None:
 
 
 def by_machine(arm: CrashArm) -> str:
-    """Crashes of each machine that did not keep everything, in words; empty unless some machines had such
-    crashes and others had none."""
+    """Crashes that were not kept; empty unless some machines had such crashes and others had none."""
     judged = Counter(crash.machine for crash in arm.crashes if crash.outcome != "unknown")
     bad = Counter(crash.machine for crash in failing(arm))
     if not bad or bad.keys() >= judged.keys():
@@ -423,14 +416,7 @@ def by_machine(arm: CrashArm) -> str:
 
 
 def must_lose(arm: CrashArm, found: CrashCounts) -> str:
-    """Crashes of a positive control with unflushed commits, and how many of them did not keep everything.
-
-    Empty for any other arm, for a positive control that syncs before it answers, and without such crashes.
-
-    Args:
-        arm: the positive control.
-        found: `counts` of its images.
-    """
+    """Of a positive control that answers before it syncs: what crashes with unflushed commits left."""
     relaxed = arm.settings.get("innodb_flush_log_at_trx_commit") in (0, 2)
     unflushed = found.unflushed
     if not (arm.positive_control and relaxed and unflushed and unflushed.crashes):

@@ -20,7 +20,7 @@ from flushlab.diagnosis.waits import wait_words
 from flushlab.machine.describe import DiskUse
 from flushlab.record import ServerIdentity, Value
 from flushlab.report import doctor_plots
-from flushlab.report.document import Cell, Code, Document, Line, Section, Table, heads, numbers
+from flushlab.report.document import Cell, Code, Document, Line, Section, Table, heads, named
 from flushlab.report.words import FAILURES, changes, rounded
 from flushlab.settings.catalog import SettingHere, load_catalog
 from flushlab.units import counted, format_seconds, format_size
@@ -121,35 +121,25 @@ class DoctorDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def as_json(diagnosis: Diagnosis) -> DoctorDocument:
-    evidence = diagnosis.evidence
-    began = (
-        datetime.fromtimestamp(evidence.began, UTC).isoformat(timespec="seconds") if evidence.began else ""
-    )
+    evidence, time = diagnosis.evidence, diagnosis.evidence.time
+    began = datetime.fromtimestamp(evidence.began, UTC) if evidence.began else None
+    seen = ("server", "files", "left_out", "seconds", "commits_by", "host")
+    concluded = ("answer", "doubts", "floor", "guarantees", "not_judged", "state")
     return DoctorDocument(
-        server=evidence.server,
+        **{name: getattr(evidence, name) for name in seen},
+        **{name: getattr(diagnosis, name) for name in concluded},
         address=evidence.after.key,
-        files=evidence.files,
-        left_out=evidence.left_out,
-        began=began,
-        seconds=evidence.seconds,
-        samples=evidence.time.samples,
-        writers=evidence.time.writers,
-        answer=diagnosis.answer,
-        doubts=diagnosis.doubts,
+        began=began.isoformat(timespec="seconds") if began else "",
+        samples=time.samples,
+        writers=time.writers,
         connections=None if evidence.write_time is None else evidence.write_time.connections,
-        steps=evidence.time.steps,
-        step_s=evidence.time.step_s,
+        steps=time.steps,
+        step_s=time.step_s,
         commits=tuple(CommitRate(at_s=at_s, per_s=per_s) for at_s, per_s in evidence.commit_rates),
-        commits_by=evidence.commits_by,
         findings=tuple(
             FoundDocument(**{name: getattr(finding, name) for name in FoundDocument.__struct_fields__})
             for finding in diagnosis.findings
         ),
-        floor=diagnosis.floor,
-        guarantees=diagnosis.guarantees,
-        not_judged=diagnosis.not_judged,
-        host=evidence.host,
-        state=diagnosis.state,
     )
 
 
@@ -214,32 +204,20 @@ def _waits(diagnosis: Diagnosis) -> Iterator[Section]:
     stack = doctor_plots.stacking(time, binding)
     ordered = sorted(stack, key=lambda wait: -time.connections[wait])
     shares = {wait: time.connections[wait] / time.total for wait in ordered}
-    rows = tuple(
-        (
-            Cell(wait_words(wait), "name", "binds" if wait in binding else ""),
-            *numbers(f"{time.connections[wait]:.2f}", f"{share:.0%}"),
-        )
-        for wait, share in shares.items()
-    )
-    plots = [
-        doctor_plots.waits(
-            time,
-            binding,
-            evidence.seconds,
-            name="waits",
-            title="Writers in each wait over the window, stacked; the table has the means",
-        )
-    ]
+    rows = []
+    for wait, share in shares.items():
+        small = "binds" if wait in binding else ""
+        rows.append(named(wait_words(wait), f"{time.connections[wait]:.2f}", f"{share:.0%}", small=small))
+    title = "Writers in each wait over the window, stacked; the table has the means"
+    plots = [doctor_plots.waits(time, binding, evidence.seconds, name="waits", title=title)]
     if rates := evidence.commit_rates:
         plots.append(
             doctor_plots.commits(rates, evidence.seconds, name="commits", title="Commits/s over the window")
         )
-    notes = []
-    if time.connections.get("row lock"):
-        notes.append(
-            "Connection states do not show row lock waits. The server's counters give their total for the"
-            " window; the plot draws them as a fixed share of executing and of locking reads."
-        )
+    locks = (
+        "Connection states do not show row lock waits. The server's counters give their total for the"
+        " window; the plot draws them as a fixed share of executing and of locking reads."
+    )
     parts = (f"{wait_words(wait)} {share:.0%}" for wait, share in shares.items() if share >= 0.005)
     yield Section(
         "time",
@@ -248,8 +226,8 @@ def _waits(diagnosis: Diagnosis) -> Iterator[Section]:
         " is as fast as the sum allows, the client's turn included.",
         plots=tuple(plots),
         legend=tuple((wait_words(wait), doctor_plots.INKS.get(wait, "mute")) for wait in stack),
-        tables=(Table(heads("wait", "writers", "of the time"), rows),),
-        notes=tuple(notes),
+        tables=(Table(heads("wait", "writers", "of the time"), tuple(rows)),),
+        notes=(locks,) if time.connections.get("row lock") else (),
         short=(
             f"Time of {counted(time.writers, 'writer')}, from {time.samples} samples: {', '.join(parts)}.",
         ),
@@ -291,16 +269,8 @@ def _findings(diagnosis: Diagnosis) -> Iterator[Section]:
         )
 
 
-_STRENGTHS = {
-    "binds": "Binds",
-    "unmeasured": "Unmeasured",
-    "contributes": "Contributes",
-    "hint": "A hint",
-}
-
-
 def measured(found: Finding, writers: int) -> str:
-    share, verb = found.share, _STRENGTHS[found.strength]
+    share, verb = found.share, "A hint" if found.strength == "hint" else found.strength.capitalize()
     if share is None:
         return f"{verb}: no share of the writers' time is measured."
     bound = share.unbounded

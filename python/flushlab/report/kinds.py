@@ -54,9 +54,6 @@ def stored(
     Args:
         floor: of a tuning, the floor whose settings are handed over, if it is not its own.
         facts: of a campaign that has just run.
-
-    Raises:
-        StorageError: another version of flushlab stored it.
     """
     trials = list(store.trials(row.id))
     facts = facts or facts_of(row)
@@ -73,12 +70,7 @@ def stored(
 
 
 def document_of(store: Store, row: CampaignRow, floor: Floor | None = None) -> Document:
-    """The document of a record of any kind.
-
-    Raises:
-        UsageError: nothing of a campaign of crashes was judged yet.
-        StorageError: another version of flushlab stored it.
-    """
+    """Raises UsageError if it has no result yet, StorageError if another version of flushlab stored it."""
     if row.kind == "probe":
         return probe.document(probe_of(row), row.id)
     if row.kind == "crash":
@@ -87,12 +79,7 @@ def document_of(store: Store, row: CampaignRow, floor: Floor | None = None) -> D
 
 
 def json_of(store: Store, row: CampaignRow, floor: Floor | None = None) -> msgspec.Struct:
-    """The JSON of a record of any kind.
-
-    Raises:
-        UsageError: it has no result yet.
-        StorageError: another version of flushlab stored it.
-    """
+    """Raises as `document_of`."""
     if row.kind == "probe":
         return probe.as_json(probe_of(row))
     if row.kind == "crash":

@@ -10,9 +10,17 @@ from typing import NamedTuple
 
 from flushlab.record import FILE_CLASSES, Trial
 from flushlab.report import plots
-from flushlab.report.arms import Activity, Rounds, Throughput, activity, rounds, throughput
 from flushlab.report.document import Cell, Code, Row, Section, Table, heads, named, numbers
-from flushlab.report.subject import MAX_PANELS, Subject
+from flushlab.report.subject import (
+    MAX_PANELS,
+    Activity,
+    Rounds,
+    Subject,
+    Throughput,
+    activity,
+    rounds,
+    throughput,
+)
 from flushlab.report.words import rounded, small
 from flushlab.units import counted, format_size, format_spread
 

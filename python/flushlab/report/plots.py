@@ -23,8 +23,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from flushlab.record import FILE_CLASSES, Ratio
-from flushlab.report.arms import Activity, Rounds, Throughput
 from flushlab.report.document import Plot
+from flushlab.report.subject import Activity, Rounds, Throughput
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,24 +1,25 @@
-"""Stored: a campaign's row, read back as facts, as a plan, and as the command line to repeat it. Pure.
-
-Sits in `report`.
-"""
+"""Stored: a campaign's row, read back as facts and as a request, and the section that repeats it. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Literal, TypeVar, get_args
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, TypeVar, get_args
 
 import msgspec
 
 from flushlab.campaign.crash.experiment import CrashRequest, facts_of_campaign
-from flushlab.campaign.facts import CampaignFacts, Kind
+from flushlab.campaign.facts import CampaignFacts, Kind, resuming
 from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.errors import StorageError, UsageError
+from flushlab.plan.parse import PIPED
 from flushlab.probe.against import Connections
 from flushlab.record import CrashFacts, CrashRow, ProbeRecord, Trial
-from flushlab.redact import without_passwords
+from flushlab.redact import HIDDEN, values_without_passwords, without_passwords
+from flushlab.report.document import Code, Section
 from flushlab.spec.build import words
+from flushlab.spec.parts import RemoteAccess
 from flushlab.store import CampaignRow, unreadable
+from flushlab.units import format_size
 
 T = TypeVar("T")
 
@@ -56,11 +57,7 @@ def floor_of(request: Request | None) -> str:
 
 
 def facts_of(row: CampaignRow) -> CampaignFacts | None:
-    """The facts of a campaign that has come to some.
-
-    Raises:
-        StorageError: they are of a kind or a version that this flushlab does not know.
-    """
+    """None: it has come to none. Raises StorageError if another version of flushlab stored them."""
     if row.result is None:
         return None
     if row.kind not in get_args(Kind):
@@ -72,21 +69,11 @@ def facts_of(row: CampaignRow) -> CampaignFacts | None:
 
 
 def probe_of(row: CampaignRow) -> ProbeRecord:
-    """The record of a stored probe.
-
-    Raises:
-        StorageError: it is of a version that this flushlab does not know.
-    """
     return _decoded(row, ProbeRecord)
 
 
 def crash_of(row: CampaignRow, crashes: Iterable[CrashRow]) -> CrashFacts:
-    """What the crashes of a campaign come to so far.
-
-    Raises:
-        UsageError: nothing was judged yet.
-        StorageError: they are of a version that this flushlab does not know.
-    """
+    """What crashes come to so far. Raises UsageError if nothing was judged yet."""
     try:
         request = msgspec.json.decode(row.plan, type=CrashRequest)
         ending: Literal["done", "interrupted"] = "done" if row.state == "done" else "interrupted"
@@ -134,3 +121,69 @@ def command(request: Request) -> str:
         clients = getattr(request, "clients", ())
         spec = msgspec.structs.replace(spec, run=msgspec.structs.replace(run, fleet=fleet, client=clients))
     return " \\\n  ".join([f"flushlab {spec.kind}", *words(spec)])
+
+
+# -- how to repeat it ------------------------------------------------------------------------------------
+
+_TITLES = {
+    "option file": "The option file",
+    "plan": "The plan",
+    "transactions": "The transactions",
+    "setup": "The setup",
+    "script": "The script",
+}
+
+
+def repeat(row: CampaignRow, request: Request | None, *notes: str) -> Iterator[Section]:
+    code = [] if request is None else [Code(command(request), shown="page")]
+    sources = [source for source in (request.sources if request else ()) if source.text is not None]
+    code += [Code(source.text or "", f"{_TITLES[source.kind]}: {source.name}") for source in sources]
+    if not any(source.kind == "plan" for source in sources) and (text := plan_text(row)):
+        code.append(Code(text, "The plan as stored"))
+    said = [*notes, *(_notes(request) if request is not None else ())]
+    if row.state != "done":
+        remote = RemoteAccess()
+        if isinstance(request, TuneRequest | SeriesRequest):
+            remote = request.spec.remote
+        said.append(f"To resume it: {resuming(row.kind, row.id, remote)}")
+    if code or said:
+        yield Section("repeat", "How to repeat it", code=tuple(code), notes=tuple(said), short=())
+
+
+def when(row: CampaignRow) -> str:
+    return f"{row.created_at[:16].replace('T', ' ')} UTC"
+
+
+def foot(row: CampaignRow) -> dict[str, Any]:
+    """What a document has of the stored row."""
+    known = {"kind": row.kind, "id": row.id, "state": row.state, "flushlab": row.flushlab}
+    return known | {"when": when(row)}
+
+
+def _notes(request: Request) -> Iterator[str]:
+    sources = request.sources
+    if isinstance(request, SeriesRequest) and request.plan == PIPED:
+        yield f"The plan came through a pipe: save it as {PIPED}.toml first."
+    option_files = [source for source in sources if source.kind == "option file"]
+    has_settings = isinstance(request, TuneRequest)
+    if any(source.text is not None and not (has_settings and source in option_files) for source in sources):
+        yield "Elsewhere, save each text as a file first and name that file in the command."
+    if has_settings and option_files:
+        yield "The command sets what flushlab took from the option file."
+    for source in sources:
+        if source.text is None:
+            size = format_size(source.size_bytes)
+            yield f"{source.name} is not shown: it has {size} or is no text. SHA-256: {source.sha256}"
+    if any(HIDDEN in text for text in (workload_of(request), *(source.text or "" for source in sources))):
+        yield f"{HIDDEN} stands for a password."
+
+
+def plan_text(row: CampaignRow) -> str:
+    """The request as it was decided, without passwords, and without the texts: they stand by themselves."""
+    try:
+        request = msgspec.json.decode(row.plan)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    if isinstance(request, dict):
+        request.pop("sources", None)
+    return msgspec.json.format(msgspec.json.encode(values_without_passwords(request)), indent=2).decode()

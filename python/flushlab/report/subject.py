@@ -1,16 +1,22 @@
-"""Subject: the campaign that sections are made from: its facts, and its trials by arm. Pure values."""
+"""Subject: the campaign that sections are made from, and what the trials of its arms show. Pure values.
+
+Only trials that count are read: measured ones, and disturbed ones whose result was used.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.recommended import best_arms
 from flushlab.campaign.request import SeriesRequest
-from flushlab.record import BASE, CONTROL, ServerIdentity, Trial, Value
+from flushlab.experiment.protocol import STALL_SHARE_OF_MEDIAN, p99_us
+from flushlab.record import BASE, CONTROL, FILE_CLASSES, ServerIdentity, Stage, Trial, Value
 from flushlab.report.stored import Request
-from flushlab.report.words import base_name
+from flushlab.report.words import base_name, unit_of_work
 from flushlab.store import CampaignRow
 
 MAX_PANELS = 8
@@ -100,3 +106,156 @@ def _compared(facts: CampaignFacts) -> Iterator[str]:
     compared = [arm for arm in (*facts.arms, *filter(None, (yours,))) if arm.comparison is not None]
     by_effect = sorted(compared, key=lambda arm: max(arm.strength, 1 / arm.strength), reverse=True)
     yield from (arm.name for arm in (*filter(None, best_arms(facts)[:1]), *by_effect))
+
+
+# -- what the trials of an arm show ----------------------------------------------------------------------
+
+PROVING: tuple[Stage, ...] = ("confirm", "arms", "best", "bench")
+"""Stages whose results are claimed; the others only choose."""
+
+_ORDER = ("calibrate", "screen", "combine", "reduce", "confirm", "arms", "best", "recovery", "bench")
+
+
+class Throughput(NamedTuple):
+    """The windows of an arm, laid end to end.
+
+    Attributes:
+        seconds: events of each whole second.
+        borders: index of the first second of each window but the first.
+        stalled: indices of seconds below a tenth of their window's median.
+        p99_ms: median over windows of the latency's 99th percentile, or None.
+    """
+
+    arm: str
+    seconds: tuple[int, ...]
+    borders: tuple[int, ...] = ()
+    stalled: tuple[int, ...] = ()
+    p99_ms: float | None = None
+
+
+class Rounds(NamedTuple):
+    """The slices of an arm whose server was kept running beside the others.
+
+    Attributes:
+        kept: start in seconds since the servers ran, and events/s, of each one that counts.
+        dropped: the same of those whose round does not count.
+        slice_s: length of the shortest and of the longest slice that counts.
+        foreign_share: of the CPU time that other programs took, median, or None.
+        switched: its server was shared, and switched to its settings before each slice.
+    """
+
+    arm: str
+    kept: tuple[tuple[float, float], ...]
+    dropped: tuple[tuple[float, float], ...]
+    slice_s: tuple[float, float]
+    foreign_share: float | None
+    switched: bool = False
+
+
+class Activity(NamedTuple):
+    """What an arm did to files, per unit of its workload.
+
+    Attributes:
+        classes: of its files.
+        fsyncs, bytes: per class of files; a class that is not told is left out.
+        flags: with which files of a class were open.
+        why: why the server tells nothing of its files but its status counters; empty if it does.
+        per: the unit: `transaction`, `row` or `run`.
+    """
+
+    arm: str
+    classes: tuple[str, ...]
+    fsyncs: Mapping[str, float]
+    bytes: Mapping[str, float]
+    flags: Mapping[str, tuple[str, ...]]
+    why: str = ""
+    per: str = "transaction"
+
+    @property
+    def looked_for(self) -> list[str]:
+        """Its classes that every reader looks for, whether the server shows them or not."""
+        return [name for name in ("redo", "binlog", "data") if name in self.classes]
+
+
+def by_arm(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
+    """Trials that count, per arm, ordered by block and variant; of proving stages where the arm has such."""
+    every: dict[str, list[Trial]] = {}
+    for trial in trials:
+        if trial.outcome == "measured" or (trial.outcome == "discarded" and trial.result is not None):
+            every.setdefault(trial.arm.name, []).append(trial)
+    chosen: dict[str, list[Trial]] = {}
+    for arm, own in every.items():
+        proving = [trial for trial in own if trial.stage in PROVING]
+        ordered = sorted(proving or own, key=lambda one: (_ORDER.index(one.stage), one.block, one.variant))
+        last = {(one.stage, one.block, one.variant): one for one in ordered}  # a repeated trial counts once
+        chosen[arm] = list(last.values())
+    return chosen
+
+
+def throughput(arm: str, trials: Sequence[Trial]) -> Throughput | None:
+    """None where its workload has no series."""
+    windows = [trial for trial in trials if trial.load is not None and trial.load.per_second]
+    seconds: list[int] = []
+    borders: list[int] = []
+    stalled: list[int] = []
+    for trial in windows:
+        series = trial.load.per_second if trial.load is not None else ()
+        limit = STALL_SHARE_OF_MEDIAN * sorted(series)[len(series) // 2]
+        borders.append(len(seconds))
+        stalled += [len(seconds) + index for index, events in enumerate(series) if events < limit]
+        seconds += series
+    latencies = [latency / 1000 for trial in windows if (latency := p99_us(trial)) is not None]
+    p99_ms = statistics.median(latencies) if latencies else None
+    return Throughput(arm, tuple(seconds), tuple(borders[1:]), tuple(stalled), p99_ms) if seconds else None
+
+
+def rounds(arm: str, trials: Sequence[Trial]) -> Rounds | None:
+    """None where it had fresh servers."""
+    slices = [one for trial in trials for one in trial.slices]
+    kept = [one for one in slices if not one.dropped]
+    if not kept:
+        return None
+    foreign = [one.foreign_share for one in kept if one.foreign_share is not None]
+    return Rounds(
+        arm,
+        tuple((one.start_s, one.events / one.seconds) for one in kept),
+        tuple((one.start_s, one.events / one.seconds) for one in slices if one.dropped),
+        slice_s=(min(one.seconds for one in kept), max(one.seconds for one in kept)),
+        foreign_share=statistics.median(foreign) if foreign else None,
+        switched=any(one.switch_s for one in kept),
+    )
+
+
+def activity(arm: str, trials: Sequence[Trial]) -> Activity | None:
+    """None if nothing is known."""
+    flags: dict[str, set[str]] = {}
+    sums: dict[str, Counter[str]] = {"fsyncs": Counter(), "bytes": Counter()}
+    units: dict[str, Counter[str]] = {"fsyncs": Counter(), "bytes": Counter()}
+    per = ""
+    for trial in trials:
+        per, count = unit_of_work(trial)
+        for kind, seen in trial.file_activity.items():
+            flags.setdefault(kind, set()).update(seen.flags)
+            for what, amount in (("fsyncs", seen.fsyncs), ("bytes", seen.bytes)):
+                if amount is not None:
+                    sums[what][kind] += amount
+                    units[what][kind] += count
+    each = {
+        what: {kind: sums[what][kind] / found[kind] for kind in FILE_CLASSES if found[kind]}
+        for what, found in units.items()
+    }
+    if not any(each.values()):
+        return None
+    return Activity(
+        arm,
+        tuple(kind for kind in FILE_CLASSES if kind in flags),
+        **each,
+        flags={kind: tuple(sorted(flags[kind])) for kind in FILE_CLASSES if flags.get(kind)},
+        why=next(filter(None, map(_untold, trials)), ""),
+        per=per,
+    )
+
+
+def _untold(trial: Trial) -> str:
+    """Why performance_schema told nothing of the files, or not all."""
+    return trial.performance.untold.get("io_by_file", "") if trial.performance is not None else ""

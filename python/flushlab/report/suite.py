@@ -10,7 +10,6 @@ import msgspec
 
 from flushlab.record import Performance, Ratio
 from flushlab.report.document import (
-    Cell,
     Document,
     Line,
     Row,
@@ -18,7 +17,6 @@ from flushlab.report.document import (
     Table,
     heads,
     named,
-    numbers,
     warnings_section,
 )
 from flushlab.suite.pool import PoolUse
@@ -38,27 +36,21 @@ _WORTH_TELLING_S = 0.1
 
 def as_json(result: SuiteResult, request: SuiteRequest) -> dict[str, Any]:
     """The run as `flushlab.test/1`; docs/reference/test-json.md tells what stands in it."""
+    server, again = result.server, result.recreated
     return {
         "schema": SCHEMA,
         "exit_code": result.exit_code,
         "seconds": {name: round(value, 4) for name, value in result.seconds.items()},
         "template": result.template,
-        "server": {
-            "name": result.server.name,
-            "version": result.server.version_text,
-            "build_id": result.server.build_id,
-        }
-        if result.server
-        else None,
+        "server": server
+        and {"name": server.name, "version": server.version_text, "build_id": server.build_id},
         "settings": dict(result.settings),
         "in_memory": result.in_memory,
         "workers": result.workers,
         "resets": len(result.resets),
         "resets_by": [msgspec.structs.asdict(one) for one in _kinds(result.resets)],
         "pool": msgspec.structs.asdict(result.pool) if result.pool.taken else None,
-        "recreated": {"objects": result.recreated.count, "seconds": round(result.recreated.seconds, 3)}
-        if result.recreated
-        else None,
+        "recreated": again and {"objects": again.count, "seconds": round(again.seconds, 3)},
         "scaled": [msgspec.structs.asdict(one) for one in request.scaled],
         "notes": [*request.base_notes, *result.notes],
         "died": result.death or None,
@@ -75,8 +67,9 @@ def summary(result: SuiteResult, request: SuiteRequest) -> list[str]:
 
 def document(result: SuiteResult, request: SuiteRequest) -> Document:
     lines = tuple(Line(line.strip()) for line in _lines(result, request))
-    headline = f"exit code {result.exit_code}"
-    return Document("test", headline, sections=(Section("run", "The run", lines=lines),))
+    return Document(
+        "test", f"exit code {result.exit_code}", sections=(Section("run", "The run", lines=lines),)
+    )
 
 
 def _lines(result: SuiteResult, request: SuiteRequest) -> Iterator[str]:
@@ -241,56 +234,43 @@ def _failed(sides: Sequence[Side]) -> str:
 
 
 def _where(side: Side) -> Iterator[Section]:
+    """Counters of the stock server, part by part, most time first."""
     for part, told in side.told.items():
-        tables = tuple(
-            Table((Cell(caption), *numbers(*figures)), rows[:_MOST])
-            for caption, figures, rows in _counters(told)
-            if rows
-        )
+        tables = tuple(Table(head, rows[:_MOST]) for head, rows in _counters(told) if rows)
         untold = tuple(f"not available: {name}: {why}" for name, why in told.untold.items())
         if tables or untold:
             what = "migrations" if part == "prepare" else "tests"
             yield Section(f"stock-{part}", f"Stock, {what}", tables=tables, notes=untold)
 
 
-def _counters(told: Performance) -> Iterator[tuple[str, tuple[str, ...], tuple[Row, ...]]]:
+def _counters(told: Performance) -> Iterator[tuple[Row, tuple[Row, ...]]]:
     total = sum(one.seconds or 0.0 for one in told.io_by_file) or 1.0
-    files = (
-        (
-            one.file,
-            "" if one.fsyncs is None else f"{one.fsyncs:,}",
-            format_size(one.written_bytes or 0),
-            f"{one.seconds or 0:.2f} s ({(one.seconds or 0.0) / total:.0%})",
-        )
-        for one in told.io_by_file
+    files = []
+    for one in told.io_by_file:
+        fsyncs = "" if one.fsyncs is None else f"{one.fsyncs:,}"
+        time = f"{one.seconds or 0:.2f} s ({(one.seconds or 0.0) / total:.0%})"
+        files.append(named(one.file, fsyncs, format_size(one.written_bytes or 0), time))
+    yield heads("file", "fsyncs", "written", "time"), tuple(files)
+    kinds = (
+        named(one.kind, f"{one.count:,}", f"{one.seconds or 0:.2f} s") for one in told.statements_by_kind
     )
-    kinds = ((one.kind, f"{one.count:,}", f"{one.seconds or 0:.2f} s") for one in told.statements_by_kind)
-    stages = ((one.stage, f"{one.count:,}", f"{one.seconds:.2f} s") for one in told.stages)
-    for caption, figures, rows in (
-        ("file", ("fsyncs", "written", "time"), files),
-        ("statement", ("count", "time"), kinds),
-        ("stage", ("count", "time"), stages),
-    ):
-        yield caption, figures, tuple(named(name, *texts) for name, *texts in rows)
+    yield heads("statement", "count", "time"), tuple(kinds)
+    stages = (named(one.stage, f"{one.count:,}", f"{one.seconds:.2f} s") for one in told.stages)
+    yield heads("stage", "count", "time"), tuple(stages)
 
 
 _MOST = 6
 _LEAST_S = 0.001
 
 
-def _seconds(
-    label: str, stock: Sequence[Side], fast: Sequence[Side], of: Callable[[Side], float]
-) -> tuple[Cell, ...]:
-    slow, quick = (statistics.median(of(side) for side in sides) for sides in (stock, fast))
-    times = f"{_times(map(of, stock), map(of, fast)):.1f}×" if slow and quick > 0.005 else ""
-    return Cell(label), *numbers(f"{slow:.2f} s", f"{quick:.2f} s", times)
-
-
-def _times(stock: Iterable[float], fast: Iterable[float]) -> float:
-    """The geometric mean of the blocks' ratios, as `suite.comparison.ratio` has it."""
-    return statistics.geometric_mean(
-        max(slow, _LEAST_S) / max(quick, _LEAST_S) for slow, quick in zip(stock, fast, strict=True)
+def _seconds(label: str, stock: Sequence[Side], fast: Sequence[Side], of: Callable[[Side], float]) -> Row:
+    """The medians, and the geometric mean of the blocks' ratios, as `suite.comparison.ratio` has it."""
+    slow, quick = (statistics.median(map(of, sides)) for sides in (stock, fast))
+    ratios = (
+        max(of(one), _LEAST_S) / max(of(other), _LEAST_S) for one, other in zip(stock, fast, strict=True)
     )
+    times = f"{statistics.geometric_mean(ratios):.1f}×" if slow and quick > 0.005 else ""
+    return heads(label, f"{slow:.2f} s", f"{quick:.2f} s", times)
 
 
 def _words(ratio: Ratio) -> str:

@@ -166,7 +166,9 @@ class Field(msgspec.Struct, frozen=True):
             raise next(filter(None, (self._refused(one, name) for one in plain))) from None
         if self.option.path:
             return absolute(kept)
-        return float(kept) if self.kind == "number" and issubclass(self.owner, Spec) else kept
+        if self.kind == "number" and not issubclass(self.owner, Spec):
+            return plain[0]  # a workload's option is told as it was given: 100, not 100.0
+        return float(kept) if self.kind == "number" else kept
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, Path):

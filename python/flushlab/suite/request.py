@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from flushlab.build import Build, find_build
 from flushlab.build.choice import Sign, caveats, choose
 from flushlab.datadir import DataRoot
@@ -21,8 +19,8 @@ from flushlab.server.sandbox.option_files import client_environment
 from flushlab.server.sql import quoted, require_not_system
 from flushlab.spec.commands import DatabaseSpec
 from flushlab.spec.parts import DEFAULT_SERVER
-from flushlab.suite.profile import CHOICES
-from flushlab.suite.templates import Input, check_cache, read_inputs, read_scripts, signs_in
+from flushlab.suite.profile import CHOICES, content_settings, throwaway
+from flushlab.suite.templates import Recipe, check_cache, read_inputs, read_scripts, signs_in
 from flushlab.units import parse_size
 
 if TYPE_CHECKING:
@@ -121,30 +119,24 @@ def _jdbc_url(build: Build, endpoint: Endpoint, database: str) -> str:
     return f"jdbc:mysql://{address}?{account}&useSSL=false&allowPublicKeyRetrieval=true"
 
 
-class SuiteRequest(msgspec.Struct, frozen=True, kw_only=True):
+class SuiteRequest(Recipe, frozen=True, kw_only=True):
+    """A run of a suite; `settings` are the user's, on top of the profile."""
+
     spec: DatabaseSpec
-    build: Build
-    words: tuple[str, ...]
-    database: str
-    characters: str = ""
-    settings: Mapping[str, Value] = {}
-    inputs: tuple[Input, ...] = ()
-    templates: Mapping[str, str] = {}
+    words: tuple[str, ...] = ()
     workers: int = 1
     pool: int | None = None
     password: str | None = None
     cache: Path | None = None
     limit_bytes: int
-    dataset_key: Mapping[str, str] = {}
     scaled: tuple[Scaled, ...] = ()
     base_notes: tuple[str, ...] = ()
-    scripts: tuple[Input, ...] = ()
     signs: tuple[Sign, ...] = ()
     chosen: str = ""
 
     @property
-    def prepare(self) -> str:
-        return self.spec.prepare or ""
+    def content(self) -> Mapping[str, Value]:
+        return content_settings(throwaway(self.build, "memory", self.settings).settings)
 
     @property
     def dataset(self) -> Path | None:
@@ -156,14 +148,7 @@ class SuiteRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_request(
-    spec: DatabaseSpec,
-    progress: Progress = silent,
-    *,
-    words: Sequence[str] = (),
-    templates: Mapping[str, str] = {},
-    workers: int = 1,
-    pool: int | None = None,
-    password: str | None = None,
+    spec: DatabaseSpec, progress: Progress = silent, *, password: str | None = None
 ) -> SuiteRequest:
     folder = Path.cwd()
     files, scripts = read_inputs(list(spec.inputs), folder), read_scripts(spec.prepare or "", folder)
@@ -191,23 +176,19 @@ def read_request(
     settings: Mapping[str, Value] = {}
     if spec.settings:
         from flushlab.settings.admission import parse_settings
-        from flushlab.settings.catalog import load_catalog  # a suite without settings starts without it
 
-        settings = parse_settings(spec.settings, found.flavor, found.version, load_catalog())
+        settings = parse_settings(spec.settings, found.flavor, found.version)
     base, scaled, notes = _base(spec, found, progress) if spec.base else ({}, (), ())
     shape = _shape(brought, found) if brought else {}
     return SuiteRequest(
         spec=spec,
         build=found,
-        words=tuple(words),
+        prepare=spec.prepare or "",
         database=name,
         dataset_key=key,
         characters=characters,
         settings={**base, **shape, **settings},
         inputs=files,
-        templates=templates,
-        workers=workers,
-        pool=pool,
         password=check_password(password),
         cache=check_cache(Path(spec.cache) if spec.cache else None),
         limit_bytes=parse_size(spec.cache_size),
@@ -232,10 +213,9 @@ def _shape(brought: Mapping[str, Value], build: Build) -> dict[str, Value]:
     """What shapes the files of the user's data directory, such as the page size of a backup; the server does
     not start on it otherwise."""
     from flushlab.settings.admission import admit_for
-    from flushlab.settings.catalog import load_catalog
     from flushlab.settings.configuration import layout_of
 
-    return layout_of(admit_for(brought, build.flavor, build.version)[0], load_catalog())
+    return layout_of(admit_for(brought, build.flavor, build.version)[0])
 
 
 def _base(

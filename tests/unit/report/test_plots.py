@@ -8,8 +8,8 @@ import pytest
 
 from flushlab.record import Ratio
 from flushlab.report import plots
-from flushlab.report.arms import Activity, Rounds, Throughput
 from flushlab.report.document import Plot
+from flushlab.report.subject import Activity, Rounds, Throughput
 
 
 def ratio(estimate: float, low: float, high: float) -> Ratio:

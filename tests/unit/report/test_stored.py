@@ -12,8 +12,7 @@ from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.recommended import recommended
 from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.record import Arm, SourceText, Value
-from flushlab.report.repeat import plan_text
-from flushlab.report.stored import command, connections_of, facts_of, request_of
+from flushlab.report.stored import command, connections_of, facts_of, plan_text, request_of
 from flushlab.spec.parts import DataSpec, WorkloadSpec
 from tests.unit.records import trial
 from tests.unit.report import campaigns as made
