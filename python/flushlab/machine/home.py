@@ -73,7 +73,7 @@ def server_user() -> ServerUser:
 
 
 def _flushlabs_user() -> pwd.struct_passwd | None:
-    """Made if it is missing; several flushlabs may try at once, which locks the password file for a moment."""
+    """Made if it is missing; several flushlabs may try at once, and the password file is locked then."""
     program = shutil.which("useradd", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
     for _ in range(_TRIES):
         with suppress(KeyError):
