@@ -275,28 +275,22 @@ class Table:
         return None
 
 
-_KINDS: Mapping[type[inspect.Type], tuple[str, ...]] = {
-    inspect.IntType: ("integer",),
-    inspect.FloatType: ("integer", "float"),
-    inspect.StrType: ("string",),
-    inspect.LiteralType: ("string", "integer"),
-    inspect.EnumType: ("string",),
-    inspect.BoolType: ("boolean",),
-    inspect.VarTupleType: ("array",),
-    inspect.DictType: ("table",),
-    inspect.StructType: ("table",),
+_TYPES: Mapping[type[inspect.Type], tuple[str, tuple[Kind, ...]]] = {
+    inspect.IntType: ("a whole number", ("integer",)),
+    inspect.FloatType: ("a number", ("integer", "float")),
+    inspect.StrType: ("a string in quotes", ("string",)),
+    inspect.LiteralType: ("a string in quotes", ("string", "integer")),
+    inspect.EnumType: ("a string in quotes", ("string",)),
+    inspect.BoolType: ("true or false", ("boolean",)),
+    inspect.VarTupleType: ("a list", ("array",)),
+    inspect.DictType: ("a table", ("table",)),
+    inspect.StructType: ("a table", ("table",)),
 }
-_WORDS: Mapping[type[inspect.Type], str] = {
-    inspect.IntType: "a whole number",
-    inspect.FloatType: "a number",
-    inspect.StrType: "a string in quotes",
-    inspect.LiteralType: "a string in quotes",
-    inspect.EnumType: "a string in quotes",
-    inspect.BoolType: "true or false",
-    inspect.VarTupleType: "a list",
-    inspect.DictType: "a table",
-    inspect.StructType: "a table",
-}
+"""What keys of a type take, in words and in TOML; of another type anything."""
+
+
+def _takes(type_: inspect.Type, node: Node) -> bool:
+    return type(type_) not in _TYPES or node.kind in _TYPES[type(type_)][1]
 
 
 def _first(mistakes: Iterable[UsageError | None]) -> UsageError | None:
@@ -330,7 +324,7 @@ def _written(key: str, type_: inspect.Type) -> tuple[str, str | None]:
             return f"tables: [{key}.NAME]", f"write [{key}.NAME]"
         case inspect.VarTupleType(item_type=inspect.StructType()):
             return "a list of tables", f"write each as [[{key}]]"
-    return _WORDS[type(type_)], None
+    return _TYPES[type(type_)][0], None
 
 
 def suggestion(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
