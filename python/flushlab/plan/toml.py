@@ -236,9 +236,7 @@ class Table:
             type_ = type_.type
         options = type_.types if isinstance(type_, inspect.UnionType) else (type_,)
         options = tuple(option for option in options if not isinstance(option, inspect.NoneType))
-        match next(
-            (option for option in options if node.kind in _KINDS.get(type(option), (node.kind,))), None
-        ):
+        match next((option for option in options if _takes(option, node)), None):
             case None:
                 words, way = zip(*(_written(key, option) for option in options), strict=True)
                 wanted = title or " or ".join(dict.fromkeys(words))
