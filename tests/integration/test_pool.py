@@ -44,6 +44,7 @@ def takes(code: str) -> list[str]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
+    require_build("mariadb@10.11")
     return Project(tmp_path)
 
 
@@ -89,7 +90,6 @@ def test_tests_side_by_side_each_have_a_pristine_server(project: Project, server
 def test_a_database_keeps_its_connections_and_a_late_test_does_not_keep_its_database(
     project: Project,
 ) -> None:
-    require_build("mariadb@10.11")
     code = """
         import time
         own = take()
@@ -119,7 +119,6 @@ def test_a_database_keeps_its_connections_and_a_late_test_does_not_keep_its_data
 
 
 def test_a_test_that_stops_waiting_leaves_the_database_to_the_next_one(project: Project) -> None:
-    require_build("mariadb@10.11")
     code = """
         import socket
         from urllib.parse import urlparse
@@ -138,7 +137,6 @@ def test_a_test_that_stops_waiting_leaves_the_database_to_the_next_one(project: 
 
 
 def test_a_server_that_a_test_killed_is_not_given_to_the_next_one(project: Project) -> None:
-    require_build("mariadb@10.11")
     code = """
         own = take()
         k = on(own)
@@ -152,7 +150,6 @@ def test_a_server_that_a_test_killed_is_not_given_to_the_next_one(project: Proje
 
 
 def test_what_is_no_request_is_refused_with_its_reason(project: Project) -> None:
-    require_build("mariadb@10.11")
     code = """
         for method, path in (
             ("GET", "/databases"), ("POST", "/databases?lease=soon"), ("POST", "/databases?lease=0"),
@@ -182,7 +179,6 @@ def test_what_is_no_request_is_refused_with_its_reason(project: Project) -> None
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_servers_that_tests_have_go_with_flushlab(project: Project, number: signal.Signals) -> None:
-    require_build("mariadb@10.11")
     code = """
         import time
         print(json.dumps([take()["port"] for _ in range(2)]), flush=True)

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
+
 from flushlab.cli import options
 from flushlab.cli.consoles import console
 from flushlab.cli.options import watched
@@ -91,14 +93,13 @@ def test(
     outputs.require_writable()
     from flushlab.suite.request import parse_templates, read_request
 
-    request = read_request(
-        spec.throwaway,
-        say,
+    templates = parse_templates(spec.env)
+    request = msgspec.structs.replace(
+        read_request(spec.throwaway, say, password=os.environ.get(PASSWORD)),
         words=spec.command,
-        templates=parse_templates(spec.env),
+        templates=templates,
         workers=spec.workers,
         pool=spec.pool,
-        password=os.environ.get(PASSWORD),
     )
     try:
         if spec.compare:

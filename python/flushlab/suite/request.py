@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from flushlab.build import Build, find_build
 from flushlab.build.choice import Sign, caveats, choose
 from flushlab.datadir import DataRoot
@@ -21,8 +19,8 @@ from flushlab.server.sandbox.option_files import client_environment
 from flushlab.server.sql import quoted, require_not_system
 from flushlab.spec.commands import DatabaseSpec
 from flushlab.spec.parts import DEFAULT_SERVER
-from flushlab.suite.profile import CHOICES
-from flushlab.suite.templates import Input, check_cache, read_inputs, read_scripts, signs_in
+from flushlab.suite.profile import CHOICES, content_settings, throwaway
+from flushlab.suite.templates import Recipe, check_cache, read_inputs, read_scripts, signs_in
 from flushlab.units import parse_size
 
 if TYPE_CHECKING:
@@ -121,30 +119,24 @@ def _jdbc_url(build: Build, endpoint: Endpoint, database: str) -> str:
     return f"jdbc:mysql://{address}?{account}&useSSL=false&allowPublicKeyRetrieval=true"
 
 
-class SuiteRequest(msgspec.Struct, frozen=True, kw_only=True):
+class SuiteRequest(Recipe, frozen=True, kw_only=True):
+    """A run of a suite; `settings` are the user's, on top of the profile."""
+
     spec: DatabaseSpec
-    build: Build
-    words: tuple[str, ...]
-    database: str
-    characters: str = ""
-    settings: Mapping[str, Value] = {}
-    inputs: tuple[Input, ...] = ()
-    templates: Mapping[str, str] = {}
+    words: tuple[str, ...] = ()
     workers: int = 1
     pool: int | None = None
     password: str | None = None
     cache: Path | None = None
     limit_bytes: int
-    dataset_key: Mapping[str, str] = {}
     scaled: tuple[Scaled, ...] = ()
     base_notes: tuple[str, ...] = ()
-    scripts: tuple[Input, ...] = ()
     signs: tuple[Sign, ...] = ()
     chosen: str = ""
 
     @property
-    def prepare(self) -> str:
-        return self.spec.prepare or ""
+    def content(self) -> Mapping[str, Value]:
+        return content_settings(throwaway(self.build, "memory", self.settings).settings)
 
     @property
     def dataset(self) -> Path | None:
@@ -156,14 +148,7 @@ class SuiteRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_request(
-    spec: DatabaseSpec,
-    progress: Progress = silent,
-    *,
-    words: Sequence[str] = (),
-    templates: Mapping[str, str] = {},
-    workers: int = 1,
-    pool: int | None = None,
-    password: str | None = None,
+    spec: DatabaseSpec, progress: Progress = silent, *, password: str | None = None
 ) -> SuiteRequest:
     folder = Path.cwd()
     files, scripts = read_inputs(list(spec.inputs), folder), read_scripts(spec.prepare or "", folder)
@@ -199,15 +184,12 @@ def read_request(
     return SuiteRequest(
         spec=spec,
         build=found,
-        words=tuple(words),
+        prepare=spec.prepare or "",
         database=name,
         dataset_key=key,
         characters=characters,
         settings={**base, **shape, **settings},
         inputs=files,
-        templates=templates,
-        workers=workers,
-        pool=pool,
         password=check_password(password),
         cache=check_cache(Path(spec.cache) if spec.cache else None),
         limit_bytes=parse_size(spec.cache_size),

@@ -35,10 +35,10 @@ from flushlab.suite import command, prepare
 from flushlab.suite.command import CommandEnd
 from flushlab.suite.endpoint import Objects, SuiteEndpoint, SuiteMonitor
 from flushlab.suite.pool import LEAST, Pool, PoolUse
-from flushlab.suite.profile import ChosenRoot, choose_root, content_settings, reserve_bytes, throwaway
+from flushlab.suite.profile import ChosenRoot, choose_root, reserve_bytes, throwaway
 from flushlab.suite.request import SuiteRequest, create_database, fields_of, variables
 from flushlab.suite.servers import Reset, Servers, Starter, SuiteServer, ending
-from flushlab.suite.templates import Facts, Recipe, Templates, changes, read_facts
+from flushlab.suite.templates import Facts, Templates, changes, read_facts
 from flushlab.units import counted, format_size
 
 if TYPE_CHECKING:
@@ -123,19 +123,7 @@ class Session:
         self._template = "none"
         self._password = request.password or new_password()  # one for all workers: less to tell them
         self._templates = Templates(request.cache, request.limit_bytes)
-        profile = throwaway(request.build, "memory", request.settings)
-        require_admitted(profile.settings)
-        self._recipe = Recipe(
-            build=request.build,
-            settings=content_settings(profile.settings),
-            database=request.database,
-            characters=request.characters,
-            dataset=request.dataset_key,
-            prepare=request.prepare,
-            scripts=request.scripts,
-            environment=tuple(f"{name}={text}" for name, text in request.templates.items()),
-            inputs=request.inputs,
-        )
+        require_admitted(throwaway(request.build, "memory", request.settings).settings)
 
     def prepare(self) -> float:
         """Makes the template; seconds of the prepare command in full, 0 if the template was there."""
@@ -256,9 +244,9 @@ class Session:
 
     def _obtain(self) -> Snapshot:
         """The template: hit, extended from one of fewer inputs (prefix), or made (miss)."""
-        if not self._recipe.prepare:
+        if not self._request.prepare:
             return self._unprepared()
-        found = self._templates.find(self._recipe)
+        found = self._templates.find(self._request)
         if found is not None and (errors := read_facts(found).errors):
             if self._request.spec.keep_failed:
                 self._note(_kept_failed(errors))
@@ -268,7 +256,7 @@ class Session:
         if found is not None:
             self._template = "hit"
             return found
-        known = self._templates.find_prefix(self._recipe)
+        known = self._templates.find_prefix(self._request)
         if known is None:
             self._say_changes()
         elif why := prepare.reason_not_reusable(known[1]):
@@ -283,23 +271,23 @@ class Session:
 
     def _say_changes(self) -> None:
         """Files that have changed since the last template of this folder make it useless."""
-        last = self._templates.find_last(self._recipe, Path.cwd())
+        last = self._templates.find_last(self._request, Path.cwd())
         if last is None:
             return
-        changed = [*changes(last.scripts, self._recipe.scripts), *changes(last.inputs, self._recipe.inputs)]
+        changed = [*changes(last.scripts, self._request.scripts), *changes(last.inputs, self._request.inputs)]
         if changed:
             more = f" and {len(changed) - _MOST_TOLD} more" if len(changed) > _MOST_TOLD else ""
             since = f"since the last template, {', '.join(changed[:_MOST_TOLD])}{more}"
             self._say(f"{since}; the prepare command runs in full")
 
     def _unprepared(self) -> Snapshot:
-        recipe = self._recipe.unprepared
+        recipe = self._request.unprepared
         found = self._templates.find(recipe)
         if found is not None:
             return found
         data = f" with {self._request.dataset}" if self._request.dataset else ""
         self._say(f"creating a template of {recipe.build.name}{data}, once")
-        bare = self._loaded() or initialised(recipe.build, recipe.settings, self._say)
+        bare = self._loaded() or initialised(recipe.build, recipe.content, self._say)
         chosen = self._choose_root(bare.allocated_bytes, 1)
         profile = throwaway(recipe.build, "memory" if chosen.in_memory else "disk", self._request.settings)
         with Sandbox.start(
@@ -329,7 +317,7 @@ class Session:
             self._request.build,
             open_dataset(self._request.dataset),
             database=self._request.database,
-            layout=layout_of(self._recipe.settings, load_catalog()),
+            layout=layout_of(self._request.content, load_catalog()),
             data_root=DataRoot.open(self._request.data_root),
             snapshots=Snapshots(),
             progress=self._say,
@@ -347,7 +335,7 @@ class Session:
                 require_prepared(ended, self._request)
             after = prepare.histories(sandbox.query)
             if known is not None:
-                added = len(self._recipe.inputs) - len(known.inputs)
+                added = len(self._request.inputs) - len(known.inputs)
                 why = ""
                 if ended.exit_code != 0 or ended.errors:
                     why = "the prepare command failed on it"
@@ -363,27 +351,27 @@ class Session:
 
             def facts() -> Facts:
                 rerunnable = known is not None or (
-                    bool(after and self._recipe.inputs and not ended.errors)
+                    bool(after and self._request.inputs and not ended.errors)
                     and self._changes_nothing(sandbox, environment)
                 )
                 return Facts(
                     folder=str(Path.cwd()),
-                    scripts=self._recipe.scripts,
-                    inputs=self._recipe.inputs,
+                    scripts=self._request.scripts,
+                    inputs=self._request.inputs,
                     histories=after,
                     rerunnable=rerunnable,
                     prepare_seconds=seconds,
                     errors=ended.errors,
                 )
 
-            return self._templates.capture(self._recipe, sandbox.datadir, facts)
+            return self._templates.capture(self._request, sandbox.datadir, facts)
 
     def _prepare_once(self, environment: Mapping[str, str]) -> CommandEnd:
         """Its stdout goes to stderr: stdout is the suite's."""
         began = time.monotonic()
         sys.stderr.flush()
         try:
-            return command.run_listening(["/bin/sh", "-c", self._recipe.prepare], environment)
+            return command.run_listening(["/bin/sh", "-c", self._request.prepare], environment)
         finally:
             self._prepare_s += time.monotonic() - began
 

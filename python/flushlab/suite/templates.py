@@ -29,6 +29,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from typing import Self
 
 import msgspec
 
@@ -248,18 +249,22 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a template's content depends on; `environment`: the user's templates of variables,
-    unfilled."""
+    """Everything that a template's content depends on; `templates`: the user's, of variables."""
 
     build: Build
-    settings: Mapping[str, Value]
+    settings: Mapping[str, Value] = {}
     database: str
     characters: str = ""
-    dataset: Mapping[str, str] = {}
+    dataset_key: Mapping[str, str] = {}
     prepare: str = ""
     scripts: tuple[Input, ...] = ()
-    environment: Sequence[str] = ()
+    templates: Mapping[str, str] = {}
     inputs: tuple[Input, ...] = ()
+
+    @property
+    def content(self) -> Mapping[str, Value]:
+        """Settings that the content depends on."""
+        return self.settings
 
     def keys(self) -> tuple[SnapshotKey, ...]:
         """A key per number of leading inputs; the last one is the recipe's own."""
@@ -268,13 +273,14 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
             "format": FORMAT,
             "build": self.build.id,
             "database": self.database + self.characters,
-            **{f"set:{name}": str(value) for name, value in sorted(self.settings.items())},
-            **self.dataset,
+            **{f"set:{name}": str(value) for name, value in sorted(self.content.items())},
+            **self.dataset_key,
         }
         if not self.prepare:
             return (SnapshotKey(parts),)
-        parts |= {"prepare": self.prepare, "environment": "\n".join(self.environment)}
-        parts["scripts"] = chain(self.scripts)[-1]
+        environment = "\n".join(f"{name}={text}" for name, text in self.templates.items())
+        scripts = chain(self.scripts)[-1]
+        parts |= {"prepare": self.prepare, "environment": environment, "scripts": scripts}
         return tuple(
             SnapshotKey({**parts, "inputs": digest, "count": str(count)})
             for count, digest in enumerate(chain(self.inputs))
@@ -285,8 +291,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         return self.keys()[-1]
 
     @property
-    def unprepared(self) -> Recipe:
-        return msgspec.structs.replace(self, prepare="", scripts=(), environment=(), inputs=())
+    def unprepared(self) -> Self:
+        return msgspec.structs.replace(self, prepare="", scripts=(), templates={}, inputs=())
 
 
 class Templates:

@@ -190,50 +190,50 @@ class SlicedRunner:
 
     def _start(self, drafts: Sequence[Draft], warm_up: Callable[[Draft, BaseException | None], None]) -> None:
         """Starts the servers of places that have none, some at a time; each is warmed up while others start,
-        by this thread, which Ctrl-C interrupts.
-
-        Args:
-            drafts: of the arms.
-            warm_up: of one of them, whose server is up, or failed for a reason.
-        """
+        by this thread, which Ctrl-C interrupts. `warm_up` gets why its server failed, if it did."""
         arms = dict[str, list[Draft]]()
         for draft in drafts:
             arms.setdefault(self._place(draft.arm), []).append(draft)
 
-        def start(place: str, settings: Mapping[str, Value]) -> None:
-            draft = arms[place][0]
-            arm = msgspec.structs.replace(draft.arm, settings=settings)
-            runner = self.runner_of(draft.arm)
-            server = runner.start(arm, variant=draft.variant)
-            shared = self.place_of is not None
-            switching = runner.switching(server, settings)
-            self._kept[place] = _KeptServer(
-                server, draft.arm.name, switching, shared, self._suspects, runner.is_lost
-            )
-            draft.seconds.update(server.seconds)
-
         ended = SimpleQueue[tuple[str, BaseException | None]]()  # no futures: a Ctrl-C may leave them locked
 
-        def try_to_start(place: str, settings: Mapping[str, Value]) -> None:
+        def start(place: str, settings: Mapping[str, Value]) -> None:
+            draft = arms[place][0]
             try:
-                start(place, settings)
+                arm = msgspec.structs.replace(draft.arm, settings=settings)
+                runner = self.runner_of(draft.arm)
+                server = runner.start(arm, variant=draft.variant)
+                self._kept[place] = _KeptServer(
+                    server,
+                    draft.arm.name,
+                    runner.switching(server, settings),
+                    self.place_of is not None,
+                    self._suspects,
+                    runner.is_lost,
+                )
+                draft.seconds.update(server.seconds)
             finally:
                 ended.put((place, sys.exc_info()[1]))
 
         with ThreadPoolExecutor(STARTS, "start") as pool:
             for place, own in arms.items():
-                settings = _common([one.arm for one in own])
-                if place in self._kept and self._kept[place].fits(settings):
+                first, *others = [draft.arm for draft in own]
+                settings = {
+                    name: value
+                    for name, value in first.settings.items()
+                    if all(name in arm.settings and arm.settings[name] == value for arm in others)
+                }
+                kept = self._kept.get(place)
+                if kept and kept.switching.started.items() <= settings.items():
                     ended.put((place, None))
                     continue
                 self._end([place])
-                runner = self.runner_of(own[0].arm)
                 try:  # here: many start from the same data
-                    runner.prepare(own[0].arm, variant=own[0].variant)
+                    self.runner_of(first).prepare(first, variant=own[0].variant)
                 except NOT_STARTED as error:
                     ended.put((place, error))
                 else:
-                    pool.submit(try_to_start, place, settings)
+                    pool.submit(start, place, settings)
             try:
                 for _ in arms:
                     place, failed = ended.get()
@@ -318,9 +318,6 @@ class _KeptServer:
     def __post_init__(self) -> None:
         self.status = watched(self.server, self.arm)
         live_status().server_started(self.status)
-
-    def fits(self, settings: Mapping[str, Value]) -> bool:
-        return self.switching.started.items() <= settings.items()
 
     def become(self, arm: Arm) -> NotSwitched | None:
         return self.switching.become(arm) if self.shared else None
@@ -476,15 +473,6 @@ def _written_bytes(server: Server) -> int:
                 if line.startswith("write_bytes:"):
                     total += int(line.split()[1])
     return total
-
-
-def _common(arms: Sequence[Arm]) -> dict[str, Value]:
-    first, *others = arms
-    return {
-        name: value
-        for name, value in first.settings.items()
-        if all(name in arm.settings and arm.settings[name] == value for arm in others)
-    }
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -26,6 +26,7 @@ SECONDS = {"ready": 0.61, "prepare": 0.0, "command": 12.5, "teardown": 0.08}
 SERVER = ServerIdentity(flavor="mysql", version=(5, 7, 22), version_text="5.7.22", build_id="x")
 REQUEST = SuiteRequest(
     spec=DatabaseSpec(prepare="migrate"),
+    prepare="migrate",
     build=MYSQL57,
     words=("true",),
     database="app",
@@ -144,7 +145,7 @@ def test_a_suite_that_recreates_what_the_template_has() -> None:
 
 
 def test_a_suite_that_migrates_itself_hears_of_templates() -> None:
-    bare = msgspec.structs.replace(REQUEST, spec=DatabaseSpec())
+    bare = msgspec.structs.replace(REQUEST, spec=DatabaseSpec(), prepare="")
     (line, hint) = summary(result(template="none", created=Objects(count=150, seconds=4.2)), bare)
     assert ", nothing prepared: ready " in line
     assert "150 objects in about 4.2 s" in hint

@@ -90,7 +90,7 @@ def recipe(*contents: str, **changes: object) -> Recipe:
         {"settings": {"innodb_log_file_size": "32M"}},
         {"database": "other"},
         {"prepare": "migrate --more"},
-        {"environment": ("A={host}",)},
+        {"templates": {"A": "{host}"}},
         {"inputs": inputs("a")},
     ],
 )

@@ -87,32 +87,26 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
     def on(self, server: Sandbox, threads: int, rows: int, seed: int) -> CrashingLoad:
         if isinstance(self.workload, CommandWorkload | SqlWorkload):
             return CrashingLoad(None, None, self.workload, self.name)
-        spec = self._spec_on(server, threads, seed)
-        alone = self.workload is None and self.beside is None and server.membership is None
-        acks = AcksTable(spec.database, rows, alone=alone)
-        return CrashingLoad(spec, acks, self.beside, self.name, self.beside_name)
-
-    def _spec_on(self, server: Sandbox, threads: int, seed: int) -> LoadSpec:
         if self.workload is None:
-            return LoadSpec(
+            spec = LoadSpec(
                 workload=ACKED_INSERTS,
                 endpoint=server.endpoint,
                 database=DATABASE,
                 threads=threads,
                 seed=seed,
             )
-        self.workload.prepare(server)
-        driving = self.workload.driving(server)
-        assert driving is not None, "it was seen to be driven by the engine"
-        return driving.spec
+        else:
+            self.workload.prepare(server)
+            driving = self.workload.driving(server)
+            assert driving is not None, "it was seen to be driven by the engine"
+            spec = driving.spec
+        alone = self.workload is None and self.beside is None and server.membership is None
+        acks = AcksTable(spec.database, rows, alone=alone)
+        return CrashingLoad(spec, acks, self.beside, self.name, self.beside_name)
 
 
 def as_stored(workload: WorkloadSpec) -> WorkloadSpec:
-    """The workload that was asked for, as requests have it: resumed from elsewhere, it must be the same.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """The workload as requests have it: resumed from elsewhere, it must be the same."""
     return workload if workload.name == ACKED_INSERTS else settled(workload)
 
 
@@ -161,7 +155,11 @@ def read_load(spec: CrashSpec, folder: Path) -> CrashLoad:
             raise UsageError(
                 f"--rows {rows} needs an acknowledgement table, and {load.name} has none", hint="remove it"
             )
-        _require_plain(load)
+        if isinstance(load, CommandWorkload) and (load.reset != "each" or load.warm_up_runs):
+            what = "--warm-up-runs" if load.warm_up_runs else "--reset none"
+            raise UsageError(
+                f"{what} is for measuring: before a crash the workload runs once", hint="remove it"
+            )
     return CrashLoad(workload=load, beside=aside)
 
 
@@ -180,12 +178,6 @@ def _beside(name: str, folder: Path) -> SideWorkload:
             hint=f"{takes}; --workload {name} writes the acknowledgement table itself",
         )
     return found
-
-
-def _require_plain(load: CommandWorkload | SqlWorkload) -> None:
-    if isinstance(load, CommandWorkload) and (load.reset != "each" or load.warm_up_runs):
-        what = "--warm-up-runs" if load.warm_up_runs else "--reset none"
-        raise UsageError(f"{what} is for measuring: before a crash the workload runs once", hint="remove it")
 
 
 def require_acked_inserts_alone(load: CrashLoad) -> None:
@@ -227,14 +219,7 @@ _OF_NODES: Mapping[NodesKind, durability.Failure] = {
 
 
 class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What crashes, how, how often, and under which load.
-
-    Attributes:
-        target: the server; where its data root is, disks and records are made.
-        watcher: told what happens.
-        load: what servers are under.
-        spec: what was asked for.
-    """
+    """What crashes, how, how often, and under which load."""
 
     target: SandboxPool
     watcher: Watcher
@@ -265,34 +250,25 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
     def settings_of(
         self, one: Given, common: Mapping[str, Value], warnings: list[Warning]
     ) -> dict[str, Value]:
-        asked = self.target.settings.parse({**common, **one.settings})
-        self.target.settings.require_taken(asked)
+        settings = self.target.settings
+        asked = settings.parse({**common, **one.settings})
+        settings.require_taken(asked)
         if one.file is None:
             return dict(asked)
-        file = FileSpec(base=str(one.file))
-        user = self.target.settings.of_base(file, None, self.spec.threads, self.watcher)
+        user = settings.of_base(FileSpec(base=str(one.file)), None, self.spec.threads, self.watcher)
         warnings += user.warnings
         return {**user.here, **asked}
 
     def load_on(self, arm: CrashArm, told: set[str], server: Sandbox) -> CrashingLoad:
-        """Makes the load's tables on a server that runs with the arm's settings; what it is to be under.
-
-        Args:
-            told: what has been said of its servers, and need not be said again; more is added.
-
-        Raises:
-            MeasurementError: it runs with others.
-        """
-        self._require_set(arm, server, told)
-        return self.load.on(server, self.spec.threads, self.spec.rows, self.spec.seed)
-
-    def _require_set(self, arm: CrashArm, server: Sandbox, told: set[str]) -> None:
+        """Makes the load's tables on a server that runs with the arm's settings; words in `told` are not
+        repeated."""
         warnings, broken = compare_settings(arm.settings, server.read_back(arm.settings), server.identity)
         if broken:
             raise MeasurementError(f"{arm.name}: {broken}", hint="remove the setting, or name another value")
-        for text in [one.text for one in warnings if one.text not in told]:
+        for text in [warning.text for warning in warnings if warning.text not in told]:
             self.watcher.warn(f"{arm.name}: {text}")
             told.add(text)
+        return self.load.on(server, self.spec.threads, self.spec.rows, self.spec.seed)
 
     def crash_images_in(self, folder: Path) -> CrashImages:
         return CrashImages(folder, self.failure, self.target.build, self.target.volume.data_root.path)

@@ -76,13 +76,32 @@ class Content:
         self._ids_sql = f"SELECT name, table_id FROM information_schema.{inner}"
         self.tables = self._read_tables()
         self._digests = self._read_digests()
-        self._checksums, self._checksum_s = self._first_checksums()
+        self._checksums, self._checksum_s = dict[str, object](), float("inf")
+        if verify or sum(table.size for table in self.tables.values()) <= _LARGEST:
+            self._checksums_of(self.tables)  # opens them
+            began = time.monotonic()
+            self._checksums = self._checksums_of(self.tables)
+            self._checksum_s = time.monotonic() - began
         self.tables = self._read_tables()  # open, they know their next numbers
         self._size = sum(one.size for one in self.tables.values())
         self.remember_tables()
-        self._parents = self._read_parents()
-        self._generated = self._read_generated()
-        numbered = self._read_numbered()
+        # By table, those whose rows change with its rows.
+        self._parents = self._by_table(
+            "SELECT unique_constraint_schema, referenced_table_name,"
+            " CONCAT(constraint_schema, '.', table_name)"
+            " FROM information_schema.referential_constraints"
+            " WHERE delete_rule IN ('CASCADE', 'SET NULL') OR update_rule IN ('CASCADE', 'SET NULL')"
+        )
+        # Columns that the server computes, from 0: MariaDB 11 leaves them out of deleted rows.
+        self._generated = self._by_table(
+            "SELECT table_schema, table_name, ordinal_position - 1 FROM information_schema.columns"
+            f" WHERE {_USERS} AND (extra LIKE '%STORED GENERATED%' OR extra LIKE '%VIRTUAL GENERATED%')"
+        )
+        # MySQL 8 tells no next number of a table that never gave any.
+        numbered = self._by_table(
+            "SELECT table_schema, table_name, column_name FROM information_schema.columns"
+            f" WHERE {_USERS} AND extra LIKE '%auto_increment%'"
+        )
         self._numbered = [
             msgspec.structs.replace(one, next_number=one.next_number or 1)
             for one in self.tables.values()
@@ -90,11 +109,7 @@ class Content:
         ]
 
     def require_invertible(self, changed: Iterable[Changed], emptied: Iterable[TableName]) -> None:
-        """Finds out whether rows are of tables that are undone, and were logged with all their columns.
-
-        Raises:
-            CannotUndo: they are not.
-        """
+        """Rows must be of tables that are undone, and were logged with all their columns."""
         for one in (*changed, *emptied):
             table = self.tables.get(one.key)
             if is_system(one.schema):
@@ -114,11 +129,7 @@ class Content:
         self._databases = self._read_databases()
 
     def has_same_tables(self, emptied: Iterable[TableName] = ()) -> bool:
-        """Whether there are the template's tables and no others, and none was dropped and made again.
-
-        Args:
-            emptied: tables that `TRUNCATE` made anew.
-        """
+        """Whether there are the template's tables and no others, and none was dropped and made again."""
         anew = {self.tables[one.key].inner for one in emptied if one.key in self.tables}
         ids, now = self._read_ids(), self._read_created()
         moved = {name for name, _ in ids.items() ^ self._ids.items()}
@@ -142,14 +153,15 @@ class Content:
         deleted."""
         found, new = set[str](), {*keys}
         while new:
-            new = set().union(*(self._parents.get(key, ()) for key in new)) - found
+            new = {str(child) for key in new for child in self._parents.get(key, ())} - found
             found |= new
         return found
 
     def restore_numbers(self, touched: Collection[str], did: Progress) -> None:
         """Sets automatic numbers back, since an insert that failed took one, too; `did` hears of each ALTER
         TABLE."""
-        now = self._inner_numbers()
+        # By InnoDB's names of tables; partitions have others: the numbers of each are not the table's.
+        now = {str(name): int(number) for name, number in self._session.ask(self._numbers_sql)}
         moved, unknown = [], []
         for table in self._numbered:
             known = now.get(table.inner)
@@ -223,34 +235,10 @@ class Content:
         )
         return {*rows}
 
-    def _read_generated(self) -> dict[str, set[int]]:
-        """By table, columns that the server computes, from 0: MariaDB 11 leaves them out of deleted rows."""
-        rows = self._session.ask(
-            "SELECT table_schema, table_name, ordinal_position - 1 FROM information_schema.columns"
-            f" WHERE {_USERS} AND (extra LIKE '%STORED GENERATED%' OR extra LIKE '%VIRTUAL GENERATED%')"
-        )
-        found = dict[str, set[int]]()
-        for schema, name, column in rows:
-            found.setdefault(f"{schema}.{name}", set()).add(int(column))
-        return found
-
-    def _read_numbered(self) -> set[str]:
-        """Tables with automatic numbers; MySQL 8 tells no next number of one that never gave any."""
-        rows = self._session.ask(
-            "SELECT table_schema, table_name FROM information_schema.columns"
-            f" WHERE {_USERS} AND extra LIKE '%auto_increment%'"
-        )
-        return {f"{schema}.{name}" for schema, name in rows}
-
-    def _read_parents(self) -> dict[str, set[str]]:
-        rows = self._session.ask(
-            "SELECT unique_constraint_schema, referenced_table_name, constraint_schema, table_name"
-            " FROM information_schema.referential_constraints"
-            " WHERE delete_rule IN ('CASCADE', 'SET NULL') OR update_rule IN ('CASCADE', 'SET NULL')"
-        )
-        found = dict[str, set[str]]()
-        for parent_schema, parent, schema, name in rows:
-            found.setdefault(f"{parent_schema}.{parent}", set()).add(f"{schema}.{name}")
+    def _by_table(self, sql: str) -> dict[str, set[str | int]]:
+        found = dict[str, set[str | int]]()
+        for schema, name, item in self._session.ask(sql):
+            found.setdefault(f"{schema}.{name}", set()).add(item)
         return found
 
     def _read_digests(self) -> dict[str, str]:
@@ -270,11 +258,6 @@ class Content:
             for schema, name, columns in rows
         }
 
-    def _inner_numbers(self) -> dict[str, int]:
-        """Next numbers by InnoDB's names of tables, which partitions do not have: those of each partition are
-        not the table's."""
-        return {str(name): int(number) for name, number in self._session.ask(self._numbers_sql)}
-
     def _numbers_of(self, tables: Sequence[Table]) -> dict[str, int]:
         found = {one.key: 1 for one in tables}
         for schema in {one.schema for one in tables}:
@@ -286,15 +269,6 @@ class Content:
             )
             found |= {f"{schema}.{name}": number or 1 for name, number in rows}
         return found
-
-    def _first_checksums(self) -> tuple[dict[str, object], float]:
-        """Of all tables, and the seconds; none of large data."""
-        if sum(one.size for one in self.tables.values()) > _LARGEST and not self._verify:
-            return {}, float("inf")
-        self._checksums_of(self.tables)  # opens them
-        began = time.monotonic()
-        found = self._checksums_of(self.tables)
-        return found, time.monotonic() - began
 
     def _checksums_of(self, keys: Collection[str]) -> dict[str, object]:
         found = dict[str, object]()

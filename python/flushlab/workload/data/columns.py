@@ -20,8 +20,8 @@ from flushlab.server.sql import quoted
 
 Cell = int | str | None
 """A value: a whole number, bytes in hexadecimal, or NULL."""
-Part = str | int
-"""Of a statement: SQL, or the number of a parameter."""
+Part = str | Parameter
+"""Of a statement: SQL, or a parameter in its place."""
 
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")
@@ -227,11 +227,3 @@ def literal(cell: Cell) -> str:
 class Statement(msgspec.Struct, frozen=True):
     verb: str
     parts: tuple[Part, ...]
-
-    @property
-    def sql(self) -> str:
-        return "".join("?" if isinstance(part, int) else part for part in self.parts)
-
-    @property
-    def parameters(self) -> tuple[int, ...]:
-        return tuple(part for part in self.parts if isinstance(part, int))

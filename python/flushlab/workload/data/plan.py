@@ -37,10 +37,6 @@ from flushlab.record import (
     SequenceParameter,
     SkippedTable,
     TextDraw,
-    TxnRows,
-    TxnSpec,
-    TxnStatement,
-    TxnTransaction,
     UuidParameter,
 )
 from flushlab.server.control import StatementFailed
@@ -70,21 +66,21 @@ _AT_ONCE = 100
 _FAR = 100_000
 """New values are tried here too: a partition or a type may end."""
 _TRIED = 20
-_KEYS, _COPIED, _DELETED = range(3)
+SAMPLED, COPIED, DOOMED = range(3)
 """Sets of rows. The first has keys alone, the others whole rows behind their keys."""
 _STRICT = "SET SESSION sql_mode = 'TRADITIONAL'"
 """What the strictest application's server takes, every server takes."""
 
 
 class TablePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """`spec`: parameters and rows are numbered from 0; `room`: new values of its inserts, 0 if they come
-    again."""
+    """`sets`: of rows, by columns; `room`: new values of its inserts, 0 if they come again."""
 
     schema: str
     name: str
     rows: int
     column: str = ""
-    spec: TxnSpec
+    statements: Mapping[str, tuple[Statement, ...]]
+    sets: tuple[tuple[tuple[Cell, ...], ...], ...]
     room: int = 0
     without: Mapping[str, str] = {}
 
@@ -215,7 +211,6 @@ class _Planning:
     def __init__(self, query: Query, table: _Table, seed: int) -> None:
         self._query, self.table = query, table
         self._random = Random(f"{seed}/{table.schema}/{table.name}")
-        self.parameters: list[Parameter] = []
         self.room = 0
         self.rows: list[list[tuple[Cell, ...]]] = [[], [], []]
         self.without: dict[str, str] = {}
@@ -231,9 +226,9 @@ class _Planning:
         keys, referring = self._sample(), dict.fromkeys(f"{one[0]}.{one[1]}" for one in table.referring)
         # Apart from the rest: an update that waits for a deleted row would deadlock with the row's insert.
         deleted = min(DELETED, len(keys) // 4)
-        self.rows[_KEYS] = keys[deleted:]
+        self.rows[SAMPLED] = keys[deleted:]
         self._read_rows(keys[: max(deleted, 1)], deleted)
-        if not self.rows[_COPIED]:
+        if not self.rows[COPIED]:
             self.undeletable = _LONG
         elif referring:
             self.undeletable = f"rows of {', '.join(referring)} refer to every sampled row"
@@ -245,48 +240,20 @@ class _Planning:
                 self.without[kind] = str(reason)
         if not self.statements:
             raise _Skipped("; ".join(dict.fromkeys(self.without.values())))
+        parts = (part for some in self.statements.values() for one in some for part in one.parts)
+        used = {part.rows for part in parts if isinstance(part, ColumnParameter)}
         return TablePlan(
             schema=table.schema,
             name=table.name,
             rows=table.rows,
             column=self.column,
-            spec=self._spec(),
+            statements=self.statements,
+            sets=tuple(
+                tuple(zip(*rows, strict=True)) if number in used else ()
+                for number, rows in enumerate(self.rows)
+            ),
             room=self.room,
             without=self.without,
-        )
-
-    def _spec(self) -> TxnSpec:
-        used = sorted({n for some in self.statements.values() for one in some for n in one.parameters})
-        parameters = [self.parameters[number] for number in used]
-        sets = sorted({one.rows for one in parameters if isinstance(one, ColumnParameter)})
-        where = f"{self.table.schema}.{self.table.name}"
-        return TxnSpec(
-            parameters=tuple(
-                msgspec.structs.replace(one, rows=sets.index(one.rows))
-                if isinstance(one, ColumnParameter)
-                else one
-                for one in parameters
-            ),
-            transactions=tuple(
-                TxnTransaction(
-                    name=kind,
-                    explicit=len(statements) > 1,
-                    statements=tuple(
-                        TxnStatement(
-                            name=one.verb,
-                            sql=one.sql,
-                            place=where,
-                            parameters=tuple(map(used.index, one.parameters)),
-                        )
-                        for one in statements
-                    ),
-                )
-                for kind, statements in self.statements.items()
-            ),
-            rows=tuple(
-                TxnRows(columns=tuple(zip(*self.rows[number], strict=True)), own=number == _DELETED)
-                for number in sets
-            ),
         )
 
     # -- rows
@@ -330,10 +297,10 @@ class _Planning:
                 left -= sum(len(cell) // 2 for cell in row if isinstance(cell, str))
                 if left < 0:
                     return
-                if len(self.rows[_COPIED]) < COPIES:
-                    self.rows[_COPIED].append(tuple(row))
+                if len(self.rows[COPIED]) < COPIES:
+                    self.rows[COPIED].append(tuple(row))
                 if deletable and deleted:
-                    self.rows[_DELETED].append(tuple(row))
+                    self.rows[DOOMED].append(tuple(row))
 
     def _any(self, keys: Iterable[tuple[Cell, ...]]) -> str:
         return " OR ".join(f"({self._is(map(of.literal, key))})" for key in keys)
@@ -369,9 +336,9 @@ class _Planning:
         for column in sorted(free, key=lambda column: of.changed_first(column, indexed)):
             if (change := of.change(column)) is None:
                 continue
-            before = [] if change.parameter is None else [self._parameter(change.parameter)]
-            head = f"UPDATE {table.quoted} SET {quoted(column.name)} = {change.before}"
-            update = Statement("UPDATE", (head, *before, change.after, " WHERE ", *self._key(_KEYS)))
+            changed = [change.before, *([change.parameter] if change.parameter else []), change.after]
+            head = f"UPDATE {table.quoted} SET {quoted(column.name)} = "
+            update = Statement("UPDATE", (head, *changed, " WHERE ", *self._key(SAMPLED)))
             if not (refused := self._refused(self._try_update, update, column)):
                 self.column = column.name
                 return (update,)
@@ -379,22 +346,22 @@ class _Planning:
         raise _Skipped(refusal)
 
     def _insert(self) -> tuple[Statement, ...]:
-        if not self.rows[_COPIED]:
+        if not self.rows[COPIED]:
             raise _Skipped(_LONG)
         made = self._made_new()
         columns = [column for column in self.table.stored if made.get(column.name) != ()]
-        insert = self._inserting(columns, _COPIED, made, "INSERT" if self.room else "REPLACE")
-        self.rows[_COPIED] = self._taken(self.rows[_COPIED], self._try_insert, insert)
+        insert = self._inserting(columns, COPIED, made, "INSERT" if self.room else "REPLACE")
+        self.rows[COPIED] = self._taken(self.rows[COPIED], self._try_insert, insert)
         if changed := self._refused(self._try_new, insert, made):
             raise _Skipped(changed)
         return (insert,)
 
     def _delete(self) -> tuple[Statement, ...]:
-        if not self.rows[_DELETED]:
+        if not self.rows[DOOMED]:
             raise _Skipped(self.undeletable)
-        delete = Statement("DELETE", (f"DELETE FROM {self.table.quoted} WHERE ", *self._key(_DELETED)))
-        insert = self._inserting(self.table.stored, _DELETED, {})
-        self.rows[_DELETED] = self._taken(self.rows[_DELETED], self._try_delete, delete, insert)
+        delete = Statement("DELETE", (f"DELETE FROM {self.table.quoted} WHERE ", *self._key(DOOMED)))
+        insert = self._inserting(self.table.stored, DOOMED, {})
+        self.rows[DOOMED] = self._taken(self.rows[DOOMED], self._try_delete, delete, insert)
         return delete, insert
 
     def _taken(
@@ -453,7 +420,7 @@ class _Planning:
             if fresh:
                 name, new = min(fresh.items(), key=lambda item: (-item[1].room, item[0]))
                 assert new.parameter is not None, "of each row another one"
-                made[name] = (new.before, self._parameter(new.parameter), new.after)
+                made[name] = (new.before, new.parameter, new.after)
                 least = min(least, new.room)
             elif null := next((column for column in columns if column.nullable), None):
                 made[null.name] = ("NULL",)
@@ -489,7 +456,7 @@ class _Planning:
             before, after = of.written(column)
             at = keys + stored.index(column)
             own = made.get(column.name)
-            value = own if own is not None else (before, self._column(rows, at), after)
+            value = own if own is not None else (before, ColumnParameter(rows=rows, column=at), after)
             parts += [", " if number else "", *value]
         return Statement(verb, (*parts, ")"))
 
@@ -497,17 +464,8 @@ class _Planning:
         for number, column in enumerate(self.table.primary):
             before, after = of.compared(column) or ("", "")
             yield f"{' AND ' if number else ''}{quoted(column.name)} = {before}"
-            yield self._column(rows, number)
+            yield ColumnParameter(rows=rows, column=number)
             yield after
-
-    def _column(self, rows: int, column: int) -> int:
-        return self._parameter(ColumnParameter(rows=rows, column=column))
-
-    def _parameter(self, parameter: Parameter) -> int:
-        if isinstance(parameter, ColumnParameter) and parameter in self.parameters:
-            return self.parameters.index(parameter)
-        self.parameters.append(parameter)
-        return len(self.parameters) - 1
 
     # -- tries
 
@@ -517,8 +475,8 @@ class _Planning:
     def _bound(self, statement: Statement, row: tuple[Cell, ...], at: int = 0) -> str:
         """A statement as the engine runs it with a row; `at` counts new values."""
 
-        def value(number: int) -> str:
-            match self.parameters[number]:
+        def value(parameter: Parameter) -> str:
+            match parameter:
                 case ColumnParameter(column=column):
                     return of.literal(row[column])
                 case SequenceParameter(start=start):
@@ -531,7 +489,7 @@ class _Planning:
                     return of.literal(bits) if binary else f"'{text}'"
             raise AssertionError("a parameter of another kind")
 
-        return "".join(value(part) if isinstance(part, int) else part for part in statement.parts)
+        return "".join(part if isinstance(part, str) else value(part) for part in statement.parts)
 
     def _refused(self, tried: Callable[P, None], *args: P.args, **named: P.kwargs) -> str:
         """Why the server refuses what is tried; empty if it does not. Whatever it did is rolled back."""
@@ -551,7 +509,7 @@ class _Planning:
             self._ask(sql)
 
     def _try_update(self, update: Statement, column: Column) -> None:
-        keys = self.rows[_KEYS][:_TRIED]
+        keys = self.rows[SAMPLED][:_TRIED]
         read = f"SELECT {of.read_value(column)} FROM {self.table.quoted} WHERE "
         for key in keys:
             where = self._is(map(of.literal, key))
@@ -567,13 +525,10 @@ class _Planning:
 
     def _try_new(self, insert: Statement, made: Mapping[str, tuple[of.Part, ...]]) -> None:
         """Finds out whether a trigger changes what makes a copied row unique."""
-        row = self.rows[_COPIED][0]
+        row = self.rows[COPIED][0]
         self._run([self._bound(insert, row)])
         for name, parts in made.items():
-            if any(
-                isinstance(part, int) and isinstance(self.parameters[part], SequenceParameter)
-                for part in parts
-            ):
+            if any(isinstance(part, SequenceParameter) for part in parts):
                 value = self._bound(Statement("", parts), row)
                 if not self._ask(f"SELECT 1 FROM {self.table.quoted} WHERE {quoted(name)} = {value} LIMIT 1"):
                     raise _Skipped(f"a trigger changes {name}, which makes a copied row unique")

@@ -17,6 +17,7 @@ from flushlab.record import (
     StandIn,
     TxnRows,
     TxnSpec,
+    TxnStatement,
     TxnTransaction,
     WrittenTable,
 )
@@ -25,12 +26,12 @@ from flushlab.server.sql import quoted
 from flushlab.spec.option import Option
 from flushlab.units import counted
 from flushlab.workload import engine
-from flushlab.workload.data.plan import DATABASE, KINDS, LOADS, DataPlan, TablePlan, plan_of
+from flushlab.workload.data.plan import DATABASE, DOOMED, KINDS, LOADS, SAMPLED, DataPlan, TablePlan, plan_of
 from flushlab.workload.options import RandType, Spelling, TableOptions
 from flushlab.workload.protocol import Driving
 
 NAME = "data"
-FORMAT = "1"
+FORMAT = "2"
 """Raise this when plans are made in another way."""
 
 _KEPT = quoted(DATABASE, "plan")
@@ -117,20 +118,17 @@ class DataWorkload(TableOptions, frozen=True, kw_only=True):
         connections that delete and insert one row would deadlock."""
         tables = []
         for table in plan.tables:
-            rows = min((len(one.columns[0]) for one in table.spec.rows if one.own), default=self.threads)
+            rows = len(table.sets[DOOMED][0]) if "delete" in table.statements else self.threads
             if rows < self.threads:
-                kept = tuple(one for one in table.spec.transactions if one.name != "delete")
+                kept = {kind: some for kind, some in table.statements.items() if kind != "delete"}
                 why = f"{counted(rows, 'row')} can be deleted, fewer than the {self.threads} connections"
-                table = msgspec.structs.replace(
-                    table,
-                    spec=msgspec.structs.replace(table.spec, transactions=kept),
-                    without={**table.without, "delete": why},
-                )
+                without = {**table.without, "delete": why}
+                table = msgspec.structs.replace(table, statements=kept, without=without)
             tables.append(table)
         return msgspec.structs.replace(plan, tables=tuple(tables))
 
     def _weights(self, plan: DataPlan) -> dict[str, int]:
-        there = {one.name for table in plan.tables for one in table.spec.transactions}
+        there = {kind for table in plan.tables for kind in table.statements}
         weights = {kind: share for kind, share in self.shares.items() if share and kind in there}
         if not weights:
             why = {why for table in plan.tables for kind, why in table.without.items() if self.shares[kind]}
@@ -147,21 +145,48 @@ class DataWorkload(TableOptions, frozen=True, kw_only=True):
         parameters: list[Parameter] = []
         rows: list[TxnRows] = []
         transactions: list[TxnTransaction] = []
+
+        def placed(part: Parameter, table: TablePlan, sets: dict[int, int]) -> int:
+            """The number of a table's parameter among those of all; `sets`: numbers of its sets of rows."""
+            if isinstance(part, ColumnParameter):
+                if part.rows not in sets:
+                    sets[part.rows] = len(rows)
+                    row_set = TxnRows(columns=table.sets[part.rows], own=part.rows == DOOMED)
+                    if part.rows == SAMPLED:
+                        row_set = msgspec.structs.replace(row_set, rand_type=self.rand_type, rand=self.rand)
+                    rows.append(row_set)
+                part = msgspec.structs.replace(part, rows=sets[part.rows])
+                if part in parameters:
+                    return parameters.index(part)
+            elif isinstance(part, SequenceParameter):  # new values of a load of its own
+                part = msgspec.structs.replace(part, start=part.start + number * (table.room // LOADS))
+            parameters.append(part)
+            return len(parameters) - 1
+
         for table in plan.tables:
-            first, first_rows = len(parameters), len(rows)
-            ahead = number * (table.room // LOADS)
-            parameters += [_moved(one, first_rows, ahead) for one in table.spec.parameters]
-            rows += [
-                msgspec.structs.replace(one, rand_type=self.rand_type, rand=self.rand)
-                if at == 0 and table.column
-                else one
-                for at, one in enumerate(table.spec.rows)
-            ]
-            for kind in table.spec.transactions:
-                if kind.name in weights:
-                    share = weights[kind.name] / sum(weights.values())
-                    weight = share * table.rows / _rows_with(plan, kind.name)
-                    transactions.append(_named(kind, table, first, max(1, round(weight * _WEIGHTS))))
+            name, sets = f"{table.schema}.{table.name}", dict[int, int]()
+            for kind in (kind for kind in table.statements if kind in weights):
+                share = weights[kind] / sum(weights.values())
+                having = sum(other.rows for other in plan.tables if kind in other.statements)
+                statements = tuple(
+                    TxnStatement(
+                        name=statement.verb,
+                        sql="".join(part if isinstance(part, str) else "?" for part in statement.parts),
+                        place=name,
+                        parameters=tuple(
+                            placed(part, table, sets) for part in statement.parts if not isinstance(part, str)
+                        ),
+                    )
+                    for statement in table.statements[kind]
+                )
+                transactions.append(
+                    TxnTransaction(
+                        name=f"{kind} {name}",
+                        weight=max(1, round(share * table.rows / having * _WEIGHTS)),
+                        explicit=len(statements) > 1,
+                        statements=statements,
+                    )
+                )
         return TxnSpec(parameters=tuple(parameters), transactions=tuple(transactions), rows=tuple(rows))
 
     def stand_in(self, plan: DataPlan) -> StandIn:
@@ -172,7 +197,7 @@ class DataWorkload(TableOptions, frozen=True, kw_only=True):
                 WrittenTable(
                     name=f"{table.schema}.{table.name}",
                     rows=table.rows,
-                    keys=len(table.spec.rows[0].columns[0]) if table.column else 0,
+                    keys=len(table.sets[SAMPLED][0]) if table.column else 0,
                     column=table.column,
                     without=table.without,
                 )
@@ -181,28 +206,3 @@ class DataWorkload(TableOptions, frozen=True, kw_only=True):
             skipped=plan.skipped,
             smaller=plan.smaller,
         )
-
-
-def _rows_with(plan: DataPlan, kind: str) -> int:
-    return sum(table.rows for table in plan.tables if kind in {one.name for one in table.spec.transactions})
-
-
-def _moved(parameter: Parameter, rows: int, ahead: int) -> Parameter:
-    """A table's parameter among those of all, with new values of a load of its own."""
-    if isinstance(parameter, ColumnParameter):
-        return msgspec.structs.replace(parameter, rows=parameter.rows + rows)
-    if isinstance(parameter, SequenceParameter):
-        return msgspec.structs.replace(parameter, start=parameter.start + ahead)
-    return parameter
-
-
-def _named(kind: TxnTransaction, table: TablePlan, first: int, weight: int) -> TxnTransaction:
-    return msgspec.structs.replace(
-        kind,
-        name=f"{kind.name} {table.schema}.{table.name}",
-        weight=weight,
-        statements=tuple(
-            msgspec.structs.replace(one, parameters=tuple(first + number for number in one.parameters))
-            for one in kind.statements
-        ),
-    )

@@ -15,43 +15,30 @@ from flushlab.record import (
     ColumnParameter,
     SequenceParameter,
     SkippedTable,
-    TxnRows,
-    TxnSpec,
-    TxnStatement,
-    TxnTransaction,
     UuidParameter,
 )
 from flushlab.workload.data import DataWorkload
 from flushlab.workload.data import columns as of
-from flushlab.workload.data.plan import DataPlan, TablePlan, plan_of
+from flushlab.workload.data.plan import DOOMED, SAMPLED, DataPlan, TablePlan, plan_of
 from flushlab.workload.parse import event_of, on_data, parse_workload
 
 
-def statement(name: str, *parameters: int) -> TxnStatement:
-    return TxnStatement(name=name, sql=name, place="t", parameters=parameters)
-
-
 def table(name: str, rows: int, *kinds: str, doomed: int = 100, **changes: Any) -> TablePlan:
-    """A table with these kinds of transactions; its first set has keys, the second has rows to delete."""
+    """A table with these kinds of transactions."""
+    insert = of.Statement("INSERT", (SequenceParameter(start=1000),))
+    doomed_row = ColumnParameter(rows=DOOMED, column=0)
     statements = {
-        "update": (statement("UPDATE", 0),),
-        "insert": (statement("INSERT", 1),),
-        "delete": (statement("DELETE", 2), statement("INSERT", 2)),
+        "update": (of.Statement("UPDATE", ("UPDATE", ColumnParameter(rows=SAMPLED, column=0))),),
+        "insert": (insert,),
+        "delete": (of.Statement("DELETE", (doomed_row,)), of.Statement("INSERT", (doomed_row,))),
     }
     return TablePlan(
         schema="shop",
         name=name,
         rows=rows,
         column="n",
-        spec=TxnSpec(
-            parameters=(
-                ColumnParameter(rows=0, column=0),
-                SequenceParameter(start=1000),
-                ColumnParameter(rows=1, column=0),
-            ),
-            transactions=tuple(TxnTransaction(name=kind, statements=statements[kind]) for kind in kinds),
-            rows=(TxnRows(columns=((1, 2, 3),)), TxnRows(columns=(tuple(range(doomed)),), own=True)),
-        ),
+        statements={kind: statements[kind] for kind in kinds},
+        sets=(((1, 2, 3),), (), (tuple(range(doomed)),)),
         **changes,
     )
 
@@ -76,7 +63,9 @@ def test_tables_keep_their_own_parameters_and_rows() -> None:
     update = next(one for one in spec.transactions if one.name == "update shop.orders")
     assert update.statements[0].parameters == (3,)
     assert spec.parameters[3] == ColumnParameter(rows=2, column=0)
-    assert [one.rand_type for one in spec.rows] == ["zipfian", "uniform", "zipfian", "uniform"]
+    assert [one.rand_type for one in spec.rows] == ["zipfian", "uniform", "zipfian"]
+    assert [one.own for one in spec.rows] == [False, True, False]
+    assert update.statements[0].sql == "UPDATE?"
 
 
 def test_loads_on_the_same_data_have_new_values_of_their_own() -> None:
@@ -106,8 +95,8 @@ def test_a_table_with_fewer_rows_to_delete_than_connections_has_no_deletes() -> 
     plan = msgspec.structs.replace(PLAN, tables=(table("lines", 300, *ALL, doomed=15),))
     enough = DataWorkload(threads=15)._enough(plan).tables[0]
     few = DataWorkload(threads=16)._enough(plan).tables[0]
-    assert [one.name for one in enough.spec.transactions] == [*ALL]
-    assert [one.name for one in few.spec.transactions] == ["update", "insert"]
+    assert [*enough.statements] == [*ALL]
+    assert [*few.statements] == ["update", "insert"]
     assert few.without == {"delete": "15 rows can be deleted, fewer than the 16 connections"}
 
 
