@@ -278,7 +278,7 @@ def _require_different(found: Mapping[str, Given], settings: Mapping[str, Mappin
 def _typed(given: Mapping[str, Value], pool: ServerPool) -> dict[str, Value]:
     """Settings as the server takes them; a UsageError for one that it does not have, or not so."""
     identity = pool.settings.identity
-    settings = parse_settings(given, identity.flavor, identity.version, load_catalog())
+    settings = parse_settings(given, identity.flavor, identity.version)
     for name in settings:
         if (
             name not in load_catalog()

@@ -94,7 +94,7 @@ class ServerSettings(ABC):
     def parse(self, settings: Settings) -> dict[str, Value]:
         """Settings as the server takes them; a UsageError for one that it does not have, or not so."""
         here = self.identity
-        return parse_settings(settings, here.flavor, here.version, load_catalog(), nodes=here.nodes)
+        return parse_settings(settings, here.flavor, here.version, nodes=here.nodes)
 
     def require_taken(self, settings: Settings) -> None:
         """Asks the binary, if it is here, about values that only it can judge; a UsageError if it refuses."""
