@@ -105,7 +105,7 @@ class _Columns(NamedTuple):
 
 
 def _layout(table: Table, rows: Sequence[Row], room: int) -> _Columns:
-    """Figures are never wrapped; texts share the room that figures leave, the longest first."""
+    """A number is never wrapped; texts share the room that numbers leave, the longest first."""
     count = max(map(len, (table.head, *rows)))
     columns = [[row[at] for row in rows if at < len(row)] for at in range(count)]
     heads = [cell.text for cell in table.head] or [""] * count
