@@ -16,14 +16,23 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from flushlab.fleet.local_node import NodeRecord
 from flushlab.machine import ownership
 from flushlab.undo import Undo
 
+needs_ray = pytest.mark.skipif(
+    find_spec("ray") is None, reason="needs the extra: pip install 'flushlab[fleet]'"
+)
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("nsenter") is None or shutil.which("ip") is None,
+    reason="network namespaces need root, ip and nsenter",
+)
 LONGEST_S = 900.0
 """For a program to its end: machines that run tests give a twentieth of a core."""
 _V1 = Path("/sys/fs/cgroup")

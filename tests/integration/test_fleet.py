@@ -13,25 +13,20 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from flushlab.build import Build
 from flushlab.machine import home
-from tests.fleet_testbed import Node, fleet_testbed
+from tests.fleet_testbed import Node, fleet_testbed, needs_ray, needs_root
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = [
-    pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra: pip install 'flushlab[fleet]'"),
+    needs_ray,
     pytest.mark.xdist_group("fleet"),
     pytest.mark.long,
 ]
-needs_root = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("nsenter") is None or shutil.which("ip") is None,
-    reason="network namespaces need root, ip and nsenter",
-)
 JOIN = ("fleet", "join", "--key", "-")
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -19,17 +17,14 @@ from flushlab.build import Build
 from flushlab.fleet.machines import ANSWER_S
 from flushlab.machine import home
 from flushlab.version import __version__
-from tests.fleet_testbed import Node, fleet_testbed
+from tests.fleet_testbed import Node, fleet_testbed, needs_ray, needs_root
 from tests.waiting import wait_until
 
 USER = ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--")
 """A user without rights of root who may read what root owns."""
 pytestmark = [
-    pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra: pip install 'flushlab[fleet]'"),
-    pytest.mark.skipif(
-        os.geteuid() != 0 or shutil.which("nsenter") is None or shutil.which("ip") is None,
-        reason="network namespaces need root, ip and nsenter",
-    ),
+    needs_ray,
+    needs_root,
     pytest.mark.xdist_group("fleet"),
     pytest.mark.long,
 ]

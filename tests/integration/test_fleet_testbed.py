@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,13 +10,10 @@ from flushlab.fleet import local_node
 from flushlab.fleet.local_node import NodeRecord
 from flushlab.machine import ownership
 from flushlab.process.identity import machine, myself, world
-from tests.fleet_testbed import fleet_testbed
+from tests.fleet_testbed import fleet_testbed, needs_root
 
 pytestmark = [
-    pytest.mark.skipif(
-        os.geteuid() != 0 or shutil.which("nsenter") is None or shutil.which("ip") is None,
-        reason="network namespaces need root, ip and nsenter",
-    ),
+    needs_root,
     pytest.mark.xdist_group("fleet"),
 ]
 

@@ -112,7 +112,7 @@ def option_file(
         ]
         for name in settings
     }
-    return render(settings, server, catalog, header=header, comments=above)
+    return render(settings, server, header=header, comments=above)
 
 
 def _reasons(

@@ -160,7 +160,7 @@ def rollback_file(
             had = f"the server then has {spelled} again"
         why = f"{name} was not in your option file" if is_seen else f"The earlier {name} is not known"
         header.append(f"{why}: remove {line} ({had}).")
-    return render(back, identity, catalog, header=header)
+    return render(back, identity, header=header)
 
 
 def rollback_statements(

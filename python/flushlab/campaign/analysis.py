@@ -253,8 +253,12 @@ def of_base(base: Sequence[Trial], sizes: Sizes) -> Iterator[Warning]:
     by_machine: dict[str, list[Trial]] = {}
     for trial in base:
         by_machine.setdefault(trial.machine, []).append(trial)
-    found = [[trial.result for trial in own if trial.result is not None] for own in by_machine.values()]
-    spread = max(map(_spread, found), default=0.0)
+    spread = 0.0
+    for own in by_machine.values():
+        results = [trial.result for trial in own if trial.result is not None]
+        if len(results) > 2:
+            mean = sum(results) / len(results)
+            spread = max(spread, (max(results) - min(results)) / mean)
     if spread > NOISE_RANGE:
         where = "" if len(by_machine) < 2 else " on one machine"
         yield Warning("noisy", f"the base's results{where} vary over {spread:.0%} of their mean")
@@ -265,11 +269,6 @@ def of_base(base: Sequence[Trial], sizes: Sizes) -> Iterator[Warning]:
     if last > GROWTH * first:
         grew = f"the data grew from {format_size(first)} to {format_size(last)} from run to run"
         yield Warning("data-grew", f"{grew}: ratios are of all these sizes together")
-
-
-def _spread(figures: Sequence[float]) -> float:
-    """Range of results as a share of their mean; 0 for two or fewer."""
-    return (max(figures) - min(figures)) * len(figures) / sum(figures) if len(figures) > 2 else 0.0
 
 
 def of_machine(trials: Collection[Trial], *, disk: str | None) -> Iterator[Warning]:
@@ -338,10 +337,9 @@ def workload_words(workload: WorkloadSpec, threads: Sequence[int] = ()) -> str:
         words.append(
             f"the {sizes['tables']} largest tables" if rows is None else f"{sizes['tables']} × {rows:,} rows"
         )
-    words += [
-        f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
-        for name, value in options.items()
-    ]
+    for name, value in options.items():
+        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        words.append(f"{name} {int(value):,}" if whole else f"{name} {value}")
     return ", ".join(words)
 
 
@@ -394,20 +392,18 @@ def _good(trials: Iterable[Trial]) -> list[Trial]:
 
 def demand_of(arms: Iterable[ArmResult]) -> Demand:
     """The demand that arms with another latency show; `unknown` without such arms, or if they disagree."""
-    found = {_demand_of(arm) for arm in arms} - {"unknown"}
-    return found.pop() if len(found) == 1 else "unknown"
-
-
-def _demand_of(arm: ArmResult) -> Demand:
-    latency, throughput = arm.comparison, arm.throughput
-    if latency is None or throughput is None or latency.verdict == "no difference found":
-        return "unknown"
-    # Sizes come before verdicts: a narrow interval proves a gain of 1 %, beside a latency of half the time.
-    side = 1.0 if latency.verdict == "faster" else -1.0
-    most = max(side * math.log(throughput.ratio.low), side * math.log(throughput.ratio.high))
-    if most < FOLLOWS * side * math.log(latency.ratio.estimate):
-        return "fixed"
-    return "closed loop" if throughput.verdict == latency.verdict else "unknown"
+    demands = set[Demand]()
+    for latency, throughput in ((arm.comparison, arm.throughput) for arm in arms):
+        if latency is None or throughput is None or latency.verdict == "no difference found":
+            continue
+        # Sizes first: a narrow interval proves a gain of 1 %, beside a latency of half the time.
+        side = 1.0 if latency.verdict == "faster" else -1.0
+        most = max(side * math.log(throughput.ratio.low), side * math.log(throughput.ratio.high))
+        if most < FOLLOWS * side * math.log(latency.ratio.estimate):
+            demands.add("fixed")
+        elif throughput.verdict == latency.verdict:
+            demands.add("closed loop")
+    return demands.pop() if len(demands) == 1 else "unknown"
 
 
 def observed_of(trials: Iterable[Trial]) -> ObservedLoad | None:
@@ -439,11 +435,16 @@ _CLASSES = dict(zip(COUNTED, ("redo", "binlog"), strict=True))
 
 
 def answered(claim: Claim, ratio: Ratio | None) -> ClaimFacts:
+    wanted = f"{claim.expected:g}" if claim.expected is not None else ""
+    if claim.at_least is not None:
+        wanted = f"at least {claim.at_least:g}"
+    elif claim.at_most is not None:
+        wanted = f"at most {claim.at_most:g}"
     return ClaimFacts(
         text=claim.text,
         arm=claim.arm,
         against=claim.against,
-        wanted=_wanted(claim),
+        wanted=wanted,
         answer=answer(claim, ratio),
         ratio=ratio,
         source=claim.source,
@@ -476,12 +477,12 @@ def answer(claim: Claim, ratio: Ratio | None) -> Answer:
     """What an interval says to a claim; see the module's docstring."""
     if ratio is None:
         return "not measured"
-    if claim.at_least is not None:
-        found = _side(ratio.low >= claim.at_least, ratio.high < claim.at_least)
-        return found if claim.at_least != 1 else _or_none(found, ratio)
-    if claim.at_most is not None:
-        found = _side(ratio.high <= claim.at_most, ratio.low > claim.at_most)
-        return found if claim.at_most != 1 else _or_none(found, ratio)
+    if (bound := claim.at_most if claim.at_least is None else claim.at_least) is not None:
+        above, below = ratio.low >= bound, ratio.high < bound
+        if claim.at_least is None:
+            above, below = ratio.high <= bound, ratio.low > bound
+        near = NEAR_ONE[0] <= ratio.low and ratio.high <= NEAR_ONE[1]
+        return "no difference" if bound == 1 and near and not above and not below else _side(above, below)
     assert claim.expected is not None, "a claim has one of three ratios"
     contained = ratio.low <= claim.expected <= ratio.high
     if claim.expected == 1:
@@ -492,16 +493,3 @@ def answer(claim: Claim, ratio: Ratio | None) -> Answer:
 
 def _side(confirmed: bool, refuted: bool) -> Answer:
     return "confirmed" if confirmed else "refuted" if refuted else "undecided"
-
-
-def _or_none(found: Answer, ratio: Ratio) -> Answer:
-    near = NEAR_ONE[0] <= ratio.low and ratio.high <= NEAR_ONE[1]
-    return "no difference" if found == "undecided" and near else found
-
-
-def _wanted(claim: Claim) -> str:
-    if claim.at_least is not None:
-        return f"at least {claim.at_least:g}"
-    if claim.at_most is not None:
-        return f"at most {claim.at_most:g}"
-    return f"{claim.expected:g}"

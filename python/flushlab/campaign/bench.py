@@ -39,7 +39,6 @@ from flushlab.server import Sandbox
 from flushlab.server.sandbox.log import refusal
 from flushlab.server.start import attach, is_kept
 from flushlab.settings.admission import parse_settings
-from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.spec import fields
 from flushlab.spec.build import build, names_given, taking
@@ -77,7 +76,7 @@ def once_on_kept(asked: Once, watcher: Watcher) -> Trial:
             hint=f"use --server cluster:{cluster}",
         )
     nodes, build = server.identity.nodes, server.build
-    given = parse_settings(spec.base.settings, build.flavor, build.version, load_catalog(), nodes=nodes)
+    given = parse_settings(spec.base.settings, build.flavor, build.version, nodes=nodes)
     for refused in server.apply(given).refused:
         raise refusal(f"{refused.name}={refused.value}: {refused.reason}", build)
     workload.prepare(server)

@@ -12,6 +12,7 @@ An error in the plan itself stops the command and names the place in the file.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -104,11 +105,8 @@ def base_settings(
         except UnknownSetting as error:
             notes.append(_left_out(name, value, error.message))
             continue
-        try:
+        with placed(plan, path, f"base.settings.{name}"):
             settings[here.name] = here.parse(value)
-        except ValueOutOfRange as error:
-            at = place(plan, path, f"base.settings.{name}")
-            raise UsageError(f"{at}{error.message}", hint=error.hint) from error
         if why := here.unfit(value, identity.nodes):
             notes.append(_left_out(name, settings.pop(here.name), why))
     return settings, tuple(notes)
@@ -236,15 +234,20 @@ class _Binder:
                 known = catalog.here(name, here.identity.flavor, here.identity.version)
                 if known is None:
                     versions = catalog.setting(name).version
-                    where = "; ".join(one.flavor + _span(one.since, one.until) for one in versions)
+                    where = "; ".join(
+                        one.flavor
+                        + (f" since {one.since}" if one.since else "")
+                        + (f" before {one.until}" if one.until else "")
+                        for one in versions
+                    )
                     return {}, f"{here.identity.name} has no {name} (it exists in {where})"
                 try:
                     typed[known.name] = known.parse(value)
                 except ValueOutOfRange as error:
-                    if not _taken_somewhere(name, value):
-                        at = place(self._plan, self._path, f"{key}.{name}")
-                        raise UsageError(f"{at}{error.message}", hint=error.hint) from error
-                    return {}, error.message
+                    if _taken_somewhere(name, value):
+                        return {}, error.message
+                    with placed(self._plan, self._path, f"{key}.{name}"):
+                        raise
                 if why := known.unfit(value, here.identity.nodes):
                     return {}, why
             elif why := here.has_no(name):
@@ -450,10 +453,6 @@ def _spelled(settings: Mapping[str, Value]) -> str:
     return ", ".join(f"{name}={plain(value)}" for name, value in settings.items())
 
 
-def _span(since: str, until: str) -> str:
-    return (f" since {since}" if since else "") + (f" before {until}" if until else "")
-
-
 def with_keys(arms: Sequence[ArmPlan]) -> Iterator[tuple[ArmPlan, str]]:
     crossed = sum(1 for arm in arms if arm.place)  # they stand before the others
     for index, arm in enumerate(arms, -crossed):
@@ -464,18 +463,24 @@ def workloads_of(plan: Plan, path: str = "") -> dict[str, WorkloadSpec]:
     """The workload of every arm by its name; the base's first."""
     found = {BASE: plan.workload}
     for arm, key in ((ArmPlan(name=BASE, workload=plan.workload), ""), *with_keys(plan.arms)):
-        try:
+        with placed(plan, path, f"{key}.workload.{NAME}".removeprefix(".")):
             found[arm.name] = changed(found[arm.on], arm.workload)
             workload_options(found[arm.name].name)
-        except UsageError as error:
-            at = place(plan, path, f"{key}.workload.{NAME}".removeprefix("."))
-            raise UsageError(f"{at}{error.message}", hint=error.hint) from error
     return found
 
 
 def names_of(workloads: Mapping[str, WorkloadSpec]) -> tuple[str, ...]:
     """Their names, each once."""
     return tuple(dict.fromkeys(one.name for one in workloads.values()))
+
+
+@contextmanager
+def placed(plan: Plan, path: str, key: str) -> Iterator[None]:
+    """Errors inside name a key of the plan with its place in the file."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{place(plan, path, key)}{error.message}", hint=error.hint) from error
 
 
 def place(plan: Plan, path: str, key: str) -> str:

@@ -31,7 +31,7 @@ from flushlab.settings.option_names import load_option_names
 from flushlab.spec.build import build, require_workload, taking
 from flushlab.spec.kinds import CompareSpec
 from flushlab.spec.option import flag
-from flushlab.spec.parts import RemoteAccess, StorageSpec, WorkloadSpec
+from flushlab.spec.parts import SAME_WORKLOAD, RemoteAccess, StorageSpec, WorkloadSpec
 from flushlab.workload import protocol
 from flushlab.workload.parse import (
     MAX_SECONDS,
@@ -97,7 +97,12 @@ def compare(
     for workload in workloads.values():
         target_of(spec, workload)  # refuses options that do not go with it
     if spec.own_load:
-        workloads = _observed(found)
+        if named := next((name for name, one in found.items() if one.workload != SAME_WORKLOAD), ""):
+            raise UsageError(
+                f"{named!r} has a workload of its own, but --own-load adds none",
+                hint="remove one of the two",
+            )
+        workloads = dict.fromkeys(found, WorkloadSpec(name=protocol.OWN_LOAD))
     if all(one.workload.name for one in found.values()):
         whole = WorkloadSpec(name=next(iter(workloads.values())).name, options=spec.workload.options)
         spec = msgspec.structs.replace(spec, workload=whole)
@@ -158,16 +163,6 @@ def _require_alone(spec: CompareSpec) -> None:
             f"--own-load and {options[0]} cannot be combined: flushlab adds no load",
             hint="remove one of the two",
         )
-
-
-def _observed(found: Mapping[str, Given]) -> dict[str, WorkloadSpec]:
-    """The workload of every configuration, where flushlab adds none."""
-    for name, one in found.items():
-        if one.workload != WorkloadSpec(name=""):
-            raise UsageError(
-                f"{name!r} has a workload of its own, but --own-load adds none", hint="remove one of the two"
-            )
-    return dict.fromkeys(found, WorkloadSpec(name=protocol.OWN_LOAD))
 
 
 def _workloads(found: Mapping[str, Given], asked: WorkloadSpec) -> dict[str, WorkloadSpec]:
@@ -283,7 +278,7 @@ def _require_different(found: Mapping[str, Given], settings: Mapping[str, Mappin
 def _typed(given: Mapping[str, Value], pool: ServerPool) -> dict[str, Value]:
     """Settings as the server takes them; a UsageError for one that it does not have, or not so."""
     identity = pool.settings.identity
-    settings = parse_settings(given, identity.flavor, identity.version, load_catalog())
+    settings = parse_settings(given, identity.flavor, identity.version)
     for name in settings:
         if (
             name not in load_catalog()

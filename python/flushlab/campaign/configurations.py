@@ -11,7 +11,7 @@ import re
 import shlex
 import stat
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,18 +101,17 @@ def spelled(found: Mapping[str, Given], base: Path | None) -> tuple[str, ...]:
         else:
             assert one.file in (None, base, first.file)
             plain = shlex.join(f"{setting}={value}" for setting, value in one.settings.items())
-        words.append(_labelled(name, plain, one))
+        named = {"workload": one.workload.name} if one.workload.name else {}
+        own = {**named, **one.workload.options}
+        options = [f"{flag(option)} {shlex.quote(spell(value))}" for option, value in own.items()]
+        options += words_of(one.storage)
+        plain = " ".join((plain, *options))
+        if plain == name or (options and _called(plain) == name) or named_after(name, one):
+            words.append(plain if options else name)
+            continue
+        labelled = _LABELLED.fullmatch(f"{name}: {plain}")
+        words.append(labelled[0] if labelled is not None and labelled[1] == name else plain)
     return tuple(words)
-
-
-def _labelled(name: str, plain: str, one: Given) -> str:
-    """A configuration as it is typed, with its name before where it would not be called so."""
-    options = list(_option_words(one))
-    plain = " ".join((plain, *options))
-    if plain == name or (options and _called(plain) == name) or named_after(name, one):
-        return plain if options else name
-    labelled = _LABELLED.fullmatch(f"{name}: {plain}")
-    return labelled[0] if labelled is not None and labelled[1] == name else plain
 
 
 def named_after(name: str, one: Given) -> bool:
@@ -135,22 +134,12 @@ def require_settings(found: Mapping[str, Given], command: str) -> None:
 
 
 def _given(given: Configuration, own: Path | None) -> Given:
-    if isinstance(given, Given):
-        return given._replace(file=given.file or own, workload=_settled(given.workload))
     if isinstance(given, WorkloadSpec):
-        return Given(own, workload=_settled(given))
+        given = Given(workload=given)
+    if isinstance(given, Given):
+        workload = settled(given.workload) if given.workload.name else given.workload
+        return given._replace(file=given.file or own, workload=workload)
     return Given(own, settings_of(given)) if isinstance(given, Mapping) else Given(Path(given))
-
-
-def _settled(workload: WorkloadSpec) -> WorkloadSpec:
-    return settled(workload) if workload.name else workload
-
-
-def _option_words(one: Given) -> Iterator[str]:
-    named = {"workload": one.workload.name} if one.workload.name else {}
-    for name, value in {**named, **one.workload.options}.items():
-        yield f"{flag(name)} {shlex.quote(spell(value))}"
-    yield from words_of(one.storage)
 
 
 def _typed(words: Sequence[str], base: Path | None) -> dict[str, Given]:
@@ -169,7 +158,12 @@ def _typed(words: Sequence[str], base: Path | None) -> dict[str, Given]:
             name, one = f"./{text}" if text in RESERVED else text, Given(Path(text))
             under = one.file if number == 0 and base is None else under
         else:
-            _require_no_workload(text)
+            kind, colon, _ = text.partition(":")
+            if f"{kind}{colon}" in ON_DATA or text in workload_names():
+                raise UsageError(
+                    f"{text!r} is a workload, not a configuration",
+                    hint=f"write --workload {shlex.quote(text)}",
+                )
             name = _called(typed)
             one = Given(under, _settings(_called(text)) if text or typed == text else {})
         if (workload, storage) != (SAME_WORKLOAD, StorageSpec()):
@@ -191,14 +185,6 @@ def _called(text: str) -> str:
         if option == "--workload" and before in ([], [BASE]):
             return workload
     return _SPACED.sub(lambda match: match[1] or "=", text)
-
-
-def _require_no_workload(text: str) -> None:
-    kind, colon, _ = text.partition(":")
-    if f"{kind}{colon}" in ON_DATA or text in workload_names():
-        raise UsageError(
-            f"{text!r} is a workload, not a configuration", hint=f"write --workload {shlex.quote(text)}"
-        )
 
 
 def _split(text: str) -> tuple[str, WorkloadSpec, StorageSpec]:
@@ -272,17 +258,11 @@ def _settings(text: str) -> dict[str, Value]:
                 hint=f"leave out {part}; settings go on top of it{file}: {rest}",
             )
         if value is None or not name:
-            raise UsageError(
-                f"{part!r} is neither `{BASE}` nor an option file nor NAME=VALUE",
-                hint=_meant(name, among_others=len(parts) > 1),
-            )
+            hint = "quote a value that contains spaces, like NAME='a b'" if len(parts) > 1 else _EXAMPLE
+            if name in load_option_names().names():
+                hint = f"give it a value: {name}=…"
+            raise UsageError(f"{part!r} is neither `{BASE}` nor an option file nor NAME=VALUE", hint=hint)
         if name in found:
             raise UsageError(f"{text!r} sets {name} twice", hint="set it once")
         found[name] = value
     return found
-
-
-def _meant(name: str, *, among_others: bool) -> str:
-    if name in load_option_names().names():
-        return f"give it a value: {name}=…"
-    return "quote a value that contains spaces, like NAME='a b'" if among_others else _EXAMPLE

@@ -71,28 +71,19 @@ def warnings_of(data: DataFacts | None, stand_in: StandIn | None = None) -> Iter
         f"the load is made from your data and stands in for yours: {shares} by primary key, on {tables}."
         " Gains for your own statements may differ",
     )
-    left = [f"{_listed(names, 'table')} ({why})" for why, names in _by_reason(stand_in).items()]
+    skipped, lacking = dict[str, list[str]](), dict[tuple[str, str], list[str]]()
+    for table in stand_in.skipped:
+        skipped.setdefault(table.why, []).append(table.name)
+    for written in stand_in.tables:
+        for kind, why in written.without.items():
+            lacking.setdefault((kind, why), []).append(written.name)
+    left = [f"{_listed(names, 'table')} ({why})" for why, names in skipped.items()]
     if stand_in.smaller:
         left.append(counted(stand_in.smaller, "smaller table"))
     if left:
         yield Warning("not-written", f"the load leaves out {'; '.join(left)}")
-    for (kind, why), names in _lacking(stand_in).items():
+    for (kind, why), names in lacking.items():
         yield Warning("not-written", f"no {kind}s on {_listed(names, 'table')}: {why}")
-
-
-def _by_reason(stand_in: StandIn) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for one in stand_in.skipped:
-        found.setdefault(one.why, []).append(one.name)
-    return found
-
-
-def _lacking(stand_in: StandIn) -> dict[tuple[str, str], list[str]]:
-    found: dict[tuple[str, str], list[str]] = {}
-    for one in stand_in.tables:
-        for kind, why in one.without.items():
-            found.setdefault((kind, why), []).append(one.name)
-    return found
 
 
 def _listed(words: Sequence[str], noun: str = "") -> str:

@@ -96,7 +96,8 @@ def _schedule(workload: str, options: Mapping[str, object]) -> dict[str, object]
 def _words(schedule: Mapping[str, object]) -> str:
     if not schedule:
         return "as fast as it can"
-    return "at " + ", ".join(f"{name} {value}" for name, value in schedule.items())
+    plain = {name: f"{value:g}" if isinstance(value, float) else value for name, value in schedule.items()}
+    return "at " + ", ".join(f"{name} {value}" for name, value in plain.items())
 
 
 def _short(workload: str) -> str:

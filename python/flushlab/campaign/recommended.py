@@ -132,16 +132,12 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
         server where the arm's name begins with it."""
         where = "" if self.arm.startswith(f"{self.server.name} ") else f"On {self.server.name}, "
         before = f" ({self.base}: {self.base_floor})" if self.base_floor not in ("", self.floor) else ""
-        kept = self.guarantees.get(FLOOR, self.floor)
-        return f"{where}{self.arm} {self._gain}. Floor: {kept}{before}."
-
-    @property
-    def _gain(self) -> str:
-        if self.ratio is None:
-            return f"was not compared with {self.base}"
-        verb = "is" if self.objective == "throughput" else "has"
-        gain = gain_words(self.ratio, self.objective, self.base)
-        return f"{verb} {gain}, {counted(self.blocks, 'block')}"
+        kept, gain = self.guarantees.get(FLOOR, self.floor), f"was not compared with {self.base}"
+        if self.ratio is not None:
+            verb = "is" if self.objective == "throughput" else "has"
+            words = gain_words(self.ratio, self.objective, self.base)
+            gain = f"{verb} {words}, {counted(self.blocks, 'block')}"
+        return f"{where}{self.arm} {gain}. Floor: {kept}{before}."
 
     @property
     def comments(self) -> tuple[str, ...]:

@@ -169,6 +169,10 @@ class TuneAnalysis(Analysis[TuneRequest, Tune]):
             )
         yours = arms.pop(YOURS, None) or ArmResult.of(self._bound(YOURS, request.original))
         reported = configuration.as_reported()
+        cut_short = list[Warning]()
+        if result.cut_short:
+            text = "ended early, as the base could no longer be measured; what had been proven by then holds"
+            cut_short.append(Warning("base-failed", f"{text}: {result.cut_short.splitlines()[0]}"))
         return self.gathered(
             trials,
             base,
@@ -195,7 +199,7 @@ class TuneAnalysis(Analysis[TuneRequest, Tune]):
                 *of_interim(result.confirmed),
                 *of_fleet((arm for name, arm in arms.items() if name != CONTROL), FLEET_FOR_OTHERS),
                 *_of_selection(trials),
-                *_cut_short(result.cut_short),
+                *cut_short,
                 *(Warning("recovery-unchecked", text) for text in unchecked.values()),
             ),
             tuning=TuningFacts(
@@ -263,11 +267,7 @@ class TuneAnalysis(Analysis[TuneRequest, Tune]):
                 )
 
     def _warnings(
-        self,
-        trials: list[Trial],
-        base: list[Trial],
-        control: Comparison | None,
-        sizes: Sizes,
+        self, trials: list[Trial], base: list[Trial], control: Comparison | None, sizes: Sizes
     ) -> tuple[Warning, ...]:
         found = [*self.request.notes]
         found += of_controls(control)
@@ -330,15 +330,6 @@ def _of_selection(trials: Iterable[Trial]) -> Iterator[Warning]:
                 f": the intervals hold for {where}, not for others like it, which takes {FLEET_FOR_OTHERS}"
             )
         yield Warning("confirmed-elsewhere", text)
-
-
-def _cut_short(reason: str) -> Iterator[Warning]:
-    if reason:
-        text = (
-            "ended early, as the base could no longer be measured; what had been proven by then holds: "
-            f"{reason.splitlines()[0]}"
-        )
-        yield Warning("base-failed", text)
 
 
 def without_effect(trials: Sequence[Trial]) -> list[Warning]:

@@ -160,7 +160,6 @@ def _print_container(forms: list[Form], spec: SuiteSpec) -> None:
     """
     from flushlab.advice import containers
     from flushlab.settings.admission import parse_settings
-    from flushlab.settings.catalog import load_catalog
     from flushlab.suite.request import check_database, server_of
     from flushlab.suite.templates import read_inputs, signs_in
 
@@ -174,7 +173,7 @@ def _print_container(forms: list[Form], spec: SuiteSpec) -> None:
     database = check_database(wanted.database or "app")
     own = {"character_set_server": wanted.charset, "collation_server": wanted.collation}
     settings = {**{name: value for name, value in own.items() if value is not None}, **wanted.settings}
-    chosen = parse_settings(settings, image.flavor, image.version, load_catalog())
+    chosen = parse_settings(settings, image.flavor, image.version)
     command = list(spec.command)
     sys.stdout.write(containers.render(forms[0], image, database=database, command=command, chosen=chosen))
 

@@ -31,7 +31,7 @@ from flushlab.errors import StorageError
 from flushlab.record import Value
 from flushlab.server.protocol import Server
 from flushlab.server.sql import is_system
-from flushlab.settings.catalog import canonical, load_catalog
+from flushlab.settings.catalog import canonical
 from flushlab.settings.configuration import layout_of
 from flushlab.settings.optionfile import lines
 
@@ -219,7 +219,7 @@ def _by_mariadb(path: Path) -> bool:
 
 def _layout(file: Path) -> dict[str, Value]:
     options = lines(file.read_text(errors="replace"), str(file))
-    return layout_of({canonical(one.name): one.text for one in options if one.text}, load_catalog())
+    return layout_of({canonical(one.name): one.text for one in options if one.text})
 
 
 def _left_out(datadir: Path) -> set[str]:

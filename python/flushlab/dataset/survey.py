@@ -293,13 +293,13 @@ def _read(path: Path, files: list[Path], sql: Callable[[Path], bool], within: Pa
         _require_end(files[0].resolve(), found.sources)
     named, origin = header(reader.head.decode(errors="replace"))
     begins_here = named and not is_system(named)
-    databases = tuple(dict.fromkeys(one.database for one in found.databases))
+    databases = tuple(found.databases)
     return Survey(
         digest=whole.hexdigest(),
         bytes=size,
         sql_bytes=reader.sql_bytes,
         databases=databases,
-        created=tuple(one.database for one in found.databases if one.created),
+        created=tuple(name for name, created in found.databases.items() if created),
         begins_in=named if databases and found.begins_within and begins_here else None,
         named=named,
         definers=tuple(reader.definers),
@@ -311,17 +311,6 @@ def _read(path: Path, files: list[Path], sql: Callable[[Path], bool], within: Pa
     )
 
 
-class _Named(msgspec.Struct, frozen=True):
-    database: str
-    created: bool
-
-
-class _Findings(msgspec.Struct, frozen=True):
-    kinds: list[str]
-    databases: list[_Named]
-    begins_within: bool
-
-
 class _Statements:
     """Gathers databases and kinds of the statements of scripts; of other files nothing."""
 
@@ -329,7 +318,8 @@ class _Statements:
         self._within = within
         self._script: _core.ScriptSurvey | None = None
         self.sources: dict[Path, list[Path]] = {}
-        self.databases: list[_Named] = []
+        self.databases: dict[str, bool] = {}
+        """Whether they are created, by name; the server's own are left out."""
         self.kinds: set[str] = set()
         self.begins_within = False
 
@@ -345,11 +335,14 @@ class _Statements:
         except _core.CoreError as error:
             raise unreadable(file.name, error) from error
         if last:
-            found = msgspec.json.decode(self._script.findings(), type=_Findings)
-            self.begins_within |= found.begins_within and not self.databases
-            own = (one for one in found.databases if not is_system(one.database))
-            self.databases += [one for one in own if one not in self.databases]
-            self.kinds.update(found.kinds)
+            found = msgspec.json.decode(self._script.findings())
+            self.begins_within |= found["begins_within"] and not self.databases
+            for one in found["databases"]:
+                if not is_system(one["database"]):
+                    self.databases[one["database"]] = one["created"] or self.databases.get(
+                        one["database"], False
+                    )
+            self.kinds.update(found["kinds"])
             self._script = None
 
 

@@ -70,10 +70,6 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 def check_account(reach: WatchedServer, progress: Progress) -> Account:
     """Asks each question of a diagnosis once.
 
-    Args:
-        reach: the server.
-        progress: takes a line at a time.
-
     Raises:
         ServerError: the server does not answer, or refuses the account.
     """

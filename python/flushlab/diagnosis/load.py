@@ -94,11 +94,7 @@ class LoadObserver:
         """Writers that a sample met, a running mean."""
 
     def observe(self, seconds: float, cut: Callable[[ObservedLoad], None] | None = None) -> ObservedLoad:
-        """The load of the next seconds.
-
-        Args:
-            seconds: how long.
-            cut: takes the load until Ctrl-C, before that is raised.
+        """The load of the next seconds; `cut` takes the load until Ctrl-C, before that is raised.
 
         Raises:
             ServerDied: a node does not answer.
@@ -116,7 +112,13 @@ class LoadObserver:
             try:
                 self._look(looks, time.monotonic() + seconds)
             except KeyboardInterrupt:
-                if cut is not None and (load := self._until_cut(before, looks)) is not None:
+                # It may have cut an answer short.
+                load = None
+                self.close()
+                with contextlib.suppress(Gone, FlushlabError):
+                    self._connect()
+                    load = self._since(before, looks)
+                if cut is not None and load is not None:
                     cut(load)
                 raise
             return self._since(before, looks)
@@ -126,13 +128,6 @@ class LoadObserver:
             if error.refused:  # whoever is asked again is not asked to count failed logins
                 raise ServerError(f"{names} refuses the login: {error}", hint=error.hint) from error
             raise ServerDied(f"{names} does not answer any more: {error}", hint=error.hint) from error
-
-    def _until_cut(self, before: Sequence[ServerStatus], looks: Sequence[_Looks]) -> ObservedLoad | None:
-        self.close()
-        with contextlib.suppress(Gone, FlushlabError):
-            self._connect()
-            return self._since(before, looks)
-        return None
 
     def _since(self, before: Sequence[ServerStatus], looks: Sequence[_Looks]) -> ObservedLoad:
         after = [_counters(session) for session in self._sessions]
@@ -268,10 +263,7 @@ def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> Observe
             f"FLUSH STATUS set counters of {after.key} back", hint="measure again, and find who runs it"
         )
     rates = Rates(before, after)
-    kinds, errors = _statements(before, after)
-    told = _told_by_kind(kinds, 0.0 if counter == WITH_READS else commits)
-    if before.statements is None or after.statements is None:
-        told = None
+    told, errors = _statements(before, after, 0.0 if counter == WITH_READS else commits)
     sampled_s = looks.writing / looks.weight * seconds if looks.count else None
     return ObservedLoad(
         seconds=seconds,
@@ -292,38 +284,38 @@ def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> Observe
     )
 
 
-def _statements(before: ServerStatus, after: ServerStatus) -> tuple[dict[str, WrittenStatements], int | None]:
+def _statements(
+    before: ServerStatus, after: ServerStatus, commits: float
+) -> tuple[dict[str, WrittenStatements] | None, int]:
     """Write statements by kind that ended meanwhile, and how many failed.
+
+    None if the server does not tell, or many are prepared or in procedures: these are of any kind. None also
+    if
+    instruments or accounts are off: statements are fewer than commits then, or take no time.
 
     Raises:
         CountersReset: somebody emptied the table of sums.
     """
     if before.statements is None or after.statements is None:
-        return {}, None
+        return None, 0
     (first, failed), (last, failed_now) = before.statements, after.statements
     # A connection that ends meanwhile may be missing in one kind for a moment.
     if sum(one.count for one in last.values()) < sum(one.count for one in first.values()):
         raise CountersReset(
             f"performance_schema of {after.key} was truncated", hint="measure again, and find who does it"
         )
-    found = {}
-    for kind, one in last.items():
-        was = first.get(kind, WrittenStatements(count=0, seconds=0.0))
-        if one.count > was.count:
-            found[kind] = WrittenStatements(count=one.count - was.count, seconds=one.seconds - was.seconds)
-    return found, max(0, failed_now - failed)
-
-
-def _told_by_kind(
-    kinds: Mapping[str, WrittenStatements], commits: float
-) -> dict[str, WrittenStatements] | None:
-    """The write statements by kind. None if many are prepared or in procedures: these are of any kind. None
-    also if instruments or accounts are off: statements are fewer than commits then, or take no time."""
-    told = {kind: one for kind, one in kinds.items() if kind not in UNTOLD}
-    untold = sum(one.count for kind, one in kinds.items() if kind in UNTOLD)
+    told, untold, none = dict[str, WrittenStatements](), 0, WrittenStatements(count=0, seconds=0.0)
+    for kind, now in last.items():
+        was = first.get(kind, none)
+        count = max(0, now.count - was.count)
+        if kind in UNTOLD:
+            untold += count
+        elif count:
+            told[kind] = WrittenStatements(count=count, seconds=now.seconds - was.seconds)
     count, timed = sum(one.count for one in told.values()), any(one.seconds > 0 for one in told.values())
     is_whole = count + _STRADDLING >= _LEAST_TOLD * commits and (timed or not count)
-    return told if is_whole and untold <= _MOST_UNTOLD * count else None
+    is_known = is_whole and untold <= _MOST_UNTOLD * count
+    return told if is_known else None, max(0, failed_now - failed)
 
 
 def _histogram(before: ServerStatus, after: ServerStatus, ended: int) -> dict[float, int]:
@@ -375,10 +367,8 @@ def record(reach: WatchedServer, path: Path, seconds: float | None, progress: Pr
     """Records until the time is over, or Ctrl-C.
 
     Args:
-        reach: the server.
         path: of the file, which must not exist.
         seconds: None: until Ctrl-C.
-        progress: takes a line at a time.
 
     Raises:
         NotWritable: the file exists, or cannot be written.

@@ -31,11 +31,6 @@ _STEP_S = 0.02
 def watch(reach: WatchedServer, seconds: float, progress: Progress) -> Evidence:
     """Watches a server.
 
-    Args:
-        reach: the server.
-        seconds: length of the window.
-        progress: takes a line at a time.
-
     Raises:
         ServerError: the server does not answer, or refuses the account.
         ServerDied: the server stopped answering before there was anything to judge.

@@ -20,7 +20,7 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module, metadata
 from importlib.util import find_spec
@@ -230,6 +230,15 @@ def _keep_quiet() -> None:
     """Keeps Ray 2.60 from writing to stdout that a worker died, which log_to_driver=False does not."""
     worker: Any = import_module("ray._private.worker")
     worker.listen_error_messages = lambda _worker, _stopped: None
+
+
+def task_on(node_id: str, work: Callable[..., object]) -> Any:
+    """A task of Ray on one node, started by `.remote(…)`; needs a connection."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    where = NodeAffinitySchedulingStrategy(node_id, soft=False)
+    return ray.remote(num_cpus=0, max_retries=0)(work).options(scheduling_strategy=where)
 
 
 def nodes(address: Address, environment: Mapping[str, str]) -> tuple[FleetNode, ...]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from flushlab.fleet.connect import FleetNode
+from flushlab.fleet.connect import FleetNode, task_on
 from flushlab.record import OtherLoad
 from flushlab.version import __version__
 
@@ -140,11 +140,6 @@ def _disk(directory: Path) -> tuple[float | None, float | None]:
 def survey(nodes: Sequence[FleetNode]) -> tuple[MachineStatus, ...]:
     """All machines, in the order of `nodes`; needs a connection."""
     import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    def on(node: FleetNode, what: Any) -> Any:
-        where = NodeAffinitySchedulingStrategy(node_id=node.id, soft=False)
-        return ray.remote(num_cpus=0, max_retries=0)(what).options(scheduling_strategy=where)
 
     def status(node: FleetNode, call: Any) -> MachineStatus:
         try:
@@ -163,14 +158,14 @@ def survey(nodes: Sequence[FleetNode]) -> tuple[MachineStatus, ...]:
     def clock_ahead(node: FleetNode) -> float | None:
         before = time.time()
         try:
-            there = float(ray.get(on(node, clock).remote(), timeout=ANSWER_S))
+            there = float(ray.get(task_on(node.id, clock).remote(), timeout=ANSWER_S))
         except ray.exceptions.RayError:
             return None
         after = time.time()
         ahead = there - (before + after) / 2
         return ahead if abs(ahead) > after - before else 0.0
 
-    calls = [on(node, facts).remote(node.name, node.address) for node in nodes]
+    calls = [task_on(node.id, facts).remote(node.name, node.address) for node in nodes]
     with suppress(ray.exceptions.RayError):
         ray.wait(calls, num_returns=len(calls), timeout=ANSWER_S)
     return tuple(status(node, call) for node, call in zip(nodes, calls, strict=True))

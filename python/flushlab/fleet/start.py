@@ -184,18 +184,16 @@ def _require_none() -> None:
 
 
 def _require_free(host: str, port: int) -> None:
-    with socket.socket() as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind((host, port))
-        except OSError as error:
-            raise PortTaken(
-                f"port {port} cannot be used: {error.strerror}", hint="choose another by --port"
-            ) from None
+    try:
+        socket.create_server((host, port)).close()
+    except OSError as error:
+        raise PortTaken(
+            f"port {port} cannot be used: {os.strerror(error.errno or 0)}", hint="choose another by --port"
+        ) from None
 
 
 def _own_address(text: str) -> str:
-    """An address of this machine that others can connect."""
+    """An address of this machine that others can reach."""
     address = connect.parse_address(text if ":" not in text else "").host if text else ""
     is_shared = bool(address) and not ipaddress.ip_address(address).is_unspecified
     with socket.socket() as tried:
@@ -246,13 +244,9 @@ def stop(progress: Callable[[str], None]) -> NodeRecord | None:
 def _ask_members(record: NodeRecord) -> None:
     with connect.connected(connect.parse_address(record.fleet)) as nodes:
         import ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        task = ray.remote(num_cpus=0, max_retries=0)(local_node.ask_to_stop)
         calls = [
-            task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False)).remote()
-            for node in nodes
-            if not node.is_head
+            connect.task_on(node.id, local_node.ask_to_stop).remote() for node in nodes if not node.is_head
         ]
         with suppress(ray.exceptions.RayError):
             ray.wait(calls, num_returns=len(calls), timeout=_ASK_S)

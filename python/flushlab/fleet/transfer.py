@@ -24,6 +24,7 @@ import zstandard
 
 from flushlab.atomic import locked_by_one
 from flushlab.build import survey
+from flushlab.build.build import Build
 from flushlab.build.prefix import Published, publish_prefix
 from flushlab.build.tarball import build_in
 from flushlab.datadir.kept import hold
@@ -57,21 +58,12 @@ ABSOLUTE = "another file names it by an absolute path"
 """Why a file stays: that name cannot be changed."""
 
 
-class OutsideBuild(msgspec.Struct, frozen=True, kw_only=True):
-    """A build that is not in flushlab's home, so that every machine needs its own; `basedir` is where it was
-    asked for."""
-
-    id: str
-    name: str
-    mysqld: str
-    basedir: str | None = None
-
-
 class Needed(msgspec.Struct, frozen=True, kw_only=True):
-    """Content that a campaign needs on every machine: what can be sent, and builds that cannot."""
+    """Content that a campaign needs on every machine. Builds outside flushlab's home cannot be sent; beside
+    each is the `--basedir` that it was asked for in."""
 
     manifests: tuple[Manifest, ...] = ()
-    builds: tuple[OutsideBuild, ...] = ()
+    builds: tuple[tuple[Build, str | None], ...] = ()
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,8 +177,8 @@ class Recipient:
             UsageError: something that is not sent is not here.
             NoSpace: it does not fit.
         """
-        for build in needed.builds:
-            _require_build(build)
+        for build, basedir in needed.builds:
+            _require_build(build, basedir)
         for manifest in needed.manifests:
             manifest.require_inside()
         self._arriving = tuple(map(_Arriving, needed.manifests))
@@ -277,21 +269,17 @@ class _Arriving:
             if not part.is_dir():
                 make_part(part, manifest.name)
             missing = content.missing(manifest, part)
-            self._require_room(sum(entry.size_bytes for entry in missing))
+            lacking, status = sum(entry.size_bytes for entry in missing), os.statvfs(part)
+            if (free := status.f_bavail * status.f_frsize) < lacking:
+                raise NoSpace(
+                    f"{manifest.name} needs {format_size(lacking)} more, and {part.parent} has"
+                    f" {format_size(free)} free: {lacking - free} bytes are lacking",
+                    hint="make room there, or set FLUSHLAB_HOME to another file system",
+                )
             content.prepare(manifest, part)
             if there is not None:
                 content.copy_staying(manifest, there, part)
         return missing
-
-    def _require_room(self, lacking: int) -> None:
-        status = os.statvfs(self.part)
-        free = status.f_bavail * status.f_frsize
-        if free < lacking:
-            raise NoSpace(
-                f"{self.manifest.name} needs {format_size(lacking)} more, and {self.part.parent} has"
-                f" {format_size(free)} free: {lacking - free} bytes are lacking",
-                hint="make room there, or set FLUSHLAB_HOME to another file system",
-            )
 
     def finish(self) -> Place:
         """Checks the whole and puts it in place.
@@ -352,10 +340,10 @@ def _is_published(key: str) -> Literal[True] | None:
     return True if any((folder / name).is_file() for name in ("build.json", "galera.json")) else None
 
 
-def _require_build(build: OutsideBuild) -> None:
+def _require_build(build: Build, basedir: str | None) -> None:
     try:
-        if build.basedir is not None:
-            found = build_in(Path(build.basedir)).id == build.id
+        if basedir is not None:
+            found = build_in(Path(basedir)).id == build.id
         else:
             found = any(one.id == build.id for one in survey().builds)
     except BuildNotFound:

@@ -180,6 +180,6 @@ def _lines(
 
 def _wrapped(text: str, width: int) -> list[str]:
     lines: Iterable[list[str]] = (
-        textwrap.wrap(line, width, break_on_hyphens=False) for line in text.split("\n")
+        textwrap.wrap(line, max(width, 1), break_on_hyphens=False) for line in text.split("\n")
     )
     return [*itertools.chain.from_iterable(lines)] or [""]

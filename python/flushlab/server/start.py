@@ -20,7 +20,6 @@ from flushlab.server.sandbox.log import refusal
 from flushlab.server.sandbox.sandbox import Sandbox
 from flushlab.server.sandbox.spec import DataDirectory, Instance
 from flushlab.settings.admission import parse_settings
-from flushlab.settings.catalog import load_catalog
 from flushlab.spec.build import build, taking
 from flushlab.spec.commands import StartSpec
 from flushlab.undo import undo_all
@@ -77,7 +76,7 @@ def sandbox(*, kept: bool = False, progress: Progress = silent, **given: Any) ->
     basedir = Path(spec.basedir) if spec.basedir else None
     found = find_build(spec.server, basedir=basedir, progress=progress)
     nodes = spec.cluster or 1
-    settings = parse_settings(spec.settings, found.flavor, found.version, load_catalog(), nodes=nodes)
+    settings = parse_settings(spec.settings, found.flavor, found.version, nodes=nodes)
     data = DataDirectory.below(spec.data_root, profile)
     instance = Instance(name=spec.name, kept=kept, port=spec.port)
     try:

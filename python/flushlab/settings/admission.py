@@ -21,7 +21,7 @@ import msgspec
 from flushlab.errors import UnknownSetting, UsageError, nearest
 from flushlab.record import Value
 from flushlab.record.machine import Flavor
-from flushlab.settings.catalog import Catalog, canonical, load_catalog, packaged
+from flushlab.settings.catalog import canonical, load_catalog, packaged
 from flushlab.settings.option_names import load_option_names
 
 UNKNOWN = "not known to be safe"
@@ -115,7 +115,7 @@ def admit_for(
     entering: dict[str, Value] = {}
     for name, value in admitted.items():
         try:
-            entering |= parse_settings({name: value}, flavor, version, load_catalog(), nodes=nodes)
+            entering |= parse_settings({name: value}, flavor, version, nodes=nodes)
         except UsageError as error:
             left += (LeftOut(name=name, why=error.message),)
     return entering, left
@@ -188,12 +188,12 @@ def parse_settings(
     given: Mapping[str, Value],
     flavor: Flavor,
     version: tuple[int, ...],
-    catalog: Catalog,
     *,
     nodes: int | None = None,
 ) -> dict[str, Value]:
     """Settings typed by the catalog, or as they stand where only the server knows their type; `nodes` None:
     unknown."""
+    catalog = load_catalog()
     settings: dict[str, Value] = {}
     for spelled, value in given.items():
         name = spelled.strip().replace("-", "_")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from flushlab.errors import UsageError, ValueOutOfRange
 from flushlab.record import ServerIdentity, Value
-from flushlab.settings.catalog import Catalog, SettingHere, canonical, load_catalog
+from flushlab.settings.catalog import SettingHere, canonical, load_catalog
 from flushlab.units import parse_size
 
 NO_BINLOG = "no effect without a binary log"
@@ -170,7 +170,8 @@ def _known_as(name: str) -> str:
 _BESIDE = {"innodb_data_file_path", "lower_case_table_names", "innodb_checksum_algorithm", "aria_block_size"}
 
 
-def layout_of(settings: Mapping[str, Value], catalog: Catalog) -> dict[str, Value]:
+def layout_of(settings: Mapping[str, Value]) -> dict[str, Value]:
+    catalog = load_catalog()
     return {
         name: value
         for name, value in sorted(settings.items())

@@ -17,7 +17,7 @@ import msgspec
 from flushlab.errors import ValueOutOfRange
 from flushlab.record import ServerIdentity, Value
 from flushlab.record.machine import Flavor
-from flushlab.settings.catalog import PROVIDER_OPTIONS, Catalog, canonical, load_catalog
+from flushlab.settings.catalog import PROVIDER_OPTIONS, canonical, load_catalog
 
 # Galera holds its many options in one variable, wsrep_provider_options. The server keeps the options that
 # SET does not name; an option file names them all in one line. So callers handle single options
@@ -123,12 +123,12 @@ class OptionLine(msgspec.Struct, frozen=True, kw_only=True):
 def render(
     settings: Mapping[str, Value],
     identity: ServerIdentity,
-    catalog: Catalog,
     *,
     header: Sequence[str] = (),
     comments: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
     """An option file with these settings in the group `mysqld`, which both flavors read."""
+    catalog = load_catalog()
     lines = [f"# {line}".rstrip() for line in header]
     lines.append("[mysqld]")
     whole, options = without_parts(settings, identity.flavor, identity.version)

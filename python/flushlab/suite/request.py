@@ -176,9 +176,8 @@ def read_request(
     settings: Mapping[str, Value] = {}
     if spec.settings:
         from flushlab.settings.admission import parse_settings
-        from flushlab.settings.catalog import load_catalog  # a suite without settings starts without it
 
-        settings = parse_settings(spec.settings, found.flavor, found.version, load_catalog())
+        settings = parse_settings(spec.settings, found.flavor, found.version)
     base, scaled, notes = _base(spec, found, progress) if spec.base else ({}, (), ())
     shape = _shape(brought, found) if brought else {}
     return SuiteRequest(
@@ -214,10 +213,9 @@ def _shape(brought: Mapping[str, Value], build: Build) -> dict[str, Value]:
     """What shapes the files of the user's data directory, such as the page size of a backup; the server does
     not start on it otherwise."""
     from flushlab.settings.admission import admit_for
-    from flushlab.settings.catalog import load_catalog
     from flushlab.settings.configuration import layout_of
 
-    return layout_of(admit_for(brought, build.flavor, build.version)[0], load_catalog())
+    return layout_of(admit_for(brought, build.flavor, build.version)[0])
 
 
 def _base(

@@ -309,14 +309,13 @@ class Session:
         if self._request.dataset is None:
             return None
         from flushlab.dataset import loaded, open_dataset  # a suite without them starts without it
-        from flushlab.settings.catalog import load_catalog
         from flushlab.settings.configuration import layout_of
 
         return loaded(
             self._request.build,
             open_dataset(self._request.dataset),
             database=self._request.database,
-            layout=layout_of(self._request.content, load_catalog()),
+            layout=layout_of(self._request.content),
             data_root=DataRoot.open(self._request.data_root),
             snapshots=Snapshots(),
             progress=self._say,

@@ -99,14 +99,7 @@ def per_class(
     What the server synced and has removed since is of the class `other`.
     """
     kinds: dict[Inode, str] = {**on_disk, **{(file.device, file.inode): file.kind for file in files}}
-    counts = Counter(dict.fromkeys(kinds.values(), 0))
-    for key, count in delta.items():
-        kind = kinds.get((key.device, key.inode))
-        if kind is not None:
-            counts[kind] += count
-        elif key.pid == pid:
-            counts["other"] += count
-    return dict(counts)
+    return {**dict.fromkeys(kinds.values(), 0), **_by_name(delta, pid, kinds, "other")}
 
 
 def per_file(
@@ -118,14 +111,22 @@ def per_file(
 ) -> dict[str, int]:
     """Syncs per file, those that there were, and for all that are `REMOVED` together."""
     paths = {**on_disk, **{(file.device, file.inode): file.path for file in files}}
-    counts: Counter[str] = Counter()
+    names = {
+        at: REMOVED if path.endswith(" (deleted)") else inside(datadir, path) for at, path in paths.items()
+    }
+    return {file: count for file, count in _by_name(delta, pid, names, REMOVED).items() if count}
+
+
+def _by_name(
+    delta: Mapping[SyncKey, int], pid: int, names: Mapping[Inode, str], unnamed: str
+) -> Counter[str]:
+    """Sums; of files without a name, those that this process synced."""
+    counts = Counter[str]()
     for key, count in delta.items():
-        path = paths.get((key.device, key.inode))
-        if path is not None:
-            counts[REMOVED if path.endswith(" (deleted)") else inside(datadir, path)] += count
-        elif key.pid == pid:
-            counts[REMOVED] += count
-    return {file: count for file, count in counts.items() if count}
+        name = names.get((key.device, key.inode), unnamed if key.pid == pid else None)
+        if name is not None:
+            counts[name] += count
+    return counts
 
 
 def file_activity(

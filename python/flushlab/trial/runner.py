@@ -34,7 +34,6 @@ from flushlab.server.protocol import Refusal
 from flushlab.server.remote.put_back import require_kept
 from flushlab.server.remote.server import RemoteGroup
 from flushlab.server.sandbox.reconfigure import switch
-from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import Configuration, layout_of
 from flushlab.trial.measurement import NOT_STARTED, Draft, compare_settings, measure, on_node
 from flushlab.workload.options import drawing
@@ -178,7 +177,7 @@ class Preparation:
             self.build,
             self.dataset,
             database=self.database,
-            layout=layout_of(settings, load_catalog()),
+            layout=layout_of(settings),
             data_root=self.data_root,
             snapshots=self.snapshots,
             progress=self.progress,
@@ -188,7 +187,7 @@ class Preparation:
         start = self.load(settings)
         if start is not None and not workload.data_key:
             return start
-        layout = layout_of(settings, load_catalog())
+        layout = layout_of(settings)
         key = SnapshotKey(
             {
                 "format": SNAPSHOT_FORMAT,

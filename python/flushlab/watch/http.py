@@ -192,20 +192,14 @@ class _Handler(BaseHTTPRequestHandler):
             return _plain(
                 HTTPStatus.FORBIDDEN, "this host name does not belong to this machine: use localhost"
             )
-        shown = [*parse_qs(query).get("token", ()), self._cookie(), self._bearer()]
+        kind, _, bearer = self.headers.get("Authorization", "").partition(" ")
+        shown = [*parse_qs(query).get("token", ()), bearer.strip() if kind.lower() == "bearer" else ""]
+        with suppress(CookieError):
+            cookie = SimpleCookie(self.headers.get("Cookie", "")).get(COOKIE)
+            shown.append(cookie.value if cookie else "")
         if any(hmac.compare_digest(one.encode(), token.encode()) for one in shown):
             return None
         return _plain(HTTPStatus.UNAUTHORIZED, "the address that flushlab watch printed has the token")
-
-    def _cookie(self) -> str:
-        with suppress(CookieError):
-            found = SimpleCookie(self.headers.get("Cookie", "")).get(COOKIE)
-            return found.value if found else ""
-        return ""
-
-    def _bearer(self) -> str:
-        kind, _, token = self.headers.get("Authorization", "").partition(" ")
-        return token.strip() if kind.lower() == "bearer" else ""
 
     def _let_in(self, path: str) -> None:
         """Takes the token out of the address bar."""

@@ -20,7 +20,7 @@ from flushlab.diagnosis.window import Window
 from flushlab.telemetry.live.status import ServerStatus
 
 STRETCH_S = 15.0
-_MOST_SHARE = 0.004
+_LOOKING_SHARE = 0.004
 """Part of the time that looking may take."""
 
 
@@ -38,13 +38,7 @@ class LiveHost:
         self._due_s = 0.0
 
     def note(self, pid: int | None, variables: Mapping[str, str], at_s: float) -> None:
-        """Ends a stretch that is over, and begins the next.
-
-        Args:
-            pid: of the server, if it runs on this machine.
-            variables: of the server.
-            at_s: monotonic clock.
-        """
+        """Ends a stretch that is over, and begins the next; no process: the server is elsewhere."""
         if pid != self._pid:
             self._pid, self._watch, self.latest, self._due_s = pid, None, None, at_s
         if pid is None or at_s < self._due_s:
@@ -54,7 +48,7 @@ class LiveHost:
             if self._watch is not None:
                 self.latest = self._watch.finish()
             self._watch = HostWatch(pid, variables)
-        self._due_s = at_s + max(STRETCH_S, (time.thread_time() - began) / _MOST_SHARE)
+        self._due_s = at_s + max(STRETCH_S, (time.thread_time() - began) / _LOOKING_SHARE)
 
 
 WINDOW_S = 30.0
@@ -62,7 +56,7 @@ FIRST_S = 10.0
 """A shorter window is not judged."""
 _STEP_S = 1.0
 _EVERY_S = 2.0
-_LIVE_DIAGNOSIS_MOST_SHARE = 0.02
+_JUDGING_SHARE = 0.02
 """Part of the time that judging may take: with thousands of writers it takes 0.1 s."""
 
 
@@ -93,13 +87,7 @@ class LiveDiagnosis:
         self._wait_s: Mapping[str, float] = {}
 
     def note(self, seen: ServerStatus, at_s: float, pid: int | None = None) -> None:
-        """Takes the server's answers.
-
-        Args:
-            seen: the answers.
-            at_s: monotonic clock.
-            pid: of the server, if it runs on this machine.
-        """
+        """Takes the server's answers, at this time of the monotonic clock."""
         if not seen.status:
             return
         self._host.note(pid, seen.variables, at_s)
@@ -124,7 +112,7 @@ class LiveDiagnosis:
         now = self._count(own, at_s - self._began_s)
         self.latest = Judged(diagnosis=found, now=now, wait_s=self._wait_s)
         took_s = time.thread_time() - began
-        self._due_s = at_s + max(_EVERY_S * 0.9, took_s / _LIVE_DIAGNOSIS_MOST_SHARE)
+        self._due_s = at_s + max(_EVERY_S * 0.9, took_s / _JUDGING_SHARE)
 
     def _count(self, own: WriteTime, at_s: float) -> dict[str, float]:
         """Adds the whole steps that were not added before; the mean of these.

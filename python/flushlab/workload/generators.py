@@ -178,7 +178,7 @@ class SeveralLoads:
         """Closes the windows at the same moment, while all loads run on: JSON of a `LoadResult`."""
         parts = [part for _, part in self._all("close_window_part", at_once=True)]
         result = msgspec.json.decode(_core.merge_windows(parts), type=LoadResult)
-        busy = [msgspec.json.decode(part, type=_Part).busy for part in parts]
+        busy = [msgspec.json.decode(part)["busy"] for part in parts]
         clients = tuple(
             LoadClient(machine=generator.machine, connections=part.threads, round_trip_us=trips, busy=share)
             for generator, part, trips, share in zip(
@@ -220,12 +220,6 @@ class SeveralLoads:
             (began_s - clock.ahead_s, part)
             for (began_s, part), clock in zip(answers, self._clocks, strict=True)
         ]
-
-
-class _Part(msgspec.Struct, frozen=True):
-    """The field of a window that is not merged."""
-
-    busy: float
 
 
 def progress_of(parts: Sequence[LoadProgress]) -> LoadProgress:

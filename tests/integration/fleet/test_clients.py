@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import sys
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from tests.fleet_testbed import Node
+from tests.fleet_testbed import Node, needs_ray, needs_root
 from tests.waiting import wait_until
 
 pytestmark = [
-    pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra: pip install 'flushlab[fleet]'"),
-    pytest.mark.skipif(
-        os.geteuid() != 0 or shutil.which("nsenter") is None or shutil.which("ip") is None,
-        reason="network namespaces need root, ip and nsenter",
-    ),
+    needs_ray,
+    needs_root,
     pytest.mark.long,
 ]
 COMPARE = ("compare", "innodb_flush_log_at_trx_commit=1", "innodb_flush_log_at_trx_commit=2")
@@ -85,6 +79,9 @@ def test_a_comparison_is_loaded_from_the_other_machine_and_its_network_is_measur
     assert hosts <= {one.address, "127.0.0.1"}  # data are prepared on a server that has no clients
     token = (one.home / "fleet" / "key").read_bytes().strip()
     assert not [words for words in arguments if token in words or b"aZ9-" in words]
+    for node in pair:  # the password is an argument of a call of Ray
+        session = Path(json.loads((node.home / "fleet" / "node.json").read_text())["folder"])
+        assert not [file for file in session.rglob("*") if file.is_file() and b"aZ9-" in file.read_bytes()]
     assert not servers(two)
     facts = json.loads(said)
     (client,) = facts["clients"]

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections import Counter
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fleet_testbed import Node
+from tests.fleet_testbed import Node, needs_ray, needs_root
 from tests.waiting import wait_until
 
 pytestmark = [
-    pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra: pip install 'flushlab[fleet]'"),
-    pytest.mark.skipif(
-        os.geteuid() != 0 or shutil.which("nsenter") is None or shutil.which("ip") is None,
-        reason="network namespaces need root, ip and nsenter",
-    ),
+    needs_ray,
+    needs_root,
     pytest.mark.long,
     pytest.mark.server("mariadb@10.11"),
 ]

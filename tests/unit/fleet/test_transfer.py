@@ -19,7 +19,7 @@ from flushlab.errors import FleetError, FlushlabError, HarnessError, NoSpace, St
 from flushlab.fleet import transfer
 from flushlab.fleet.content import Manifest, manifest_of
 from flushlab.fleet.received import Received
-from flushlab.fleet.transfer import WINDOW, Needed, OutsideBuild, send
+from flushlab.fleet.transfer import WINDOW, Needed, send
 from flushlab.workload.generators import named
 from tests.unit.builds import MARIADB
 
@@ -258,8 +258,7 @@ def test_a_machine_without_a_build_that_is_not_sent_is_refused(
         return SimpleNamespace(builds=there[Path(os.environ["FLUSHLAB_HOME"]).name])
 
     monkeypatch.setattr(transfer, "survey", survey)
-    wanted = OutsideBuild(id=MARIADB.id, name=MARIADB.name, mysqld=MARIADB.mysqld)
-    delivered = send(Needed(builds=(wanted,)), two, print)
+    delivered = send(Needed(builds=((MARIADB, None),)), two, print)
     assert delivered["m1"] == ()
     assert isinstance(delivered["m2"], UsageError)
     assert "/opt/it/bin/mysqld is not sent" in delivered["m2"].message

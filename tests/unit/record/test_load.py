@@ -1,8 +1,10 @@
+"""Records: what they hold and how they are encoded."""
+
 from __future__ import annotations
 
 import msgspec
 
-from flushlab.record import KindTime, Latency, LoadResult, RowCounts, Trial
+from flushlab.record import FileActivity, KindTime, Latency, LoadResult, RowCounts, Trial, Warning
 from tests.unit.records import load_result, trial
 
 OF_VERSION_0_1 = b"""{"seconds": 5.0, "events": 50000, "throughput": 10000.0, "per_second": [10000, 10000],
@@ -24,3 +26,17 @@ def test_rows_and_kinds_come_back_with_their_trial() -> None:
     )
     record = trial(load=load)
     assert msgspec.json.decode(msgspec.json.encode(record), type=Trial) == record
+
+
+def test_file_activity_survives_the_store() -> None:
+    activity = {"redo": FileActivity(fsyncs=3, bytes=512, flags=("O_DIRECT",)), "binlog": FileActivity()}
+    record = trial(file_activity=activity, warnings=(Warning("no-effect", "x=1 reads back, but …", "x"),))
+    assert msgspec.json.decode(msgspec.json.encode(record), type=Trial) == record
+
+
+def test_a_record_from_before_file_activity_still_decodes() -> None:
+    now = trial(warnings=(Warning("errors", "2 statements failed"),))
+    stored = msgspec.json.decode(msgspec.json.encode(now))
+    del stored["file_activity"]
+    assert stored["warnings"] == [{"slug": "errors", "text": "2 statements failed"}]
+    assert msgspec.convert(stored, Trial).file_activity == {}

@@ -8,7 +8,6 @@ import pytest
 from flushlab.errors import UsageError
 from flushlab.record import ServerIdentity, Storage, Value
 from flushlab.settings.admission import parse_settings
-from flushlab.settings.catalog import load_catalog
 from flushlab.settings.check import CheckedFile, adjusted, arguments, below, check, unusable
 from flushlab.settings.durability import level
 from flushlab.settings.floor import Floor
@@ -923,7 +922,7 @@ def test_includes_name_what_was_read_and_where() -> None:
 
 
 def parsed(given: dict[str, Value], nodes: int | None) -> dict[str, Value]:
-    return parse_settings(given, "mariadb", (10, 11, 6), load_catalog(), nodes=nodes)
+    return parse_settings(given, "mariadb", (10, 11, 6), nodes=nodes)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import Configuration, layout_of
 from tests.unit.settings.servers import MARIADB1011, MYSQL57, MYSQL80, MYSQL97
 
@@ -67,4 +66,4 @@ def test_what_acts_on_the_binary_log_alone_has_no_effect_without_one() -> None:
 
 def test_settings_that_shape_files_are_picked_by_name() -> None:
     settings = {"lower_case_table_names": 1, "innodb_page_size": 8192, "sync_binlog": 0}
-    assert layout_of(settings, load_catalog()) == {"innodb_page_size": 8192, "lower_case_table_names": 1}
+    assert layout_of(settings) == {"innodb_page_size": 8192, "lower_case_table_names": 1}

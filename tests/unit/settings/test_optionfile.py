@@ -176,7 +176,6 @@ def test_an_option_file_is_rendered_with_comments() -> None:
     text = render(
         {"innodb_log_buffer_size": 67108864, "log_bin": "OFF", "max_connections": 500},
         MYSQL80,
-        CATALOG,
         header=["by flushlab"],
         comments={"log_bin": ["no replicas"]},
     )
@@ -196,7 +195,7 @@ def test_what_is_rendered_is_parsed_back(data: st.DataObject) -> None:
     settings = {name: one.parse(one.default) for name, one in here.items() if name not in ODD}
     if identity.nodes == 1:
         settings = {name: value for name, value in settings.items() if not here[name].part}
-    assert values(render(settings, identity, CATALOG), identity) == settings
+    assert values(render(settings, identity), identity) == settings
 
 
 def test_galeras_options_stand_in_one_line_and_are_read_from_it() -> None:
@@ -205,7 +204,7 @@ def test_galeras_options_stand_in_one_line_and_are_read_from_it() -> None:
         "sync_binlog": 0,
         "gcache.size": 256 << 20,
     }
-    text = render(settings, CLUSTER, CATALOG, comments={"wsrep_provider_gcs_fc_limit": ["queues"]})
+    text = render(settings, CLUSTER, comments={"wsrep_provider_gcs_fc_limit": ["queues"]})
     assert text == (
         "[mysqld]\n"
         "# Galera's options share one line: keep those that your option file already has there.\n"

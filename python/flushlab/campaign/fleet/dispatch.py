@@ -42,13 +42,7 @@ Role = Literal["any", "select", "confirm"]
 
 
 class Wanted(NamedTuple):
-    """A block that is to run.
-
-    Attributes:
-        number: of the block; smaller numbers are due earlier.
-        kind: blocks of one kind take equally long.
-        role: what it is for.
-    """
+    """A block that is to run; smaller numbers are due earlier, and blocks of one kind take equally long."""
 
     number: int
     kind: str = ""
@@ -78,11 +72,6 @@ class Dispatch:
     def machines(self) -> tuple[str, ...]:
         """Those that take part."""
         return tuple(self._machines)
-
-    @property
-    def idle(self) -> int:
-        """How many machines have no block."""
-        return sum(one.block is None for one in self._machines.values())
 
     def runs(self, block: int) -> tuple[str, ...]:
         """The machines that run a block now, and will run it to its end."""

@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 import msgspec
 import ray
 from ray.exceptions import RayError, RayTaskError, TaskCancelledError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from flushlab.campaign.fleet.health import problems
 from flushlab.campaign.fleet.machines import (
@@ -38,7 +37,6 @@ from flushlab.campaign.fleet.ray_workers import (
     first_machine,
     is_cancelled,
     nodes,
-    pulse,
     reason,
     worker_on,
 )
@@ -47,7 +45,7 @@ from flushlab.campaign.fleet.supplies import needed_by, request_at
 from flushlab.campaign.fleet.worker import MachineFacts, Worker
 from flushlab.campaign.pool.work import CrashTask
 from flushlab.errors import FleetError, FlushlabError, HarnessError, UsageError
-from flushlab.fleet.connect import FleetNode
+from flushlab.fleet.connect import FleetNode, task_on
 from flushlab.fleet.transfer import Delivered, Needed, send
 from flushlab.progress import Progress, silent
 from flushlab.version import __version__
@@ -239,19 +237,17 @@ class RayMachines:
         if not self._running:
             time.sleep(0 if joined else min(seconds, QUEUE_S))
             return joined
-        self._pulse()
+        now = time.monotonic()
+        if now - self._pulsed_s >= PULSE_S:
+            self._pulsed_s = now
+            for machine, _ in self._running.values():
+                self._workers[machine].pulse()
         calls = [*self._running]
         ray.wait(calls, num_returns=1, timeout=0 if joined else seconds)
         ready, _ = ray.wait(calls, num_returns=len(calls), timeout=0)
         if ready:
             self._first.heard()
         return [*joined, *map(self._ended, ready)]
-
-    def _pulse(self) -> None:
-        now = time.monotonic()
-        if now - self._pulsed_s >= PULSE_S:
-            self._pulsed_s = now
-            pulse(self._workers[machine] for machine, _ in self._running.values())
 
     def _ended(self, call: Any) -> Event:
         machine, number = self._running.pop(call)
@@ -351,10 +347,8 @@ def _installed(node: FleetNode) -> str | None:
             return ""
         return __version__
 
-    where = NodeAffinitySchedulingStrategy(node.id, soft=False)
-    asked = ray.remote(num_cpus=0, max_retries=0)(version).options(scheduling_strategy=where).remote()
     try:
-        return str(ray.get(asked, timeout=VERSION_S))
+        return str(ray.get(task_on(node.id, version).remote(), timeout=VERSION_S))
     except RayError:
         return None
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -88,20 +88,18 @@ class FirstMachine:
                 self._looked_s = now
                 if self.answers(self.place):
                     self._silent_since_s = None
-                else:
-                    self._is_silent_at(now)
+                    return True
+                if self._silent_since_s is None:
+                    self._silent_since_s = now
+                    self.say(f"the first machine of the fleet, {self.place}, does not answer; waiting for it")
+                silent_s = now - self._silent_since_s
+                if silent_s > MOST_S or min(silent_s, now - self._heard_s) > SILENT_S:
+                    raise FleetError(
+                        f"the first machine of the fleet, {self.place}, has not answered for"
+                        f" {silent_s:.0f} s",
+                        hint="start the fleet there again, join the other machines, then resume the campaign",
+                    )
             return not self.is_silent
-
-    def _is_silent_at(self, now: float) -> None:
-        if self._silent_since_s is None:
-            self._silent_since_s = now
-            self.say(f"the first machine of the fleet, {self.place}, does not answer; waiting for it")
-        silent_s = now - self._silent_since_s
-        if silent_s > MOST_S or min(silent_s, now - self._heard_s) > SILENT_S:
-            raise FleetError(
-                f"the first machine of the fleet, {self.place}, has not answered for {silent_s:.0f} s",
-                hint="start the fleet there again, join the other machines, then resume the campaign",
-            )
 
 
 def first_machine(progress: Progress) -> FirstMachine:
@@ -237,11 +235,6 @@ def worker_on(node_id: str, worker: type, *arguments: object, is_ordered: bool =
 def is_cancelled() -> bool:
     """Whether the call that this worker carries out is cancelled."""
     return bool(ray.get_runtime_context().is_canceled())
-
-
-def pulse(workers: Iterable[RayWorker]) -> None:
-    for worker in workers:
-        worker.pulse()
 
 
 def reason(error: BaseException) -> str:

@@ -27,7 +27,7 @@ from flushlab.dataset import open_dataset
 from flushlab.dataset.directory import Directory
 from flushlab.errors import UsageError
 from flushlab.fleet.content import OPTION_FILES, Manifest, manifest_of, text_of
-from flushlab.fleet.transfer import ABSOLUTE, Needed, OutsideBuild, Place
+from flushlab.fleet.transfer import ABSOLUTE, Needed, Place
 from flushlab.machine import ownership
 from flushlab.redact import option_file_without_passwords, without_passwords
 from flushlab.spec.kinds import BenchSpec, CrashSpec, TuneSpec
@@ -54,11 +54,11 @@ def needed_by(request: Asked) -> Needed:
         UsageError: the command line of a workload has a password, or a build is gone.
         StorageError: something cannot be read.
     """
-    manifests, outside = list[Manifest](), list[OutsideBuild]()
+    manifests, outside = list[Manifest](), list[tuple[Build, str | None]]()
     for build in _builds(request):
         if (prefix := prefix_of(build.prefix)) is None:
             basedir = request.spec.server.basedir if build.id == request.build_id else None
-            outside.append(OutsideBuild(id=build.id, name=build.name, mysqld=build.mysqld, basedir=basedir))
+            outside.append((build, basedir))
             continue
         manifests.append(_of_prefix(build.name, prefix))
         if request.spec.server.cluster:

@@ -51,11 +51,6 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def never() -> bool:
-    """Blocks run to their ends."""
-    return False
-
-
 class Worker(Recipient):
     """Receives a campaign's content and runs its tasks, one at a time.
 
@@ -63,7 +58,7 @@ class Worker(Recipient):
         is_cancelled: whether nobody waits for the block that runs.
     """
 
-    def __init__(self, is_cancelled: Callable[[], bool] = never) -> None:
+    def __init__(self, is_cancelled: Callable[[], bool] = lambda: False) -> None:
         super().__init__()
         self._is_cancelled = is_cancelled
         self.best_of: tuple[str, ...] = ()
@@ -93,7 +88,9 @@ class Worker(Recipient):
         self._stack.close()
 
 
-def trials_of(task: Task, run_trial: RunTrial, is_cancelled: Callable[[], bool] = never) -> list[Trial]:
+def trials_of(
+    task: Task, run_trial: RunTrial, is_cancelled: Callable[[], bool] = lambda: False
+) -> list[Trial]:
     """The trials of a block in the order in which they ended; none is begun once it is cancelled."""
     trials = list[Trial]()
     steps = run_block(task.block)
@@ -107,7 +104,9 @@ def trials_of(task: Task, run_trial: RunTrial, is_cancelled: Callable[[], bool] 
     return trials
 
 
-def rows_of(task: CrashTask, crash: RunCrashes, is_cancelled: Callable[[], bool] = never) -> list[CrashRow]:
+def rows_of(
+    task: CrashTask, crash: RunCrashes, is_cancelled: Callable[[], bool] = lambda: False
+) -> list[CrashRow]:
     """What became of the crashes, in the order in which they were judged; none is begun once nobody waits."""
     rows, judged = list[CrashRow](), crash(task)
     with closing(judged):

@@ -22,6 +22,7 @@ from flushlab.campaign.loop import check_other_load
 from flushlab.campaign.pool import own_load, remote_use
 from flushlab.campaign.pool.protocol import CampaignSpec, Once, PlaceOf, RunnerInput, S, ServerPool, Use
 from flushlab.campaign.pool.remote_use import Load
+from flushlab.campaign.pool.room import paper_root
 from flushlab.campaign.pool.settings import OwnServerSettings
 from flushlab.campaign.request import ArmGroup, SeriesRequest, TuneRequest
 from flushlab.campaign.scheduling import (
@@ -158,7 +159,14 @@ class RemotePool(ServerPool):
 
     @cached_property
     def settings(self) -> OwnServerSettings:
-        return OwnServerSettings(self.server)
+        server = self.server
+        return OwnServerSettings(
+            identity=server.identity,
+            key=f"{server.identity.version_text} at {server.name}",
+            storage=server.storage,
+            folder=paper_root(home_path() / "run").path,
+            server=server,
+        )
 
     def machine(self) -> Machine:
         return describe_client()

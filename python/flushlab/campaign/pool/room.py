@@ -50,8 +50,17 @@ def room(
     settings: Sequence[Mapping[str, Value]], identity: ServerIdentity, root: DataRoot, data_bytes: int | None
 ) -> Capacity:
     """How many servers, or clusters, with any of these settings the memory and the disk hold."""
+
+    def server_bytes(own: Mapping[str, Value]) -> int:
+        """About what a server may take of the memory. A pool takes it as pages come into it."""
+        configuration = Configuration(own, identity)
+        pool = number_of(configuration, "innodb_buffer_pool_size")
+        pages = pool if data_bytes is None else min(pool, data_bytes + MADE_BYTES)
+        log_buffer = number_of(configuration, "innodb_log_buffer_size")
+        return round(pages + POOL_SHARE * pool) + log_buffer + BESIDE_BYTES
+
     free = available_memory_bytes()
-    each = identity.nodes * max(_server_bytes(one, identity, data_bytes) for one in settings)
+    each = identity.nodes * max(map(server_bytes, settings))
     found = Capacity(int(MEMORY_SHARE * free // each), _each(each, free, "of memory"))
     if copy := identity.nodes * (copy_bytes(settings, identity, data_bytes) or 0):
         free = root.free_bytes()
@@ -62,15 +71,6 @@ def room(
 
 def _each(each: int, free: int, where: str) -> str:
     return f"each may take {format_size(each)} of {format_size(free)} {where}"
-
-
-def _server_bytes(settings: Mapping[str, Value], identity: ServerIdentity, data_bytes: int | None) -> int:
-    """About what a server may take of the memory. A pool takes it as pages come into it."""
-    configuration = Configuration(settings, identity)
-    pool = number_of(configuration, "innodb_buffer_pool_size")
-    pages = pool if data_bytes is None else min(pool, data_bytes + MADE_BYTES)
-    log_buffer = number_of(configuration, "innodb_log_buffer_size")
-    return round(pages + POOL_SHARE * pool) + log_buffer + BESIDE_BYTES
 
 
 def copy_bytes(
@@ -88,7 +88,8 @@ def data_bytes_of(workload: str, options: Mapping[str, object], dataset: str | N
         files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
         if (path / "ibdata1").is_file():
             return sum(file.stat().st_size for file in files)
-        return sum(file.stat().st_size * DUMP_GROWS * _packed(file) for file in files)
+        packed = (PACKED if file.suffix in (".gz", ".zst") else 1 for file in files)
+        return sum(file.stat().st_size * DUMP_GROWS * by for file, by in zip(files, packed, strict=True))
     known = {name: option.default for name, option in workload_options(workload).items()}
     if "table_size" not in known:
         return None
@@ -104,10 +105,6 @@ def data_bytes_of_arms(request: SeriesRequest) -> int | None:
     ]
     known = [one for one in data if one is not None]
     return max(known) if len(known) == len(data) else None
-
-
-def _packed(file: Path) -> int:
-    return PACKED if file.suffix in (".gz", ".zst") else 1
 
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")

@@ -103,11 +103,22 @@ class SandboxPool(ServerPool):
 
     @property
     def settings(self) -> SandboxSettings:
-        return SandboxSettings(self.build, self.volume, self.nodes, self.latency_s, self.dry_run, self.signs)
+        root = self.volume.data_root
+        return SandboxSettings(
+            identity=self.identity,
+            key=self.build.id,
+            storage=root.storage,
+            folder=root.path,
+            build=self.build,
+            root=root,
+            latency_s=self.latency_s,
+            dry_run=self.dry_run,
+            signs=self.signs,
+        )
 
     @property
     def identity(self) -> ServerIdentity:
-        return self.settings.identity
+        return msgspec.structs.replace(self.build.identity, nodes=self.nodes)
 
     def machine(self) -> Machine:
         return self.volume.machine()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -21,11 +21,10 @@ from flushlab.build.choice import Sign, caveats
 from flushlab.build.inspect import verbose_help
 from flushlab.campaign.data import Data, bytes_of
 from flushlab.campaign.facts import EXTERNAL
-from flushlab.campaign.pool.room import paper_root
 from flushlab.campaign.watcher import Watcher
-from flushlab.datadir import Volume
+from flushlab.datadir import DataRoot
 from flushlab.errors import BelowFloor, ServerError, StartFailed, UsageError
-from flushlab.machine import available_memory_bytes, home_path
+from flushlab.machine import available_memory_bytes
 from flushlab.plan.plan import Plan
 from flushlab.record import Launch, ServerIdentity, SourceText, Storage, Value, Warning
 from flushlab.server import DataDirectory, Sandbox
@@ -68,32 +67,25 @@ class UserSettings(NamedTuple):
     warnings: tuple[Warning, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
 class ServerSettings(ABC):
-    """What a campaign may ask about settings of its servers."""
+    """What a campaign may ask about settings of its servers.
+
+    Attributes:
+        identity: flavor, version and number of nodes.
+        key: a campaign that is resumed must find the same: the binary, or the version and the address.
+        storage: the storage that durability is judged by.
+        folder: where this machine's disk is watched.
+    """
+
+    identity: ServerIdentity
+    key: str
+    storage: Storage
+    folder: Path
 
     restarts: ClassVar[bool] = True
     """Servers may be restarted, killed or exchanged for an arm: then windows may also outlast the redo log,
     and recovery may be measured."""
-
-    @property
-    @abstractmethod
-    def identity(self) -> ServerIdentity:
-        """Flavor, version and number of nodes."""
-
-    @property
-    @abstractmethod
-    def key(self) -> str:
-        """A campaign that is resumed must find the same: the binary, or the version and the address."""
-
-    @property
-    @abstractmethod
-    def storage(self) -> Storage:
-        """The storage that durability is judged by."""
-
-    @property
-    @abstractmethod
-    def folder(self) -> Path:
-        """Where this machine's disk is watched."""
 
     def launch(self, each: int, together: int) -> Launch:
         """Arguments of the servers, for the connections of one arm, or of all arms of a campaign."""
@@ -102,7 +94,7 @@ class ServerSettings(ABC):
     def parse(self, settings: Settings) -> dict[str, Value]:
         """Settings as the server takes them; a UsageError for one that it does not have, or not so."""
         here = self.identity
-        return parse_settings(settings, here.flavor, here.version, load_catalog(), nodes=here.nodes)
+        return parse_settings(settings, here.flavor, here.version, nodes=here.nodes)
 
     def require_taken(self, settings: Settings) -> None:
         """Asks the binary, if it is here, about values that only it can judge; a UsageError if it refuses."""
@@ -213,43 +205,26 @@ class ServerSettings(ABC):
         return ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SandboxSettings(ServerSettings):
     """Settings of servers that flushlab starts for an arm.
 
     Attributes:
-        identity: the server that the build will be.
+        root: where data directories go.
         latency_s: between nodes, there and back; 0: as on loopback.
         dry_run: nothing is started: the catalog and the binary's help tell.
         signs: what the user's files say about servers.
     """
 
     build: Build
-    volume: Volume
-    nodes: int = 1
-    latency_s: float = 0.0
-    dry_run: bool = False
-    signs: tuple[Sign, ...] = ()
-
-    @property
-    def identity(self) -> ServerIdentity:
-        return msgspec.structs.replace(self.build.identity, nodes=self.nodes)
-
-    @property
-    def key(self) -> str:
-        return self.build.id
-
-    @property
-    def storage(self) -> Storage:
-        return self.volume.data_root.storage
-
-    @property
-    def folder(self) -> Path:
-        return self.volume.data_root.path
+    root: DataRoot
+    latency_s: float
+    dry_run: bool
+    signs: tuple[Sign, ...]
 
     def launch(self, each: int, together: int) -> Launch:
         """On a cluster, each arm keeps its connections while others have their slices."""
-        return Launch(arguments=connection_arguments(each if self.nodes == 1 else together))
+        return Launch(arguments=connection_arguments(each if self.identity.nodes == 1 else together))
 
     def require_taken(self, settings: Settings) -> None:
         require_taken(self.build, settings)
@@ -277,7 +252,7 @@ class SandboxSettings(ServerSettings):
             partial(
                 fit_here,
                 identity=self.identity,
-                root=self.volume.data_root,
+                root=self.root,
                 memory=asked.memory,
                 exact=asked.no_scale,
                 connections=connections,
@@ -309,7 +284,7 @@ class SandboxSettings(ServerSettings):
                 self.build,
                 settings=base,
                 arguments=launch.arguments,
-                data=DataDirectory(self.volume.data_root),
+                data=DataDirectory(self.root),
                 progress=watcher.say,
             ) as server:
                 return server.read_back({*known, *also})
@@ -327,33 +302,19 @@ class SandboxSettings(ServerSettings):
 
     def warnings(self, changed: Iterable[str] = ()) -> tuple[Warning, ...]:
         signs = (Warning("other-server", text) for text in caveats(self.signs, self.build))
-        return (*([co_located(self.nodes, self.latency_s)] if self.nodes > 1 else []), *signs)
+        return (
+            *([co_located(self.identity.nodes, self.latency_s)] if self.identity.nodes > 1 else []),
+            *signs,
+        )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OwnServerSettings(ServerSettings):
     """Settings of the user's running server, or of all nodes of its cluster."""
 
     server: RemoteGroup
 
     restarts: ClassVar[bool] = False
-
-    @cached_property
-    def identity(self) -> ServerIdentity:
-        return self.server.identity
-
-    @property
-    def key(self) -> str:
-        return f"{self.identity.version_text} at {self.server.name}"
-
-    @property
-    def storage(self) -> Storage:
-        """Not visible, unless the server is on this machine."""
-        return self.server.storage
-
-    @property
-    def folder(self) -> Path:
-        return paper_root(home_path() / "run").path
 
     def read(
         self, base: Settings, launch: Launch, watcher: Watcher, also: Iterable[str] = ()

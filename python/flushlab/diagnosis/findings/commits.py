@@ -196,8 +196,8 @@ def find_commits_in_flight(evidence: Evidence) -> Finding | None:
     A transaction between prepare and commit waits for the syncs of redo log and binary log, or for the
     commits before it. InnoDB's monitor lists it as prepared, with the age of the transaction; without a
     binary log, as `flushing log`, without an age. A list of connections has the time of the statement.
-    Transactions that XA
-    PREPARE left wait for nothing: see `find_xa_transactions`. Others may wait for a replica.
+    Transactions that XA PREPARE left wait for nothing: see `find_xa_transactions`. Others may wait for a
+    replica.
     """
     monitors = evidence.monitors
     in_commit = (

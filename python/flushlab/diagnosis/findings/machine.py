@@ -150,9 +150,8 @@ def find_cpu_quota(evidence: Evidence) -> Finding | None:
     the upper end.
 
     No bound comes of it. Background threads use up the same quota, and so do threads that spin for a latch
-    whose
-    holder is stopped: a larger quota may bring more than in proportion. 14 times as many transactions were
-    seen with 10 times the processor time (MariaDB 10.11).
+    whose holder is stopped: a larger quota may bring more than in proportion. 14 times as many transactions
+    were seen with 10 times the processor time (MariaDB 10.11).
     """
     host = evidence.host
     throttled = host.cpu_throttled_share or 0.0 if host else 0.0

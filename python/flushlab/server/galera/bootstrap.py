@@ -27,7 +27,6 @@ from flushlab.server.sandbox.log import ending, killed, start_failed
 from flushlab.server.sandbox.node import NOWHERE, Membership, State, free_places, recovered
 from flushlab.server.sandbox.sandbox import Sandbox
 from flushlab.server.sandbox.spec import DataDirectory, SandboxSpec
-from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import layout_of
 
 
@@ -153,7 +152,7 @@ def node_data(
     if (found := kept.find(key)) is not None:
         return found
     progress(f"preparing the data directory of a cluster's nodes on {build.name}")
-    layout = layout_of(settings, load_catalog())
+    layout = layout_of(settings)
 
     def fill(target: Path) -> None:
         (place,) = free_places(1)

@@ -22,7 +22,6 @@ from flushlab.progress import Progress, silent
 from flushlab.record import Value
 from flushlab.server.sandbox import log
 from flushlab.server.sandbox.option_files import always, give, option_line, write_private
-from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import layout_of
 
 FORMAT = "1"
@@ -41,7 +40,7 @@ def initialised(build: Build, settings: Mapping[str, Value], progress: Progress 
         StartFailed: the server's own program failed; carries the end of what it said.
         NoSpace: there is no room for it.
     """
-    layout = layout_of(settings, load_catalog())
+    layout = layout_of(settings)
     key = SnapshotKey(
         {
             "what": "initialised data directory",

@@ -15,7 +15,7 @@ from flushlab.campaign.crash.experiment import CrashExperiment
 from flushlab.campaign.fleet.crashes import FleetCrashes
 from flushlab.campaign.fleet.machines import Opening
 from flushlab.campaign.pool.work import CrashTask
-from flushlab.errors import MeasurementError, NoSpace, UsageError
+from flushlab.errors import MeasurementError
 from flushlab.experiment.protocol import Request
 from flushlab.record import CrashArm, CrashOutcome, CrashRow
 from flushlab.store import Store
@@ -201,18 +201,6 @@ def test_a_driver_that_was_killed_goes_on_with_the_crashes_that_were_not_stored(
     assert resumed.found() == EXPECTED
 
 
-def test_a_machine_whose_disk_is_full_is_taken_out_and_the_campaign_ends_on_the_others(store: Store) -> None:
-    def full(machine: str) -> None:
-        if machine == "two":
-            raise NoSpace("/var/cache/flushlab is full", hint="free some")
-
-    fleet = Fleet(store, "one", "two", before=full)
-    fleet.carry_out()
-    assert fleet.found() == EXPECTED
-    assert [line for line in fleet.said if "machine two is taken out: /var/cache/flushlab is full" in line]
-    assert fleet.machines.dismissed == ["two"]
-
-
 def test_a_machine_that_can_judge_nothing_is_taken_out_and_no_crash_is_left_unknown(store: Store) -> None:
     first = threading.Semaphore(0)
 
@@ -245,16 +233,6 @@ def test_a_failure_of_every_machine_ends_the_campaign_with_its_own_words_and_hin
     with pytest.raises(MeasurementError, match=r"machine (one|two): the workload failed") as told:
         fleet.carry_out()
     assert told.value.hint == "read its output"
-
-
-def test_what_a_machine_refuses_ends_the_campaign_at_once(store: Store) -> None:
-    def refuses(machine: str) -> None:
-        raise UsageError("the workload has changed", hint="restore its file")
-
-    fleet = Fleet(store, "one", "two", before=refuses)
-    with pytest.raises(UsageError, match="the workload has changed"):
-        fleet.carry_out()
-    assert fleet.machines.dismissed == []
 
 
 def test_few_crashes_are_spread_over_all_machines(store: Store) -> None:

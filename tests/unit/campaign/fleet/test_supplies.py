@@ -65,7 +65,7 @@ def there(request: Asked, root: str = ROOT) -> Any:
 def test_a_build_outside_the_home_is_named_and_not_sent() -> None:
     needed = needed_by(tune_request())
     assert not [one for one in needed.manifests if one.kind == "build"]
-    assert [one.mysqld for one in needed.builds] == [MARIADB.mysqld]
+    assert [build.mysqld for build, _ in needed.builds] == [MARIADB.mysqld]
 
 
 def test_a_command_gets_the_files_that_it_names_below_another_root(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_run_on_each_machine_gets_its_files_and_data_there(tmp_path: Path) -> 
     )
     asked = BenchRequest(spec=spec, build_id=tune_request().build_id, folder=str(tmp_path))
     needed = needed_by(asked)
-    assert [one.id for one in needed.builds] == [asked.build_id]
+    assert [build.id for build, _ in needed.builds] == [asked.build_id]
     assert below(tmp_path, files_in(asked)) == {"a.sql": "", "my.cnf": OPTION_FILE}
     found: BenchSpec = there(asked).spec
     assert found.server.server == asked.build_id

@@ -9,7 +9,7 @@ import pytest
 
 from flushlab.telemetry.live import questions, session
 from flushlab.telemetry.live.questions import MOST_WAITS, Question, doctor_questions, parse_pairs
-from flushlab.telemetry.live.session import Due, Session
+from flushlab.telemetry.live.session import Answerer, Due, Session
 from tests.unit.telemetry.live.told import MARIADB, MYSQL57, MYSQL97
 from tests.unit.watch.test_poller import REACH, Server
 
@@ -230,3 +230,42 @@ def test_a_question_that_holds_writers_up_is_asked_less_often() -> None:
             due.asked(100.0, 0.1)
         late.append(due.at_s - 100.0)
     assert late == pytest.approx([0.1 / session.MOST_SHARE, 0.1 / session.MOST_LATCHED])
+
+
+@pytest.mark.parametrize(
+    ("greeting", "comment", "proxy"),
+    [
+        ("8.0.11", "(ProxySQL)", "ProxySQL"),
+        ("5.5.30 (ProxySQL Admin Module)", "", "ProxySQL"),
+        ("5.5.5-10.2.12 2.2.3-maxscale", "mariadb.org binary distribution", "MaxScale"),
+        ("8.0.36", "MySQL Community Server - GPL", ""),
+        ("5.5.5-10.11.19-MariaDB-0+deb12u1", "Debian 12", ""),
+    ],
+)
+def test_a_proxy_names_itself(greeting: str, comment: str, proxy: str) -> None:
+    assert Answerer(greeting=greeting, version="8.0.36", comment=comment).proxy == proxy
+
+
+@pytest.mark.parametrize(
+    ("version", "comment", "stranger"),
+    [
+        ("8.0.11-TiDB-v7.5.0", "TiDB Server (Apache License 2.0)", "TiDB"),
+        ("8.0.30-Vitess", "Version: 18.0", "Vitess"),
+        ("8.0.33", "Dolt", "Dolt"),
+        ("8.0.36-28", "Percona Server (GPL), Release 28, Revision 47601f19", ""),
+        ("10.11.19-MariaDB", "mariadb.org binary distribution", ""),
+    ],
+)
+def test_a_stranger_has_its_name_in_its_version(version: str, comment: str, stranger: str) -> None:
+    assert Answerer(greeting=version, version=version, comment=comment).stranger == stranger
+
+
+@pytest.mark.parametrize(
+    ("greeted", "numbered", "is_between"),
+    [(7, 7, False), (7, (1 << 32) + 7, False), (7, 4711, True), (None, 7, False), (7, None, False)],
+)
+def test_two_numbers_of_one_connection_mean_a_proxy(
+    greeted: int | None, numbered: int | None, is_between: bool
+) -> None:
+    found = Answerer(greeting="8.0.36", version="8.0.36", greeted=greeted, numbered=numbered)
+    assert bool(found.between) == is_between

@@ -1,4 +1,4 @@
-"""Which server and database a data set comes from, in its maker's words and in any language."""
+"""Which server a dump is from."""
 
 from __future__ import annotations
 

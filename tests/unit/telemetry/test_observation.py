@@ -1,7 +1,6 @@
 """Telemetry of clusters, from what three real nodes of MariaDB 10.11 told at both ends of a load of 4 s.
 
-16 connections to node 1, 7,587 transactions, one applier a node.
-"""
+16 connections to node 1, 7,587 transactions, one applier a node."""
 
 from __future__ import annotations
 
@@ -10,6 +9,7 @@ import pytest
 
 from flushlab.record import ErrorCount, LoadResult, NodeActivity
 from flushlab.telemetry import observation
+from flushlab.telemetry.observation import CpuTimes, foreign_share
 from flushlab.trial.measurement import cluster_findings
 from tests.fakes.server import FakeServer
 
@@ -133,3 +133,14 @@ def test_transactions_that_no_node_heard_of_are_a_caveat() -> None:
     assert slugs(quiet(commits=0), load(14_321)) == [], "a load that only reads"
     assert slugs(quiet(commits=430), load(549)) == ["changed-nothing"], "seen of arms that drew the same rows"
     assert slugs(quiet(commits=4_669)) == []
+
+
+def test_what_neither_server_nor_client_used_is_foreign() -> None:
+    before = CpuTimes(busy_s=100.0, own_s=10.0, server_s=20.0)
+    after = CpuTimes(busy_s=110.0, own_s=12.0, server_s=26.0)
+    assert foreign_share(before, after, seconds=10.0, cpu_count=2) == (10 - 2 - 6) / 20
+
+
+def test_an_unseen_server_leaves_the_share_unknown() -> None:
+    unseen = CpuTimes(busy_s=1.0, own_s=1.0, server_s=None)
+    assert foreign_share(unseen, unseen, seconds=1.0, cpu_count=1) is None

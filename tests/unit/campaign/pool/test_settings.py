@@ -1,12 +1,14 @@
-"""What of a plan and of a tuning is tried on a server that goes on running."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
+from flushlab.campaign.data import open_data
+from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.campaign.pool.settings import (
+    brought_along,
     has_all,
     raise_running,
     restarts,
@@ -14,10 +16,14 @@ from flushlab.campaign.pool.settings import (
     why_not,
     without_restarts,
 )
+from flushlab.campaign.watcher import Watcher
+from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import BelowFloor
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.floor import Floor
+from flushlab.spec.parts import DataSpec
+from tests.unit.builds import MYSQL80
 from tests.unit.campaign.test_binding import plan
 
 MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
@@ -88,3 +94,28 @@ def test_settings_below_a_floor_run_on_a_server_only_if_it_has_them() -> None:
     assert has_all({"innodb_flush_log_at_trx_commit": 2, "innodb_doublewrite": 1}, has, MARIADB)
     assert not has_all({"innodb_flush_log_at_trx_commit": 0}, has, MARIADB)
     assert not has_all({"sync_binlog": 1}, has, MARIADB)
+
+
+PERSISTED = """{"Version": 2, "mysql_dynamic_variables": {
+ "sync_binlog": {"Value": "0"}, "innodb_flush_log_at_trx_commit": {"Value": "2"},
+ "report_host": {"Value": "db7.example.org"}, "mandatory_roles": {"Value": "boss"}}}"""
+
+
+def test_what_was_persisted_is_part_of_the_base_where_it_may_enter_and_is_told(
+    tmp_path: Path, private_home: Path
+) -> None:
+    (tmp_path / "ibdata1").write_bytes(b"")
+    (tmp_path / "mysqld-auto.cnf").write_text(PERSISTED)
+    said: list[str] = []
+    identity = SandboxPool(MYSQL80, Volume(DataRoot.open(), None)).identity
+    found = brought_along(open_data(DataSpec(dataset=str(tmp_path)), ()), identity, Watcher(said.append))
+    assert found == {"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 2}
+    taken, left = said
+    assert "added to the base: sync_binlog=0, innodb_flush_log_at_trx_commit=2" in taken
+    assert "left out: " in left and "report_host" in left and "mandatory_roles" in left
+    assert "example.org" not in left
+
+
+def test_without_a_data_set_nothing_was_persisted(tmp_path: Path, private_home: Path) -> None:
+    identity = SandboxPool(MYSQL80, Volume(DataRoot.open(), None)).identity
+    assert brought_along(None, identity, Watcher()) == {}
