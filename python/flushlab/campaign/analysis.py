@@ -337,10 +337,9 @@ def workload_words(workload: WorkloadSpec, threads: Sequence[int] = ()) -> str:
         words.append(
             f"the {sizes['tables']} largest tables" if rows is None else f"{sizes['tables']} × {rows:,} rows"
         )
-    words += [
-        f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
-        for name, value in options.items()
-    ]
+    for name, value in options.items():
+        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        words.append(f"{name} {int(value):,}" if whole else f"{name} {value}")
     return ", ".join(words)
 
 

@@ -47,11 +47,12 @@ EXTERNAL = "external"
 """Slug of the warning that the server is not flushlab's own."""
 
 Kind = Literal["tune", "series", "compare"]
-Demand = Literal["", "fixed", "closed loop", "unknown"]
 """The commands whose campaigns compare arms."""
 
+Demand = Literal["", "fixed", "closed loop", "unknown"]
+
 Answer = Literal["confirmed", "refuted", "no difference", "undecided", "not measured"]
-"""What a measurement says to a claim; see `campaign.claims`."""
+"""What a measurement says to a claim; see `campaign.analysis`."""
 
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
 """In the order in which they are counted."""
