@@ -216,7 +216,8 @@ class Sampler(Repeating):
         self._known = known
         self._running = running
         self._pids = pids
-        self._machine = _Machine()
+        self._looked: tuple[machine.MachineSample, float, dict[int, float]] | None = None
+        """At the machine, the last time."""
         self._marked = 0
         self._second = 0
         self._taken_s: float | None = None
@@ -259,7 +260,7 @@ class Sampler(Repeating):
                 slow_s=seen.took_s.get("global_status") if seen else None,
                 why=known.why,
             ),
-            "machine": self._machine.sample(running.pid if running else None, self._pids()),
+            "machine": self._machine(running.pid if running else None),
         }
         if known.up and seen is not None and time.monotonic() - seen.at_s < STALE_S:
             facts |= _of_server(known.before, seen)
@@ -273,6 +274,27 @@ class Sampler(Repeating):
             sample = msgspec.structs.replace(sample, marks=(gap, *sample.marks))
         self._taken_s = now
         return sample
+
+    def _machine(self, flushlab: int | None) -> MachineNow:
+        """The shares since the last sample; those of others only where the server's own can be seen."""
+        servers = self._pids()
+        pids = {os.getpid(), *servers, *([flushlab] if flushlab else [])}
+        before, now = self._looked, (machine.sample(), observation.busy_s(), observation.processes_s(pids))
+        self._looked = now
+        if before is None:
+            return MachineNow()
+        shares, seconds = machine.between(before[0], now[0]), now[0].at_s - before[0].at_s
+        others = None
+        if servers and seconds > 0:
+            ours = sum(used - before[2].get(pid, used) for pid, used in now[2].items())
+            others = min(1.0, max(0.0, now[1] - before[1] - ours) / (seconds * (os.cpu_count() or 1)))
+        return MachineNow(
+            cpu_pressure=shares.cpu_pressure_share,
+            io_pressure=shares.io_pressure_share,
+            memory_pressure=shares.memory_pressure_share,
+            others=others,
+            steal=shares.steal_share,
+        )
 
     def _of_running(self, running: Running) -> dict[str, object]:
         if running.pid != self._pid:
@@ -346,29 +368,3 @@ def _diagnosed(judged: Judged) -> DiagnosisNow:
         waits={wait: round(mean, 3) for wait, mean in judged.now.items()},
         findings=tuple(findings),
     )
-
-
-class _Machine:
-    """Shares of the time between two samples of the machine."""
-
-    def __init__(self) -> None:
-        self._last: tuple[machine.MachineSample, float, dict[int, float]] | None = None
-
-    def sample(self, flushlab: int | None, servers: tuple[int, ...]) -> MachineNow:
-        pids = {os.getpid(), *servers, *([flushlab] if flushlab else [])}
-        before, now = self._last, (machine.sample(), observation.busy_s(), observation.processes_s(pids))
-        self._last = now
-        if before is None:
-            return MachineNow()
-        shares, seconds = machine.between(before[0], now[0]), now[0].at_s - before[0].at_s
-        others = None
-        if servers and seconds > 0:
-            ours = sum(used - before[2].get(pid, used) for pid, used in now[2].items())
-            others = min(1.0, max(0.0, now[1] - before[1] - ours) / (seconds * (os.cpu_count() or 1)))
-        return MachineNow(
-            cpu_pressure=shares.cpu_pressure_share,
-            io_pressure=shares.io_pressure_share,
-            memory_pressure=shares.memory_pressure_share,
-            others=others,
-            steal=shares.steal_share,
-        )

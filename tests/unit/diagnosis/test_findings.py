@@ -44,6 +44,26 @@ def found_in(seen: Evidence) -> dict[str, Finding]:
     return {one.name: one for one in every}
 
 
+def committing(counted: dict[str, int] | None = None, **more: Any) -> Finding:
+    """The finding of a connection in its commit."""
+    return found_in(evidence(counted, **{"write_time": time_of([writer(1, COMMITTING)]), **more}))[
+        "commit_sync"
+    ]
+
+
+def with_ends(seen: Evidence, before: dict[str, Any], after: dict[str, Any]) -> Evidence:
+    replace = msgspec.structs.replace
+    return replace(seen, before=replace(seen.before, **before), after=replace(seen.after, **after))
+
+
+def texts(finding: Finding) -> list[str]:
+    return [one.text for one in finding.seen]
+
+
+def mid(finding: Finding) -> float | None:
+    return finding.share.mid if finding.share is not None else None
+
+
 PLANTED: dict[str, dict[str, Any]] = {
     "commit_sync": {"write_time": time_of([writer(1, COMMITTING)])},
     "row_locks": {
@@ -157,30 +177,46 @@ def test_counters_that_were_set_back_are_no_growth() -> None:
 
 
 def test_locks_last_as_long_as_commits_do() -> None:
-    seen = evidence(
-        write_time=time_of([writer(1), writer(2), writer(3, COMMITTING), client(4)], row_locks=1.0)
-    )
-    found = commits.find_commit_sync(seen)
-    assert found is not None and found.share is not None
-    assert found.share.mid == pytest.approx(2 / 3)  # commit and row lock of commit, row lock, statement
+    moment = [writer(1), writer(2), writer(3, COMMITTING), client(4)]
+    found = committing(write_time=time_of(moment, row_locks=1.0))
+    assert mid(found) == pytest.approx(2 / 3)  # commit and row lock of commit, row lock, statement
 
 
-def test_syncs_have_a_rate_and_a_time() -> None:
-    seen = evidence(write_time=time_of([writer(1, COMMITTING)]))
-    before, after = (
-        msgspec.structs.replace(one, files={"redo": FileEvents(syncs=syncs, bytes_written=0, sync_s=seconds)})
-        for one, syncs, seconds in ((seen.before, 100, 1.0), (seen.after, 600, 3.5))
-    )
-    found = commits.find_commit_sync(msgspec.structs.replace(seen, before=before, after=after))
-    assert found is not None
-    assert "redo log: 50 syncs/s, 5.00 ms each" in [one.text for one in found.seen]
+REDO_EVENTS = (
+    FileEvents(syncs=100, bytes_written=0, sync_s=1.0),
+    FileEvents(syncs=600, bytes_written=0, sync_s=3.5),
+)
 
 
-def test_syncs_have_a_rate_per_commit() -> None:
-    counted = {"innodb_os_log_fsyncs": 500, "binlog_commits": 2000}
-    found = commits.find_commit_sync(evidence(counted, write_time=time_of([writer(1, COMMITTING)])))
-    assert found is not None
-    assert "redo log: 50 syncs/s, 0.25 per commit" in [one.text for one in found.seen]
+@pytest.mark.parametrize(
+    ("counted", "ends", "says"),
+    [
+        (
+            {},
+            [{"files": {"redo": events}} for events in REDO_EVENTS],
+            "redo log: 50 syncs/s, 5.00 ms each",
+        ),
+        (
+            {"innodb_os_log_fsyncs": 500, "binlog_commits": 2000},
+            [{}, {}],
+            "redo log: 50 syncs/s, 0.25 per commit",
+        ),
+        (  # MariaDB tells none of its redo log.
+            {},
+            [{"syncs": {"redo": 100, "data": 7}}, {"syncs": {"redo": 1100, "data": 7}}],
+            "redo log: 100 syncs/s, as the kernel counts them",
+        ),
+        (  # SHOW GLOBAL STATUS raises Handler_write on MySQL: rows are InnoDB's own where it counts them.
+            {"binlog_cache_use": 100, "innodb_rows_inserted": 100, "handler_write": 40_000},
+            [{}, {}],
+            "1.0 rows changed per commit",
+        ),
+    ],
+)
+def test_syncs_and_rows_have_a_rate(counted: dict[str, int], ends: list[dict[str, Any]], says: str) -> None:
+    seen = with_ends(evidence(counted, write_time=time_of([writer(1, COMMITTING)])), ends[0], ends[1])
+    told = texts(found_in(seen)["commit_sync"])
+    assert says in told and not any("binary log:" in text for text in told)
 
 
 @pytest.mark.parametrize(
@@ -194,27 +230,15 @@ def test_syncs_have_a_rate_per_commit() -> None:
 )
 def test_small_transactions_are_told(ended: int | None, says: str) -> None:
     counted = {"binlog_commits": 100, "handler_write": 150, "handler_update": 140, "handler_delete": 10}
-    seen = evidence(
-        counted if ended is None else counted | {"com_commit": ended},
-        identity=MARIADB,
-        write_time=time_of([writer(1, "Commit")], identity=MARIADB),
-    )
-    found = commits.find_commit_sync(seen)
-    assert found is not None and says in [one.text for one in found.seen]
-
-
-def test_rows_are_innodbs_own_where_it_counts_them() -> None:
-    """SHOW GLOBAL STATUS raises Handler_write on MySQL."""
-    counted = {"binlog_cache_use": 100, "innodb_rows_inserted": 100, "handler_write": 40_000}
-    found = commits.find_commit_sync(evidence(counted, write_time=time_of([writer(1, COMMITTING)])))
-    assert found is not None and "1.0 rows changed per commit" in [one.text for one in found.seen]
+    time = time_of([writer(1, "Commit")], identity=MARIADB)
+    ends = counted if ended is None else counted | {"com_commit": ended}
+    assert says in texts(committing(ends, identity=MARIADB, write_time=time))
 
 
 @pytest.mark.parametrize("counter", ["handler_commit", "com_insert"])
 def test_commits_that_are_not_counted_apart_from_reads_have_no_size(counter: str) -> None:
-    counted = {counter: 100, "innodb_rows_inserted": 100, "innodb_os_log_fsyncs": 100}
-    found = commits.find_commit_sync(evidence(counted, write_time=time_of([writer(1, COMMITTING)])))
-    assert found is not None and not any("per commit" in one.text for one in found.seen)
+    found = committing({counter: 100, "innodb_rows_inserted": 100, "innodb_os_log_fsyncs": 100})
+    assert not any("per commit" in text for text in texts(found))
 
 
 @pytest.mark.parametrize(
@@ -239,20 +263,6 @@ def test_statements_that_wait_for_rows_are_not_counted_into_the_queue() -> None:
     assert "thread_concurrency" not in found_in(
         evidence(variables={"innodb_thread_concurrency": "2"}, write_time=time)
     )
-
-
-def test_syncs_that_only_the_kernel_counts_are_shown() -> None:
-    """MariaDB tells none of its redo log."""
-    seen = evidence(write_time=time_of([writer(1, COMMITTING)]))
-    before, after = (
-        msgspec.structs.replace(one, syncs={"redo": count, "data": 7})
-        for one, count in ((seen.before, 100), (seen.after, 1100))
-    )
-    found = commits.find_commit_sync(msgspec.structs.replace(seen, before=before, after=after))
-    assert found is not None
-    texts = [one.text for one in found.seen]
-    assert "redo log: 100 syncs/s, as the kernel counts them" in texts
-    assert not any("binary log:" in text for text in texts)
 
 
 @pytest.mark.parametrize(
@@ -283,14 +293,9 @@ def test_a_configured_delay_is_no_sync(
     identity: ServerIdentity, variables: dict[str, str], says: str, change: dict[str, int] | None
 ) -> None:
     settings = {name: int(value) for name, value in variables.items() if value.isdecimal()}
-    seen = evidence(
-        identity=identity,
-        variables=variables,
-        settings={"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 1, "log_bin": "ON", **settings},
-        write_time=time_of([writer(1, COMMITTING)]),
-    )
-    found = commits.find_commit_sync(seen)
-    assert found is not None and found.title.endswith(says)
+    known = {"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 1, "log_bin": "ON", **settings}
+    found = committing(identity=identity, variables=variables, settings=known)
+    assert found.title.endswith(says)
     if change is not None:
         assert found.changes[0].settings == change
         assert bool(found.changes[0].costs) == ("sync_binlog" in change)
@@ -298,26 +303,20 @@ def test_a_configured_delay_is_no_sync(
 
 def test_a_delay_alone_is_waited_for() -> None:
     relaxed = {"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "0"}
-    delayed = relaxed | {"binlog_group_commit_sync_delay": "20000"}
-    found = commits.find_commit_sync(evidence(variables=delayed, write_time=time_of([writer(1, COMMITTING)])))
-    assert found is not None and found.names_cause
+    found = committing(variables=relaxed | {"binlog_group_commit_sync_delay": "20000"})
+    assert found.names_cause
     assert found.title == "commits wait for binlog_group_commit_sync_delay (20.0 ms)"
 
 
 def test_a_binary_log_in_innodb_has_no_sync_of_its_own() -> None:
     """MariaDB 12.3 and later ignore sync_binlog then."""
-    seen = evidence(
-        variables={"binlog_storage_engine": "innodb"}, write_time=time_of([writer(1, COMMITTING)])
-    )
-    found = commits.find_commit_sync(seen)
-    assert found is not None and found.title == "commits wait for the sync of redo log"
+    found = committing(variables={"binlog_storage_engine": "innodb"})
+    assert found.title == "commits wait for the sync of redo log"
     assert not any("sync_binlog" in one.settings for one in found.changes)
 
 
 def test_a_change_says_what_it_costs() -> None:
-    found = commits.find_commit_sync(evidence(write_time=time_of([writer(1, COMMITTING)])))
-    assert found is not None
-    by_setting = {tuple(one.settings): one for one in found.changes}
+    by_setting = {tuple(one.settings): one for one in committing().changes}
     flush = by_setting["innodb_flush_log_at_trx_commit",]
     assert flush.settings == {"innodb_flush_log_at_trx_commit": 2}
     assert flush.floor == "second"
@@ -327,16 +326,19 @@ def test_a_change_says_what_it_costs() -> None:
 
 @pytest.mark.parametrize(
     ("flush", "sync", "changed"),
-    [(2, 1, {"sync_binlog": 1000}), (1, 100, {"innodb_flush_log_at_trx_commit": 2})],
+    [
+        (2, 1, [{"sync_binlog": 1000}]),
+        (1, 100, [{"innodb_flush_log_at_trx_commit": 2}]),
+        (2, 1000, []),
+    ],
 )
 def test_only_a_log_that_is_synced_at_commit_has_a_change_to_try(
-    flush: int, sync: int, changed: dict[str, int]
+    flush: int, sync: int, changed: list[dict[str, int]]
 ) -> None:
     settings = {"innodb_flush_log_at_trx_commit": flush, "sync_binlog": sync, "log_bin": "ON"}
-    texts = {name: str(value) for name, value in settings.items()}
-    connections = time_of([writer(1, COMMITTING)])
-    found = commits.find_commit_sync(evidence(variables=texts, settings=settings, write_time=connections))
-    assert found is not None and [one.settings for one in found.changes] == [changed]
+    variables = {name: str(value) for name, value in settings.items()}
+    found = committing(variables=variables, settings=settings)
+    assert [one.settings for one in found.changes] == changed
 
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -360,32 +362,15 @@ def test_a_larger_pool_fits_the_memory_of_the_machine(
         variables={"innodb_buffer_pool_size": str(pool)},
         host=None if memory is None else host(memory_bytes=memory),
     )
-    found = innodb.find_buffer_pool(seen)
-    assert found is not None
+    found = found_in(seen)["buffer_pool"]
     assert [one.settings["innodb_buffer_pool_size"] for one in found.changes] == larger
-
-
-def test_commits_without_syncs_have_no_change_to_try() -> None:
-    settings = {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 1000, "log_bin": "ON"}
-    seen = evidence(
-        variables={"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "1000"},
-        settings=settings,
-        write_time=time_of([writer(1, COMMITTING)]),
-    )
-    found = commits.find_commit_sync(seen)
-    assert found is not None and found.changes == ()
 
 
 def test_row_locks_last_as_long_as_commits_that_do_not_sync() -> None:
     def bound(row_locks: float) -> float | None:
         moment = [writer(1, COMMITTING), writer(2, COMMITTING), *(writer(one) for one in range(3, 8))]
-        seen = evidence(
-            variables={"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "1000"},
-            write_time=time_of(moment, row_locks=row_locks),
-        )
-        found = commits.find_commit_sync(seen)
-        assert found is not None and found.share is not None
-        return found.share.at_most
+        relaxed = {"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "1000"}
+        return committing(variables=relaxed, write_time=time_of(moment, row_locks=row_locks)).at_most
 
     alone, with_locks = bound(0.0), bound(4.0)
     assert alone is not None and with_locks is not None and with_locks > 2 * alone
@@ -419,8 +404,7 @@ def test_log_files_stay_below_what_a_server_starts_with() -> None:
         settings={"innodb_log_file_size": 80 << 30},
         checkpoint_ages=(120 << 30,) * 5,
     )
-    found = innodb.find_redo_capacity(seen)
-    assert found is not None
+    found = found_in(seen)["redo_capacity"]
     assert found.changes[0].settings == {"innodb_log_file_size": (256 << 30) - (1 << 20)}
 
 
@@ -437,8 +421,7 @@ def test_a_pause_of_the_client_that_is_not_counted_leaves_no_bound() -> None:
 
 def test_the_redo_log_grows_by_the_setting_of_its_version() -> None:
     ages = (90_000_000,) * 5
-    new = innodb.find_redo_capacity(evidence(checkpoint_ages=ages))
-    assert new is not None
+    new = found_in(evidence(checkpoint_ages=ages))["redo_capacity"]
     assert new.changes[0].settings == {"innodb_redo_log_capacity": 8 * 104857600}
     assert new.changes[0].costs == ()
     old = evidence(
@@ -447,8 +430,7 @@ def test_the_redo_log_grows_by_the_setting_of_its_version() -> None:
         variables={"innodb_log_file_size": "100663296", "innodb_redo_log_capacity": ""},
         checkpoint_ages=(70_000_000,) * 5,
     )
-    found = innodb.find_redo_capacity(old)
-    assert found is not None
+    found = found_in(old)["redo_capacity"]
     assert found.changes[0].settings == {"innodb_log_file_size": 8 * 100663296}
     assert innodb.find_redo_capacity(msgspec.structs.replace(old, checkpoint_ages=(30_000_000,) * 5)) is None
 
@@ -457,8 +439,8 @@ def test_a_few_waits_in_many_commits_weigh_little() -> None:
     """No state tells a wait for the log buffer: its share is none of the statements' time to all of it."""
     seen = evidence({"innodb_log_waits": 10, "handler_commit": 1000}, write_time=time_of([writer(1)]))
     found = found_in(seen)["log_buffer"]
-    assert found.share is not None and found.share.mid == pytest.approx(0.01)
-    assert found.share.low == 0.0 and found.share.high == 1.0
+    assert mid(found) == pytest.approx(0.01)
+    assert found.share is not None and (found.share.low, found.share.high) == (0.0, 1.0)
     assert found.strength == "hint"
 
 
@@ -471,17 +453,17 @@ def wrote_redo(writes: int, each: int, seconds: float, identity: ServerIdentity 
         variables={"innodb_log_buffer_size": "1048576"},
         write_time=time_of([writer(1)], identity=identity),
     )
-    before, after = (
-        msgspec.structs.replace(one, files={"redo": FileEvents(syncs=1, bytes_written=0, write_s=passed)})
-        for one, passed in ((seen.before, 1.0), (seen.after, 1.0 + seconds))
+    begin, end = (
+        {"files": {"redo": FileEvents(syncs=1, bytes_written=0, write_s=passed)}}
+        for passed in (1.0, 1.0 + seconds)
     )
-    return msgspec.structs.replace(seen, before=before, after=after)
+    return with_ends(seen, begin, end)
 
 
 def test_a_buffer_that_is_written_whenever_half_of_it_is_full_is_too_small() -> None:
     """MySQL 5.7 counts no wait then."""
     found = found_in(wrote_redo(160, 480_000, seconds=9.0))["log_buffer"]
-    assert found.share is not None and found.share.mid == pytest.approx(0.9)
+    assert mid(found) == pytest.approx(0.9)
     assert [one.text for one in found.seen] == [
         "16.0 writes/s of 469 KiB: the buffer was full",
         "the redo log was written or synced in 90% of the time",
@@ -501,7 +483,7 @@ def test_writes_of_the_redo_log_are_no_waits_by_themselves(each: int, identity: 
 def test_waits_for_the_log_buffer_last_no_longer_than_its_writes() -> None:
     """A full buffer that goes into the page cache costs nobody time."""
     found = found_in(wrote_redo(160, 480_000, seconds=0.2))["log_buffer"]
-    assert found.share is not None and found.share.mid == pytest.approx(0.02)
+    assert mid(found) == pytest.approx(0.02)
     assert found.strength == "hint"
 
 
@@ -512,8 +494,8 @@ def test_reads_from_disk_are_in_nobodys_way_where_nothing_writes() -> None:
 
 
 def test_a_single_age_of_the_checkpoint_has_no_share_of_samples() -> None:
-    one = innodb.find_redo_capacity(evidence(checkpoint_ages=(90_000_000,), write_time=time_of([writer(1)])))
-    assert one is not None and one.share is None
+    one = found_in(evidence(checkpoint_ages=(90_000_000,), write_time=time_of([writer(1)])))["redo_capacity"]
+    assert one.share is None
     assert one.seen[0].text == "checkpoint age up to 85.8 MiB, 97% of the 88.3 MiB at which writers wait"
     assert one.title.endswith("pages are flushed in a hurry")
 
@@ -531,7 +513,7 @@ def test_an_old_snapshot_costs_as_much_as_searches_read_pages() -> None:
     }
     before = {"innodb_history_list_length": 20_000}
     found = found_in(evidence(counted, before, **opened))["purge_lag"]
-    assert found.share is not None and found.share.mid == pytest.approx(0.5 * 0.8)
+    assert mid(found) == pytest.approx(0.5 * 0.8)
     assert "100 pages are read per row" in found.seen[1].text
     cheap = counted | {"innodb_buffer_pool_read_requests": 10_000}
     found = found_in(evidence(cheap, before, **opened))["purge_lag"]
@@ -563,7 +545,7 @@ def test_rows_that_are_deleted_and_not_purged_are_locked() -> None:
     )
     found = found_in(seen)["purge_lag"]
     rows, locked = 2_775 + 2_824 + 2_775, 31_009
-    assert found.share is not None and found.share.mid == pytest.approx(0.75 * (1 - rows / locked))
+    assert mid(found) == pytest.approx(0.75 * (1 - rows / locked))
     assert "31,009 row locks in 3 samples of transactions, but only 8,374 rows read" in found.seen[1].text
     holders = msgspec.structs.replace(searching[0], age_s=43)  # from before the window
     none = msgspec.structs.replace(seen, looks=((old, holders),) * 9)
@@ -597,10 +579,10 @@ def test_a_large_transaction_weighs_as_often_as_it_is_seen() -> None:
         variables={"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "0"},
     )
     found = found_in(seen)["large_transactions"]
-    assert found.share is not None and found.share.mid == pytest.approx(0.5)
+    assert mid(found) == pytest.approx(0.5)
     synced = msgspec.structs.replace(seen, before=evidence().before, after=evidence().after)
     found = found_in(synced)["large_transactions"]
-    assert found.share is not None and found.share.mid == pytest.approx(0.25)  # commits wait for the disk
+    assert mid(found) == pytest.approx(0.25)  # commits wait for the disk
 
 
 def test_the_begin_of_a_large_transaction_does_not_hide_those_before() -> None:
@@ -613,7 +595,7 @@ def test_the_begin_of_a_large_transaction_does_not_hide_those_before() -> None:
         variables={"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "0"},
     )
     found = found_in(seen)["large_transactions"]
-    assert found.share is not None and found.share.mid == pytest.approx(0.5)
+    assert mid(found) == pytest.approx(0.5)
     assert "200,000 rows" in found.seen[0].text
 
 
@@ -671,7 +653,7 @@ def test_threads_that_wait_for_a_processor_weigh_as_many_as_they_are() -> None:
         host=loaded, write_time=time_of([writer(1), client(2), client(3)], [writer(2), writer(3)])
     )
     found = found_in(seen)["cpu"]
-    assert found.share is not None and found.share.mid == pytest.approx(1.5 / 2.5)
+    assert mid(found) == pytest.approx(1.5 / 2.5)
     assert "client" in found.waits
     assert any("1.5 server threads waited" in one.text for one in found.seen)
 
@@ -696,9 +678,10 @@ def test_the_bound_of_processors_has_no_more_of_the_clients_turn_than_threads_wa
     ]
     loaded = evidence(host=host(pressure=BUSY, cpu_waiting=0.8), write_time=time_of(*moments))
     found = found_in(loaded)["cpu"]
-    assert found.share is not None and found.share.mid == pytest.approx(0.1)
+    assert mid(found) == pytest.approx(0.1)
     statements = loaded.time.share("statement")
-    assert statements is not None and found.share.bounding == pytest.approx(statements.high + 0.1)
+    assert statements is not None and found.share is not None
+    assert found.share.bounding == pytest.approx(statements.high + 0.1)
 
 
 def test_a_full_redo_log_may_cost_processor_time_too() -> None:
@@ -718,7 +701,7 @@ def test_a_queue_that_is_long_whenever_the_disk_is_busy_is_full() -> None:
     """Pages that are flushed in batches: 77 requests at once, with pauses in between."""
     seen = evidence(host=host(disks=(disk(utilisation=0.93, queue=77.0),)), write_time=time_of([writer(1)]))
     found = found_in(seen)["disk"]
-    assert found.share is not None and found.share.mid == pytest.approx(0.93 * 76 / 77)
+    assert mid(found) == pytest.approx(0.93 * 76 / 77)
     assert "disk" not in found_in(evidence(host=host(disks=(disk(utilisation=0.5, queue=77.0),))))
 
 
@@ -795,9 +778,8 @@ def test_a_limit_of_the_cache_is_told_where_mariadb_counts_no_use_of_it() -> Non
 def test_the_cause_of_failures_is_the_error_that_the_server_counts() -> None:
     seen = failing(MYSQL97, FAILING, variables=LIMITED)
     errors = {"ER_DUP_ENTRY": 900, "ER_LOCK_DEADLOCK": 4}
-    after = msgspec.structs.replace(seen.after, errors=errors)
-    before = msgspec.structs.replace(seen.before, errors={"ER_DUP_ENTRY": 600})
-    first = diagnose(msgspec.structs.replace(seen, before=before, after=after)).findings[0]
+    ends = with_ends(seen, {"errors": {"ER_DUP_ENTRY": 600}}, {"errors": errors})
+    first = diagnose(ends).findings[0]
     assert first.title == "nothing commits, because statements fail: ER_DUP_ENTRY"
     assert any(one.text == "errors: ER_DUP_ENTRY 30.0/s, ER_LOCK_DEADLOCK 0.4/s" for one in first.seen)
 
@@ -865,9 +847,8 @@ def test_rollbacks_of_reads_and_of_single_statements_are_no_failure(counters: di
 
 def test_a_transaction_left_by_xa_is_named_by_its_xid() -> None:
     seen = evidence(transactions={-7: prepared(60, thread=0, id=7)})
-    after = msgspec.structs.replace(seen.after, xids=("'app-1'", "'app-2'", "'app-3'", "'app-4'"))
-    found = found_in(msgspec.structs.replace(seen, after=after))["xa_transactions"]
-    assert "XID: 'app-1'; 'app-2'; 'app-3' and others" in [one.text for one in found.seen]
+    ends = with_ends(seen, {}, {"xids": ("'app-1'", "'app-2'", "'app-3'", "'app-4'")})
+    assert "XID: 'app-1'; 'app-2'; 'app-3' and others" in texts(found_in(ends)["xa_transactions"])
 
 
 SCANNING = {"handler_read_rnd_next": 10_000_000, "handler_update": 490, "handler_delete": 10}
@@ -888,14 +869,11 @@ def test_a_scan_that_locks_the_table_comes_before_the_waits_for_its_rows() -> No
 
 def test_the_table_that_is_scanned_is_named() -> None:
     seen = evidence(SCANNING, write_time=time_of([writer(1)]))
-    before = msgspec.structs.replace(seen.before, scans={"shop.stock": (5_000, 5)})
-    after = msgspec.structs.replace(
-        seen.after, scans={"shop.stock": (9_000_000, 455), "shop.log": (50_000, 900)}
-    )
-    found = statements.find_full_scans(msgspec.structs.replace(seen, before=before, after=after))
-    assert found is not None and "of table shop.stock find no index" in found.title
+    scans = {"scans": {"shop.stock": (9_000_000, 455), "shop.log": (50_000, 900)}}
+    found = found_in(with_ends(seen, {"scans": {"shop.stock": (5_000, 5)}}, scans))["full_scans"]
+    assert "of table shop.stock find no index" in found.title
     assert found.seen[0].text == "shop.stock: 8,995,000 rows read without an index, 450 changed"
-    unknown = msgspec.structs.replace(seen, after=after)
+    unknown = with_ends(seen, {}, scans)
     assert statements.find_full_scans(unknown) is None, "totals since the server's start are no rate"
 
 
@@ -911,15 +889,15 @@ def test_reports_that_scan_beside_writers_with_an_index_are_no_missing_index() -
 
 def test_a_redo_log_below_the_mark_holds_nobody_up() -> None:
     """MariaDB 10.11 at 81 % of the mark: how far it was, and no share."""
-    below = innodb.find_redo_capacity(
-        evidence(checkpoint_ages=(75_000_000,) * 5, write_time=time_of([writer(1)]))
-    )
-    assert below is not None and below.share is None and below.strength == "hint"
+    below = found_in(evidence(checkpoint_ages=(75_000_000,) * 5, write_time=time_of([writer(1)])))[
+        "redo_capacity"
+    ]
+    assert below.share is None and below.strength == "hint"
     assert below.title.startswith("the redo log was filled to 81% of the mark at which writers wait")
-    at_it = innodb.find_redo_capacity(
-        evidence(checkpoint_ages=(92_000_000,) * 5, write_time=time_of([writer(1)]))
-    )
-    assert at_it is not None and at_it.share is not None and at_it.share.mid == 1.0
+    at_it = found_in(evidence(checkpoint_ages=(92_000_000,) * 5, write_time=time_of([writer(1)])))[
+        "redo_capacity"
+    ]
+    assert mid(at_it) == 1.0
     assert at_it.title.endswith("they wait for page flushing")
 
 
@@ -969,14 +947,11 @@ def test_a_delay_longer_than_the_sync_comes_first() -> None:
     delay = {"binlog_group_commit_sync_delay": "100000"}
     seen = evidence(variables=delay, write_time=time_of([writer(1, COMMITTING)]))
     for sync_s, says in ((0.006, "commits wait for binlog_group_commit"), (0.2, "commits wait for the sync")):
-        before, after = (
-            msgspec.structs.replace(
-                one, files={"binlog": FileEvents(syncs=count, bytes_written=0, sync_s=count * sync_s)}
-            )
-            for one, count in ((seen.before, 0), (seen.after, 100))
+        begin, end = (
+            {"files": {"binlog": FileEvents(syncs=count, bytes_written=0, sync_s=count * sync_s)}}
+            for count in (0, 100)
         )
-        found = commits.find_commit_sync(msgspec.structs.replace(seen, before=before, after=after))
-        assert found is not None and found.title.startswith(says)
+        assert found_in(with_ends(seen, begin, end))["commit_sync"].title.startswith(says)
 
 
 def test_duplicates_that_clients_roll_back_are_failures() -> None:
