@@ -19,6 +19,7 @@ from flushlab.process.network import require_network
 LATENCY_S = 0.02
 PROGRAM = """
 import json, sys, time
+from functools import partial
 from pathlib import Path
 from flushlab.process import Guard, Reach
 from flushlab.process.network import EmulatedNetwork

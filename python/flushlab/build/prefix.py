@@ -42,20 +42,16 @@ MAX_BYTES = 40 << 30
 MAX_MEMBERS = 500_000
 """Limits of what is unpacked; MySQL's largest distribution, with its test suite, has 5 GB in 30,000 files."""
 
-_MAGIC = {
-    b"\x1f\x8b": "gz",
-    b"\xfd7zXZ\x00": "xz",
-    b"BZh": "bz2",
-    b"\x28\xb5\x2f\xfd": "zst",
-}
-_OPENERS: dict[str, Callable[[Any], Any]] = {
-    "gz": lambda file: gzip.GzipFile(fileobj=file),
-    "xz": lzma.LZMAFile,
-    "bz2": bz2.BZ2File,
-    "zst": lambda file: zstandard.ZstdDecompressor().stream_reader(
+_OPENERS: dict[bytes, Callable[[Any], Any]] = {
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+    b"BZh": bz2.BZ2File,
+    b"\x28\xb5\x2f\xfd": lambda file: zstandard.ZstdDecompressor().stream_reader(
         file, read_across_frames=True, closefd=False
     ),
 }
+"""Of gz, xz, bz2 and zst, by what a file of these begins with."""
+_LEADS_OUT = "leads out of the target folder"
 _BROKEN = (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error, zstandard.ZstdError, ValueError)
 
 
@@ -63,7 +59,11 @@ def unpack_tar(archive: IO[bytes], folder: Path, *, name: str) -> None:
     """Unpacks an archive into an empty folder."""
     folder = folder.resolve()
     try:
-        content = _plain(archive)
+        start = archive.read(8)
+        archive.seek(0)
+        opener = next((opener for magic, opener in _OPENERS.items() if start.startswith(magic)), None)
+        # decompressed on the way; what is cut off or damaged is an error at its end
+        content = opener(archive) if opener else archive
         with tarfile.open(fileobj=content, mode="r|") as members:
             _unpack(members, folder, name)
         while content.read(1 << 20):
@@ -89,14 +89,6 @@ def let_all_enter(folder: Path) -> None:
         Path(directory).chmod(0o755)
 
 
-def _plain(archive: IO[bytes]) -> IO[bytes]:
-    """The archive's content, decompressed on the way; what is cut off or damaged is an error at its end."""
-    start = archive.read(8)
-    archive.seek(0)
-    kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "")
-    return _OPENERS[kind](archive) if kind else archive
-
-
 def _unpack(members: tarfile.TarFile, folder: Path, name: str) -> None:
     total_bytes = 0
     links: list[Path] = []
@@ -117,7 +109,8 @@ def _unpack(members: tarfile.TarFile, folder: Path, name: str) -> None:
         if target.is_symlink() or target.is_file():
             target.unlink()  # the later one counts, and must not be written through the earlier one
         if member.issym():
-            _require_inside(target.parent / member.linkname, folder, member, name)
+            if not _leads_inside(target.parent / member.linkname, folder):
+                raise _refused(member, name, _LEADS_OUT)
             target.symlink_to(member.linkname)
             links.append(target)
         elif member.islnk():
@@ -141,13 +134,9 @@ def _inside(folder: Path, path: str, member: tarfile.TarInfo, name: str) -> Path
     target = folder / parts
     if target == folder:
         return folder
-    _require_inside(target.parent, folder, member, name)
+    if not _leads_inside(target.parent, folder):
+        raise _refused(member, name, _LEADS_OUT)
     return target.parent.resolve() / target.name
-
-
-def _require_inside(path: Path, folder: Path, member: tarfile.TarInfo, name: str) -> None:
-    if not _leads_inside(path, folder):
-        raise _refused(member, name, "leads out of the target folder")
 
 
 def _leads_inside(path: Path, folder: Path) -> bool:

@@ -141,10 +141,10 @@ class _Geometry(Draw, frozen=True, kw_only=True):
 
     def row(self, at: Table) -> Json:
         bounds: Json = {}
-        for key, found in (("x", self.x), ("y", self.y)):
-            if len(found) != 2 or found[0] > found[1]:
+        for key, ends in (("x", self.x), ("y", self.y)):
+            if len(ends) != 2 or ends[0] > ends[1]:
                 raise at.wrong(key, f"{key} is no range", f"write {key} = [LOW, HIGH]")
-            bounds[f"low_{key}"], bounds[f"high_{key}"] = found
+            bounds[f"low_{key}"], bounds[f"high_{key}"] = ends
         return {"shape": self.shape, "srid": self.srid, **bounds}
 
 
@@ -181,11 +181,11 @@ class _Python(Draw, frozen=True, kw_only=True):
         if folder not in sys.path:
             sys.path.insert(0, folder)
         try:
-            found = getattr(importlib.import_module(module), name, None) if module and name else None
+            function = getattr(importlib.import_module(module), name, None) if module and name else None
         except ImportError as error:
             hint = "write module:function; the plan's folder is looked through first"
             raise at.wrong("function", f"{self.function}: {error}", hint) from error
-        if not callable(found):
+        if not callable(function):
             raise at.wrong("function", f"{self.function} is no function", "write module:function")
         return {"function": self.function}
 
@@ -376,7 +376,7 @@ def _read_table(name: str, at: Table, keys: _Table) -> _ReadTable:
     if keys.create and keys.options:
         what = "options go into CREATE TABLE, and the plan has one of its own"
         raise at.misplaced("options", what, "write them there")
-    columns = {key: _read_column(key, one, keys.create) for key, one in at.named("column").items()}
+    columns = {key: _read_column(key, column, keys.create) for key, column in at.named("column").items()}
     primary = (
         _named(at, "primary_key", at.entries["primary_key"].node, columns) if "primary_key" in at else ()
     )
@@ -385,8 +385,8 @@ def _read_table(name: str, at: Table, keys: _Table) -> _ReadTable:
     _make_unique(at, columns, [*([primary] if primary else []), *uniques])
     lines = [f"{quoted(key)} {column.keys.type}" for key, column in columns.items()]
     lines += [f"PRIMARY KEY {_listed(primary)}"] if primary else []
-    for words, found in (("UNIQUE KEY", uniques), ("KEY", indexes)):
-        lines += [f"{words} {quoted('_'.join(key)[:64])} {_listed(key)}" for key in found]
+    for words, keys_ in (("UNIQUE KEY", uniques), ("KEY", indexes)):
+        lines += [f"{words} {quoted('_'.join(key)[:64])} {_listed(key)}" for key in keys_]
     body = ",\n  ".join([*lines, *_foreign_keys(columns, name)])
     options = keys.options or "ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
     create = keys.create.strip().rstrip(";") or f"CREATE TABLE {quoted(name)} (\n  {body}\n) {options}"
@@ -434,7 +434,9 @@ def _make_unique(at: Table, columns: Mapping[str, _ReadColumn], keys: Sequence[t
         ):
             continue
         taken = {together for name in key if (together := made[name].get("together"))}
-        if any(all(made[other].get("together") != one or other in key for other in made) for one in taken):
+        if any(
+            all(made[other].get("together") != shared or other in key for other in made) for shared in taken
+        ):
             continue  # some of its columns are unique together already
         if taken:
             what = f"the key of {', '.join(key)} shares a column with another unique key"

@@ -63,7 +63,7 @@ def server_user() -> ServerUser:
         with suppress(KeyError):
             name = pwd.getpwuid(uid).pw_name
         return ServerUser(name=name, uid=uid, gid=os.getegid())
-    entry = _entry() or _made()
+    entry = _flushlabs_user()
     if entry is None or entry.pw_uid == 0:
         raise HarnessError(
             f"servers must not run as root, and the user {NAME!r} could not be made",
@@ -72,22 +72,16 @@ def server_user() -> ServerUser:
     return ServerUser(name=entry.pw_name, uid=entry.pw_uid, gid=entry.pw_gid)
 
 
-def _entry() -> pwd.struct_passwd | None:
-    try:
-        return pwd.getpwnam(NAME)
-    except KeyError:
-        return None
-
-
-def _made() -> pwd.struct_passwd | None:
-    """Makes the user; several flushlabs may try at once, and the password file is locked for a moment."""
+def _flushlabs_user() -> pwd.struct_passwd | None:
+    """Made if it is missing; several flushlabs may try at once, and the password file is locked then."""
     program = shutil.which("useradd", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
     for _ in range(_TRIES):
-        if program is not None:
-            subprocess.run([program, *_COMMAND[1:]], check=False, capture_output=True)
-        if (found := _entry()) is not None or program is None:
-            return found
-        time.sleep(_TRY_AGAIN_S)
+        with suppress(KeyError):
+            return pwd.getpwnam(NAME)
+        if program is None:
+            break
+        if subprocess.run([program, *_COMMAND[1:]], check=False, capture_output=True).returncode != 0:
+            time.sleep(_TRY_AGAIN_S)
     return None
 
 

@@ -237,7 +237,7 @@ def moment(at: Table, key: str, given: Any) -> datetime:
         raise at.wrong_type(at.entries[key].node, key, "a date", hint)
     text = given if isinstance(given, str) else str(given.value)
     try:
-        found = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError:
         raise at.wrong(key, f"{key} is {text}, which is not a date", hint) from None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)

@@ -163,12 +163,12 @@ class _Reader:
             ),
             requires=tuple(
                 Requirement(
-                    setting=_setting_name(table, table.entries["setting"].node, one.setting),
-                    values=tuple(map(_value, one.values)),
-                    not_values=tuple(map(_value, one.not_values)),
-                    why=one.why.strip(),
+                    setting=_setting_name(table, table.entries["setting"].node, needed.setting),
+                    values=tuple(map(_value, needed.values)),
+                    not_values=tuple(map(_value, needed.not_values)),
+                    why=needed.why.strip(),
                 )
-                for table, one in zip(root.tables("requires", _Requirement), file.requires, strict=True)
+                for table, needed in zip(root.tables("requires", _Requirement), file.requires, strict=True)
             ),
             blocks=file.blocks,
             window=float(file.window),
@@ -238,7 +238,7 @@ class _Reader:
             on=on,
             settings=settings,
             defaults=tuple(self._default(table, item, on, settings) for item in items),
-            instead=tuple(_settings(Table(table.path, one, "")) for one in table.items("instead")),
+            instead=tuple(_settings(Table(table.path, node, "")) for node in table.items("instead")),
             workload=_workload(table.table("workload"), given.workload),
         )
         if isinstance(given, _Arm):

@@ -159,7 +159,7 @@ class Table:
     def named(self, key: str) -> dict[str, Table]:
         """The tables of a table, each called after both keys."""
         entries = self.entries[key].node.entries if key in self else ()
-        return {one.key: Table(self.path, one.node, _called(key, one)) for one in entries}
+        return {entry.key: Table(self.path, entry.node, _called(key, entry)) for entry in entries}
 
     def read(self, type_: type[T], *, leave_out: Collection[str] = ()) -> T:
         """The table as a struct, but for the keys that are left out.
@@ -202,7 +202,9 @@ class Table:
         """What msgspec converts; a date stays a node, which only `Any` takes."""
         if node.kind == "table":
             return {
-                one.key: self._plain(one.node, one.key) for one in node.entries if one.key not in leave_out
+                entry.key: self._plain(entry.node, entry.key)
+                for entry in node.entries
+                if entry.key not in leave_out
             }
         if node.kind == "array":
             return [self._plain(item, f"an item of {key}") for item in node.items]
@@ -228,15 +230,15 @@ class Table:
     ) -> UsageError | None:
         title = ""
         if isinstance(type_, inspect.Metadata):
-            told = type_.extra_json_schema or {}
-            title = told.get("title", "")
-            hint = told.get("description", hint)
+            schema = type_.extra_json_schema or {}
+            title = schema.get("title", "")
+            hint = schema.get("description", hint)
             type_ = type_.type
         options = type_.types if isinstance(type_, inspect.UnionType) else (type_,)
-        options = tuple(one for one in options if not isinstance(one, inspect.NoneType))
-        match next((one for one in options if node.kind in _KINDS.get(type(one), (node.kind,))), None):
+        options = tuple(option for option in options if not isinstance(option, inspect.NoneType))
+        match next((option for option in options if _takes(option, node)), None):
             case None:
-                words, way = zip(*(_written(key, one) for one in options), strict=True)
+                words, way = zip(*(_written(key, option) for option in options), strict=True)
                 wanted = title or " or ".join(dict.fromkeys(words))
                 return self.wrong_type(node, key, wanted, hint or way[0])
             case inspect.Metadata() as inner:
@@ -246,13 +248,15 @@ class Table:
             case inspect.DictType(value_type=of, min_length=least):
                 if least and not node.entries:
                     return self.error(node, f"{key} is empty", hint)
-                return _first(self._refused(one.key, one.node, of, _called(key, one)) for one in node.entries)
+                return _first(
+                    self._refused(entry.key, entry.node, of, _called(key, entry)) for entry in node.entries
+                )
             case inspect.VarTupleType(item_type=of, min_length=least):
                 if least and not node.items:
                     return self.error(node, f"{key} is empty", hint)
                 return _first(
-                    self._refused(f"an item of {key}", one, of, _numbered(_word(of), at, one), hint)
-                    for at, one in enumerate(node.items, 1)
+                    self._refused(f"an item of {key}", item, of, _numbered(_word(of), at, item), hint)
+                    for at, item in enumerate(node.items, 1)
                 )
             case inspect.IntType() | inspect.FloatType() as number:
                 assert isinstance(node.value, int | float)
@@ -261,7 +265,7 @@ class Table:
                 hint = f"it takes {bounds(number)}" + (f"; {hint}" if hint else "")
                 return None if is_within(number, node.value) else self.error(node, what, hint)
             case inspect.LiteralType(values=words) | inspect.EnumType(cls=words):
-                known = [str(getattr(one, "value", one)) for one in words]
+                known = [str(getattr(word, "value", word)) for word in words]
                 if str(node.value) in known:
                     return None
                 hint = suggestion(str(node.value), known) or f"it takes {' or '.join(filter(None, known))}"
@@ -269,28 +273,22 @@ class Table:
         return None
 
 
-_KINDS: Mapping[type[inspect.Type], tuple[str, ...]] = {
-    inspect.IntType: ("integer",),
-    inspect.FloatType: ("integer", "float"),
-    inspect.StrType: ("string",),
-    inspect.LiteralType: ("string", "integer"),
-    inspect.EnumType: ("string",),
-    inspect.BoolType: ("boolean",),
-    inspect.VarTupleType: ("array",),
-    inspect.DictType: ("table",),
-    inspect.StructType: ("table",),
+_TYPES: Mapping[type[inspect.Type], tuple[str, tuple[Kind, ...]]] = {
+    inspect.IntType: ("a whole number", ("integer",)),
+    inspect.FloatType: ("a number", ("integer", "float")),
+    inspect.StrType: ("a string in quotes", ("string",)),
+    inspect.LiteralType: ("a string in quotes", ("string", "integer")),
+    inspect.EnumType: ("a string in quotes", ("string",)),
+    inspect.BoolType: ("true or false", ("boolean",)),
+    inspect.VarTupleType: ("a list", ("array",)),
+    inspect.DictType: ("a table", ("table",)),
+    inspect.StructType: ("a table", ("table",)),
 }
-_WORDS: Mapping[type[inspect.Type], str] = {
-    inspect.IntType: "a whole number",
-    inspect.FloatType: "a number",
-    inspect.StrType: "a string in quotes",
-    inspect.LiteralType: "a string in quotes",
-    inspect.EnumType: "a string in quotes",
-    inspect.BoolType: "true or false",
-    inspect.VarTupleType: "a list",
-    inspect.DictType: "a table",
-    inspect.StructType: "a table",
-}
+"""What keys of a type take, in words and in TOML; of another type anything."""
+
+
+def _takes(type_: inspect.Type, node: Node) -> bool:
+    return type(type_) not in _TYPES or node.kind in _TYPES[type(type_)][1]
 
 
 def _first(mistakes: Iterable[UsageError | None]) -> UsageError | None:
@@ -300,14 +298,14 @@ def _first(mistakes: Iterable[UsageError | None]) -> UsageError | None:
 def _word(type_: object) -> str:
     """A table for people, by the name of its struct."""
     if isinstance(type_, inspect.UnionType):
-        type_ = next((one for one in type_.types if isinstance(one, inspect.StructType)), type_)
+        type_ = next((option for option in type_.types if isinstance(option, inspect.StructType)), type_)
     if isinstance(type_, inspect.StructType):
         type_ = type_.cls
     return getattr(type_, "__name__", "").strip("_").lower()
 
 
 def _numbered(word: str, number: int, node: Node) -> str:
-    name = next((one.node.value for one in node.entries if one.key == "name"), None)
+    name = next((entry.node.value for entry in node.entries if entry.key == "name"), None)
     return f"the {word} {name}" if isinstance(name, str) else f"{word} {number}"
 
 
@@ -324,7 +322,7 @@ def _written(key: str, type_: inspect.Type) -> tuple[str, str | None]:
             return f"tables: [{key}.NAME]", f"write [{key}.NAME]"
         case inspect.VarTupleType(item_type=inspect.StructType()):
             return "a list of tables", f"write each as [[{key}]]"
-    return _WORDS[type(type_)], None
+    return _TYPES[type(type_)][0], None
 
 
 def suggestion(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:

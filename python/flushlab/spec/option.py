@@ -157,13 +157,13 @@ class Field(msgspec.Struct, frozen=True):
             return settings_of(value) if isinstance(value, Mapping) else assigned(value, self.flag)
         several = self.kind in ("texts", "wholes")
         values = tuple(value) if several and not isinstance(value, str | Path | int) else (value,)
-        plain = [self._plain(one) for one in values]
+        plain = [self._plain(item) for item in values]
         if "" in plain and self.kind != "word" and self.default != "":
             raise UsageError(f"{self.flag} is empty", hint="name one, or leave it out")
         try:
             kept = msgspec.convert(plain if several else plain[0], self.type, dec_hook=_make)
         except msgspec.ValidationError:
-            raise next(filter(None, (self._refused(one, name) for one in plain))) from None
+            raise next(filter(None, (self._refused(item, name) for item in plain))) from None
         if self.option.path:
             return absolute(kept)
         if self.kind == "number" and not issubclass(self.owner, Spec):
@@ -232,8 +232,8 @@ def is_within(number: Number, value: float) -> bool:
 def bounds(number: Number) -> str:
     """What a number takes, in words; empty if any."""
     above, least, below, most = (
-        None if one is None else str(one) if isinstance(one, int) else f"{one:.9g}"
-        for one in (number.gt, number.ge, number.lt, number.le)
+        None if end is None else str(end) if isinstance(end, int) else f"{end:.9g}"
+        for end in (number.gt, number.ge, number.lt, number.le)
     )
     if above is not None:
         high = f", up to {most}" if most is not None else f", less than {below}" if below is not None else ""
@@ -266,15 +266,15 @@ def assigned(assignments: Iterable[str], flag: str = "--set") -> dict[str, Value
 @functools.cache
 def fields(spec: type[msgspec.Struct]) -> Mapping[str, Field]:
     """All fields of a specification by their keys, in the order of declaration, each part in its place."""
-    found: list[Field | None] = []
+    declared: list[Field | None] = []
     for name, hint, default in _declared(spec):
         if (part := part_type(hint)) is None:
-            found.append(field_of(name, hint, default, owner=spec))
+            declared.append(field_of(name, hint, default, owner=spec))
         else:
             out = {left for note in _notes(hint) if isinstance(note, Without) for left in note.names}
-            inner = (one for one in _declared(part) if one[0] not in out)
-            found += [field_of(*one, part=name, owner=part) for one in inner]
-    return {field.key: field for field in found if field is not None}
+            inner = (attribute for attribute in _declared(part) if attribute[0] not in out)
+            declared += [field_of(*attribute, part=name, owner=part) for attribute in inner]
+    return {field.key: field for field in declared if field is not None}
 
 
 @functools.cache
@@ -311,7 +311,7 @@ def _notes(hint: Any) -> Sequence[Any]:
 def _declared(spec: type[msgspec.Struct]) -> Iterator[tuple[str, Any, Any]]:
     """Name, type and default of attributes, those of the most derived first."""
     hints = typing.get_type_hints(spec, include_extras=True)
-    known = {one.name: one for one in msgspec.structs.fields(spec)}
+    known = {field.name: field for field in msgspec.structs.fields(spec)}
     names = (name for owner in spec.__mro__ for name in vars(owner).get("__annotations__", ()))
     for name in dict.fromkeys(name for name in names if name in known):
         default, factory = known[name].default, known[name].default_factory
@@ -322,12 +322,12 @@ def _declared(spec: type[msgspec.Struct]) -> Iterator[tuple[str, Any, Any]]:
 
 def _kind(type_: Any, option: Option) -> tuple[Kind, tuple[str, ...], Number | None]:
     if get_origin(type_) in (typing.Union, types.UnionType):
-        type_ = next(one for one in get_args(type_) if one is not type(None))
+        type_ = next(arg for arg in get_args(type_) if arg is not type(None))
     match inspect.type_info(type_):
         case inspect.LiteralType():  # which sorts its values
             return "word", tuple(map(str, get_args(type_))), None
         case inspect.EnumType(cls=words):
-            return "word", tuple(str(one.value) for one in words), None
+            return "word", tuple(str(member.value) for member in words), None
         case inspect.VarTupleType(item_type=item) | inspect.ListType(item_type=item):
             return ("wholes", (), item) if isinstance(item, inspect.IntType) else ("texts", (), None)
         case inspect.DictType():

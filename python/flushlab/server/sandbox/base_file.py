@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -123,20 +124,16 @@ def fit_here(
         UsageError: not a size, or `exact` and something does not fit, or too little memory for any pool.
     """
     usable = parse_size(memory) if memory else memory_bytes() // MEMORY_PART
-    disk_bytes = root.free_bytes() // DISK_PART
-
-    def fit_to(usable_bytes: int) -> Fit:
-        return fit(
-            settings,
-            identity,
-            memory_bytes=usable_bytes,
-            disk_bytes=disk_bytes,
-            connections=connections,
-            like=like,
-            data_bytes=data_bytes,
-        )
-
-    fitted = fit_to(min(usable, available_memory_bytes()))
+    fit_to = partial(
+        fit,
+        settings,
+        identity,
+        disk_bytes=root.free_bytes() // DISK_PART,
+        connections=connections,
+        like=like,
+        data_bytes=data_bytes,
+    )
+    fitted = fit_to(memory_bytes=min(usable, available_memory_bytes()))
     if fitted.short_bytes:
         raise _too_little(fitted, fit_to)
     if exact and fitted.scaled:
@@ -148,10 +145,10 @@ def fit_here(
     return fitted
 
 
-def _too_little(fitted: Fit, fit_to: Callable[[int], Fit]) -> UsageError:
+def _too_little(fitted: Fit, fit_to: Callable[..., Fit]) -> UsageError:
     """The error that names the least memory: buffers that were scaled, too, take a part of what is added."""
     least = math.ceil(fitted.memory_bytes / _M)
-    while short := fit_to(least * _M).short_bytes:
+    while short := fit_to(memory_bytes=least * _M).short_bytes:
         least += math.ceil(short / _M)
     available = available_memory_bytes()
     return UsageError(

@@ -280,20 +280,20 @@ def account_sql(build: Build, password: str, access: Access | None = None) -> st
     # logs in as either. `%` is for servers that resolve none: they listen on loopback only.
     lines = ["SET sql_log_bin = 0;", f"DROP USER IF EXISTS '{USER}'@'{HOST}';"]
     for host in ("localhost", access.address if access else "%"):
-        lines += [
-            f"CREATE USER IF NOT EXISTS '{USER}'@'{host}' {identified};",
-            f"ALTER USER '{USER}'@'{host}' {identified};",
-            f"GRANT ALL PRIVILEGES ON *.* TO '{USER}'@'{host}' WITH GRANT OPTION;",
-        ]
+        lines += _grants(f"'{USER}'@'{host}'", identified, " WITH GRANT OPTION")
     if access is not None:
         identified = f"{_identified(build, access.password)} REQUIRE SSL"
         for host in access.hosts:
-            lines += [
-                f"CREATE USER IF NOT EXISTS '{clients.USER}'@'{host}' {identified};",
-                f"ALTER USER '{clients.USER}'@'{host}' {identified};",
-                f"GRANT ALL PRIVILEGES ON *.* TO '{clients.USER}'@'{host}';",
-            ]
+            lines += _grants(f"'{clients.USER}'@'{host}'", identified)
     return "\n".join(lines) + "\n"
+
+
+def _grants(account: str, identified: str, more: str = "") -> list[str]:
+    return [
+        f"CREATE USER IF NOT EXISTS {account} {identified};",
+        f"ALTER USER {account} {identified};",
+        f"GRANT ALL PRIVILEGES ON *.* TO {account}{more};",
+    ]
 
 
 def _identified(build: Build, password: str) -> str:

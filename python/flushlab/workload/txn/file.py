@@ -201,7 +201,7 @@ class _Reader:
             raise root.error(root.node, "the file has no transaction", "add a [transaction.NAME]")
         tables = root.named("transaction")
         transactions = tuple(self._transaction(name, at) for name, at in tables.items())
-        if not any(one.weight for one in transactions):
+        if not any(kind.weight for kind in transactions):
             first = root.table("transaction")
             raise first.misplaced(
                 next(iter(tables)), "no transaction has a weight above 0", "give one a weight"
@@ -237,7 +237,7 @@ class _Reader:
             raise self.root.table("transaction").misplaced(name, what, self.way)
         named: list[TxnStatement] = []
         for statement in statements:
-            same = sum(one.name.partition(" (")[0] == statement.name for one in named)
+            same = sum(earlier.name.partition(" (")[0] == statement.name for earlier in named)
             called = f"{statement.name} ({same + 1})" if same else statement.name
             named.append(msgspec.structs.replace(statement, name=called))
         keys = self.file.transaction[name]
@@ -323,20 +323,20 @@ class _TomlReader(_Reader):
             node, keys = table.entries["sql"].node, given
         text = str(node.value)
         offset = self._offsets(node, text)
-        found = self.sentences(text, offset)
-        if len(found) != 1:
-            where = self.at(offset(found[1].offset)) if found else node
-            what = "several statements in one string" if found else "the statement is empty"
+        sentences = self.sentences(text, offset)
+        if len(sentences) != 1:
+            where = self.at(offset(sentences[1].offset)) if sentences else node
+            what = "several statements in one string" if sentences else "the statement is empty"
             raise self.root.error(where, what, "write each as an item of statements")
-        return self.statement(found[0], offset, keys, table.items("fresh"))
+        return self.statement(sentences[0], offset, keys, table.items("fresh"))
 
     def _offsets(self, node: Node, text: str) -> Offsets:
         """From places in a text's value to places in the source, where its characters stand as they are."""
         begin = sum(map(len, self.lines[: node.line - 1])) + node.column - 1
-        found = self.source.find(text, begin)
-        if found < 0 or self.source[begin:found].strip("\"'\r\n"):
+        start = self.source.find(text, begin)
+        if start < 0 or self.source[begin:start].strip("\"'\r\n"):
             return lambda _: begin  # it has escapes: its beginning will do
-        return lambda offset: found + offset
+        return lambda offset: start + offset
 
 
 class _SqlReader(_Reader):
@@ -345,8 +345,8 @@ class _SqlReader(_Reader):
 
     def __init__(self, source: str, path: str) -> None:
         self.lines = source.split("\n")
-        told = [bool(_DIRECTIVE.match(line)) for line in self.lines]
-        pairs = list(zip(self.lines, told, strict=True))
+        directives = [bool(_DIRECTIVE.match(line)) for line in self.lines]
+        pairs = list(zip(self.lines, directives, strict=True))
         toml = "\n".join(line.replace("--:", "   ", 1) if is_toml else "" for line, is_toml in pairs)
         self.sql = "\n".join(" " * len(line) if is_toml else line for line, is_toml in pairs)
         super().__init__(source, path, toml)
@@ -365,16 +365,16 @@ class _SqlReader(_Reader):
         def offset(place: int) -> int:
             return begin + place
 
-        found = self.sentences(self.sql[begin:end], offset)
-        explicit = bool(found) and _BEGIN.fullmatch(found[0].code) is not None
+        sentences = self.sentences(self.sql[begin:end], offset)
+        explicit = bool(sentences) and _BEGIN.fullmatch(sentences[0].code) is not None
         if explicit:
-            if not _COMMIT.fullmatch(found[-1].code):
+            if not _COMMIT.fullmatch(sentences[-1].code):
                 what = f"transaction {name} has BEGIN but does not end with COMMIT"
-                where = self.at(offset(found[0].offset))
+                where = self.at(offset(sentences[0].offset))
                 raise self.root.error(where, what, "write COMMIT; at its end, or remove BEGIN")
-            found = found[1:-1]
-        return explicit, [self.statement(one, offset, _Statement()) for one in found]
+            sentences = sentences[1:-1]
+        return explicit, [self.statement(sentence, offset, _Statement()) for sentence in sentences]
 
     def _offset(self, line: int) -> int:
         """Of the first character of a line."""
-        return sum(len(one) + 1 for one in self.lines[: line - 1])
+        return sum(len(text) + 1 for text in self.lines[: line - 1])
