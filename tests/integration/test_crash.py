@@ -591,12 +591,12 @@ def test_a_winner_is_crashed_before_it_is_handed_over(build: Callable[[str], Bui
 
         for seconds in (1.5, 12, 90):  # until there is something to lose, on a machine with little time
             proven = Proven(base, fast)
-            found = check(proven, partial(crash_one, seconds), "power", Floor.STRICT, list)
-            if proven.rejected and found.facts and verdict_of(found.facts.arms[2]) == "lost":
+            found, warnings = check(proven, partial(crash_one, seconds), "power", Floor.STRICT, list)
+            if proven.rejected and found and verdict_of(found.arms[2]) == "lost":
                 break
     assert list(proven.rejected) == ["fast"]
     assert "acknowledged commits were lost in" in proven.rejected["fast"]
-    assert [warning.slug for warning in found.warnings] == [BROKE]
-    assert found.facts is not None
-    fast_arm, base_arm, control = found.facts.arms
+    assert [warning.slug for warning in warnings] == [BROKE]
+    assert found is not None
+    fast_arm, base_arm, control = found.arms
     assert (verdict_of(fast_arm), verdict_of(base_arm), verdict_of(control)) == ("lost", "kept", "lost")

@@ -206,7 +206,7 @@ def test_servers_take_the_printed_containers_arguments(
 ) -> None:
     image = containers.parse_image(build(name).name)
     words = [one.word for one in containers.arguments(image)]
-    wanted = throwaway(image, "memory").settings
+    wanted = throwaway(image, "memory")
     got = sandbox(name, arguments=words).read_back(wanted)
     assert got.keys() == wanted.keys()
     catalog = load_catalog()

@@ -439,8 +439,8 @@ def test_url_of_a_reset_that_nobody_knows(project: Project) -> None:
 
 
 def test_a_server_moves_from_memory_to_disk_with_its_data_and_its_port(sandbox: StartSandbox) -> None:
-    profile = throwaway(require_build("mariadb@10.11"), "memory")
-    server = sandbox("mariadb@10.11", settings=profile.settings, data=DataDirectory(DataRoot.open(SHM)))
+    settings = throwaway(require_build("mariadb@10.11"), "memory")
+    server = sandbox("mariadb@10.11", settings=settings, data=DataDirectory(DataRoot.open(SHM)))
     server.query("CREATE DATABASE d")
     server.query("CREATE TABLE d.t (id INT PRIMARY KEY)")
     server.query("INSERT INTO d.t VALUES (1), (2)")

@@ -112,7 +112,7 @@ def arguments(image: Image, chosen: Mapping[str, Value] | None = None) -> tuple[
         one.name: one.why.partition(";")[0] for one in CHOICES if one.holds(image, "memory")
     } | dict.fromkeys(chosen or {}, "asked for")
     words = []
-    for name, value in throwaway(image, "memory", chosen).settings.items():
+    for name, value in throwaway(image, "memory", chosen).items():
         here = catalog.require(name, image.flavor, image.version) if name in catalog else None
         spelled = name.replace("_", "-")
         if here is None or not here.entry.switch:

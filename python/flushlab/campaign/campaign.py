@@ -8,7 +8,7 @@ Sits in `campaign`. The planners are `tune.py` and `series.py`. A machine of a f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
@@ -35,7 +35,6 @@ from flushlab.campaign.pool.work import Composed, RunTrial, Work, root_for
 from flushlab.campaign.request import ArmGroup, SeriesRequest, TuneRequest
 from flushlab.campaign.scheduling import ends_by_itself, place_of
 from flushlab.campaign.series_analysis import SeriesAnalysis
-from flushlab.campaign.several_servers import require_same
 from flushlab.campaign.target import NewServers, Target
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.campaign.watcher import Watcher
@@ -202,7 +201,8 @@ def _trials(
 ) -> AbstractContextManager[RunTrial]:
     """What runs the trials: this machine, or those of the fleet."""
     if servers.pool.fleet is None:
-        return servers.opened()
+        servers.open()
+        return nullcontext(servers.run)
     arms = (request.base, *request.running) if isinstance(request, SeriesRequest) else ()
     return servers.pool.fleet.trials(
         Work(
@@ -269,11 +269,6 @@ class ArmServers:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    @contextmanager
-    def opened(self) -> Iterator[RunTrial]:
-        self.open()
-        yield self.run
-
     def open(self) -> None:
         """Loads the data and opens servers and places, once, before anything is measured."""
         if self._bases:
@@ -283,7 +278,9 @@ class ArmServers:
         arms = request.running if isinstance(request, SeriesRequest) else ()
         builds = dict.fromkeys(arm.build for arm in arms if arm.build)
         pools = {name: self.pool.other(name, say) for name in builds}
-        require_same(arms, pools)
+        for arm in arms:
+            if arm.build:
+                require_same_build(arm, pools[arm.build].settings.key)
         self._stack.enter_context(self.pool.used(_use(request), say))
         asked = RunnerInput(
             workloads=request.workloads,

@@ -405,11 +405,12 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
     def by_server(self) -> tuple[tuple[ArmResult, tuple[ArmResult, ...]], ...]:
         """Of each server its base, and the arms that are compared with it; the first server first."""
         bases = (self.base, *(arm for arm in self.arms if arm.is_base))
-        return tuple((base, self._compared_with(base)) for base in bases)
-
-    def _compared_with(self, base: ArmResult) -> tuple[ArmResult, ...]:
-        name = "" if base.server is None else base.name
-        return tuple(arm for arm in self.arms if not arm.is_base and arm.against == name)
+        others = [arm for arm in self.arms if not arm.is_base]
+        names = [base.name if base.server is not None else "" for base in bases]
+        return tuple(
+            (base, tuple(arm for arm in others if arm.against == name))
+            for base, name in zip(bases, names, strict=True)
+        )
 
     @property
     def servers(self) -> tuple[ServerIdentity, ...]:

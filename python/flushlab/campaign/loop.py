@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import fields
 
 from flushlab.campaign.analysis import too_busy
+from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.facts import resuming
 from flushlab.campaign.request import CampaignRequest
 from flushlab.campaign.watcher import Spent, Watcher
@@ -179,7 +180,8 @@ def stored_request(store: Store, campaign_id: str, kind: str, type_: type[R]) ->
         raise unreadable(row) from error
 
 
-def require_same_build(request: CampaignRequest, key: str) -> None:
+def require_same_build(request: CampaignRequest | BoundArm, key: str) -> None:
+    """Refuses a server that is not the one of the campaign, or of its arm."""
     if request.build_id != key:
         raise UsageError(
             f"the campaign ran on {request.build_id}, but {request.build} is now {key}",

@@ -234,7 +234,8 @@ def decide(asked: SeriesAsked, pool: ServerPool, volumes: Volumes, watcher: Watc
     answerable = {*asked.only, BASE, *((BEST,) if len(asked.only) > 1 else ())}
     of_factors = {*crossed(plan.factors).values()} - {BASE}
     seed = plan.seed if spec.seed is None else spec.seed
-    plan_file = _file(loaded)
+    path = Path(loaded.path)
+    plan_file = str(path.absolute()) if path.is_file() and path != shipped(plan.name) else ""
     if isinstance(spec, CompareSpec):
         own_spec: dict[str, Any] = {"workload": settled(spec.workload)}
     else:
@@ -267,12 +268,6 @@ def decide(asked: SeriesAsked, pool: ServerPool, volumes: Volumes, watcher: Watc
         base_name=plan.base_name,
         measured_s=asked.measured_s,
     )
-
-
-def _file(loaded: Loaded) -> str:
-    """The plan's file; empty for one that is shipped or comes from no file."""
-    path = Path(loaded.path)
-    return str(path.absolute()) if path.is_file() and path != shipped(loaded.plan.name) else ""
 
 
 def _require_same_tables(workloads: Mapping[str, Workload]) -> None:

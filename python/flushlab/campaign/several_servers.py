@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from flushlab.campaign.arms import BoundArm
-from flushlab.campaign.pool.protocol import ServerPool
 from flushlab.campaign.pool.sandboxes import in_full
 from flushlab.campaign.request import SeriesRequest
 from flushlab.errors import UsageError
@@ -78,16 +77,6 @@ def _title(first: SeriesRequest, servers: Sequence[str]) -> str:
 def _name(request: SeriesRequest, server: str, arm: BoundArm) -> str:
     own = request.base_name if arm is request.base else arm.name
     return f"{server} {own}" if request.arms else server
-
-
-def require_same(arms: Iterable[BoundArm], pools: Mapping[str, ServerPool]) -> None:
-    """Refuses servers of arms, by their builds, that are not those of the campaign."""
-    for arm in arms:
-        if arm.build and (key := pools[arm.build].settings.key) != arm.build_id:
-            raise UsageError(
-                f"the campaign ran on {arm.build_id}, but {arm.build} is now {key}",
-                hint="start a new campaign: results of two binaries are not comparable",
-            )
 
 
 def differing(base: Mapping[str, Value], own: Mapping[str, Value], asked: Iterable[str]) -> str:

@@ -25,7 +25,7 @@ from flushlab.campaign.analysis import (
     workload_words,
 )
 from flushlab.campaign.arms import BoundArm
-from flushlab.campaign.crash.check import Checked, Crash, check
+from flushlab.campaign.crash.check import Crash, check
 from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun, TuningFacts
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.scheduling import START_S, STARTUP_S, trial_s
@@ -37,6 +37,7 @@ from flushlab.record import (
     CONTROL,
     Arm,
     Comparison,
+    CrashFacts,
     Trial,
     Value,
     Warning,
@@ -142,9 +143,10 @@ class TuneAnalysis(Analysis[TuneRequest, Tune]):
                 self._recovery(experiment, runner, recovery_s, unchecked)
 
         recover()
-        checked = Checked()
+        crashed: CrashFacts | None = None
+        of_crashes: Sequence[Warning] = ()
         if crash is not None:
-            checked = check(
+            crashed, of_crashes = check(
                 experiment, crash, request.crash_fail, request.spec.floor, recover, bool(request.raised)
             )
         result = experiment.result()
@@ -191,8 +193,8 @@ class TuneAnalysis(Analysis[TuneRequest, Tune]):
             why_fresh=request.why_fresh,
             **sizes._asdict(),
             warnings=(
-                *checked.warnings,
-                *(checked.facts.warnings if checked.facts else ()),
+                *of_crashes,
+                *(crashed.warnings if crashed else ()),
                 *self._warnings(trials, confirmed, result.control, sizes),
                 *of_interim(result.confirmed),
                 *of_fleet((arm for name, arm in arms.items() if name != CONTROL), FLEET_FOR_OTHERS),
@@ -207,7 +209,7 @@ class TuneAnalysis(Analysis[TuneRequest, Tune]):
                 yours=yours if request.raised else None,
                 **{name: getattr(result, name) for name in _OF_RESULT},
             ),
-            crash=checked.facts,
+            crash=crashed,
         )
 
     def _bound(self, name: str, settings: Mapping[str, Value]) -> BoundArm:

@@ -463,9 +463,11 @@ def _weighed(means: Mapping[int, Mapping[str, float]], spans: Mapping[int, float
 
 
 def _with_row_locks(connections: Mapping[str, float], parts: Mapping[str, float]) -> dict[str, float]:
-    """The same, with parts of some waits as row locks."""
-    locked = sum(connections.get(wait, 0.0) * part for wait, part in parts.items())
-    rest = {wait: mean * (1 - parts.get(wait, 0.0)) for wait, mean in connections.items()}
+    rest, locked = dict(connections), 0.0
+    for wait, part in parts.items():
+        if wait in rest:
+            locked += rest[wait] * part
+            rest[wait] *= 1 - part
     return {**rest, ROW_LOCK: locked} if locked else rest
 
 

@@ -266,12 +266,12 @@ def _of_shares(record: ProbeRecord) -> Iterator[str]:
         yield words
 
 
-_BECAUSE = {
+_BOUNDS = {
     "fsync": "fsync is the limit",
     "cpu": "the processors are the limit",
     "order": "the part that commits pass one at a time is the limit",
+    "waiting": "connections wait for each other",
 }
-_BOUNDS = {**_BECAUSE, "waiting": "connections wait for each other"}
 
 
 def _cell(cells: Iterable[Ceiling], strategy: BinlogStrategy, threads: int) -> Ceiling | None:

@@ -20,7 +20,7 @@ from flushlab.report.document import (
     numbers,
     warnings_section,
 )
-from flushlab.report.words import data_words, disk_words, load_came_from, small, unit_of_work
+from flushlab.report.words import data_words, disk_words, extended, load_came_from, small, unit_of_work
 from flushlab.settings.durability import Verdict, described, verdict
 from flushlab.units import format_latency, format_seconds
 
@@ -63,18 +63,18 @@ class FleetBenchDocument(
 
 
 def as_json(trial: Trial) -> BenchDocument:
-    known = {name: getattr(trial, name) for name in trial.__struct_fields__}
-    kept = _kept(trial)
-    return BenchDocument(
-        **known,
+    floor, guarantees = _kept(trial) or (None, {})
+    return extended(
+        BenchDocument,
+        trial,
         range_per_s=_range(trial.load),
-        floor=kept[0].floor if kept else None,
-        guarantees=kept[1] if kept else {},
+        floor=floor.floor if floor else None,
+        guarantees=guarantees,
     )
 
 
 def fleet_as_json(found: FleetBench) -> FleetBenchDocument:
-    return FleetBenchDocument(**{name: getattr(found, name) for name in found.__struct_fields__})
+    return extended(FleetBenchDocument, found)
 
 
 def document(trial: Trial) -> Document:

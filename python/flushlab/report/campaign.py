@@ -21,7 +21,7 @@ from flushlab.report.document import Code, Document, Section
 from flushlab.report.results import CarryOver, carry_over
 from flushlab.report.stored import foot, repeat, request_of, workload_of
 from flushlab.report.subject import Subject, by_arm
-from flushlab.report.words import servers
+from flushlab.report.words import extended, servers
 from flushlab.settings.floor import Floor
 from flushlab.store import CampaignRow
 
@@ -46,10 +46,13 @@ class CampaignDocument(
 
 
 def as_json(facts: CampaignFacts) -> CampaignDocument:
-    known = {name: getattr(facts, name) for name in facts.__struct_fields__}
-    known["crash"] = crash.as_json(facts.crash) if facts.crash else None
-    return CampaignDocument(
-        **known, recommended=recommended(facts), offered=offered(facts), carry_over=tuple(carry_over(facts))
+    return extended(
+        CampaignDocument,
+        facts,
+        recommended=recommended(facts),
+        offered=offered(facts),
+        carry_over=tuple(carry_over(facts)),
+        crash=crash.as_json(facts.crash) if facts.crash else None,
     )
 
 

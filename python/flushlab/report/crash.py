@@ -27,6 +27,7 @@ from flushlab.crashed.measured import (
 from flushlab.record import Crash, CrashArm, CrashFacts, CrashOutcome, NodeWay
 from flushlab.report.document import Cell, Document, Row, Section, Table, heads, warnings_section
 from flushlab.report.stored import foot, repeat, request_of
+from flushlab.report.words import extended
 from flushlab.spec.parts import RemoteAccess
 from flushlab.store import CampaignRow
 from flushlab.units import counted
@@ -138,28 +139,22 @@ class CrashDocument(CrashFacts, frozen=True, kw_only=True, tag_field="schema", t
 
 
 def as_json(facts: CrashFacts) -> CrashDocument:
-    known = {name: getattr(facts, name) for name in facts.__struct_fields__}
-    known["arms"] = tuple(
-        CrashArmDocument(
-            **{name: getattr(arm, name) for name in arm.__struct_fields__},
+    arms = tuple(
+        extended(
+            CrashArmDocument,
+            arm,
             random=counts(at_random(arm.crashes)),
             chosen=counts(chosen(arm.crashes)),
             nodes=_nodes(arm.crashes),
         )
         for arm in facts.arms
     )
-    bad = [
-        FailingCrash(
-            arm=arm.name,
-            crash=crash,
-            line=line(arm, crash),
-            options=tuple(options(facts)) if arm.folder else (),
-        )
-        for arm in facts.arms
-        if not arm.positive_control
-        for crash in failing(arm)
-    ]
-    return CrashDocument(**known, verdict=verdict(facts), failing=tuple(bad))
+    bad = []
+    for arm in facts.arms:
+        more = tuple(options(facts)) if arm.folder else ()
+        for crash in failing(arm) if not arm.positive_control else ():
+            bad.append(FailingCrash(arm=arm.name, crash=crash, line=line(arm, crash), options=more))
+    return extended(CrashDocument, facts, arms=arms, verdict=verdict(facts), failing=tuple(bad))
 
 
 def document(facts: CrashFacts, row: CampaignRow | None = None) -> Document:

@@ -21,7 +21,7 @@ from flushlab.machine.describe import DiskUse
 from flushlab.record import ServerIdentity, Value
 from flushlab.report import doctor_plots
 from flushlab.report.document import Cell, Code, Document, Line, Section, Table, heads, named
-from flushlab.report.words import FAILURES, changes, rounded
+from flushlab.report.words import FAILURES, changes, extended, rounded
 from flushlab.settings.catalog import SettingHere, load_catalog
 from flushlab.units import counted, format_seconds, format_size
 
@@ -124,10 +124,10 @@ def as_json(diagnosis: Diagnosis) -> DoctorDocument:
     evidence, time = diagnosis.evidence, diagnosis.evidence.time
     began = datetime.fromtimestamp(evidence.began, UTC) if evidence.began else None
     seen = ("server", "files", "left_out", "seconds", "commits_by", "host")
-    concluded = ("answer", "doubts", "floor", "guarantees", "not_judged", "state")
-    return DoctorDocument(
+    return extended(
+        DoctorDocument,
+        diagnosis,
         **{name: getattr(evidence, name) for name in seen},
-        **{name: getattr(diagnosis, name) for name in concluded},
         address=evidence.after.key,
         began=began.isoformat(timespec="seconds") if began else "",
         samples=time.samples,
@@ -137,7 +137,7 @@ def as_json(diagnosis: Diagnosis) -> DoctorDocument:
         step_s=time.step_s,
         commits=tuple(CommitRate(at_s=at_s, per_s=per_s) for at_s, per_s in evidence.commit_rates),
         findings=tuple(
-            FoundDocument(**{name: getattr(finding, name) for name in FoundDocument.__struct_fields__})
+            extended(FoundDocument, finding, strength=finding.strength, at_most=finding.at_most)
             for finding in diagnosis.findings
         ),
     )

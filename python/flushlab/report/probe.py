@@ -22,9 +22,20 @@ from flushlab.probe.servers import (
 )
 from flushlab.record import BinlogStrategy, Ceiling, DiskResult, ProbeRecord, Share, Switching, Trial, Warning
 from flushlab.report import probe_plots
-from flushlab.report.document import Cell, Code, Document, Section, Table, facts_table, heads, named, numbers
+from flushlab.report.document import (
+    Cell,
+    Code,
+    Document,
+    Row,
+    Section,
+    Table,
+    facts_table,
+    heads,
+    named,
+    numbers,
+)
 from flushlab.report.stored import connections_of, request_of
-from flushlab.report.words import disk_words, times
+from flushlab.report.words import disk_words, extended, times
 from flushlab.store import CampaignRow
 from flushlab.units import format_seconds, format_size
 
@@ -54,9 +65,8 @@ class ProbeDocument(ProbeRecord, frozen=True, kw_only=True, tag_field="schema", 
 
 
 def as_json(record: ProbeRecord) -> ProbeDocument:
-    known = {name: getattr(record, name) for name in record.__struct_fields__}
     scaling = Scaling(processors=PROCESSORS, curves=curves(record.servers), gains=gains(record))
-    return ProbeDocument(**known, scaling=scaling)
+    return extended(ProbeDocument, record, scaling=scaling)
 
 
 def document(record: ProbeRecord, campaign: str = "") -> Document:
@@ -134,17 +144,7 @@ def _servers(record: ProbeRecord) -> Iterator[Section]:
     figures = ("÷ serial", "connections", "commits/s", "group", "p50")
     for settings, rates in by_sync_settings(record.servers).items():
         rows = tuple(
-            (
-                Cell(one.binlog_strategy, "name"),
-                *numbers(
-                    "1" if one.ratio_low is None else ratio_words(one),
-                    str(one.threads),
-                    f"{one.commits_per_s:,.0f}",
-                    f"{one.group_size:,.1f}",
-                ),
-                _latency(one),
-            )
-            for one in rates
+            _rate(one, "1" if one.ratio_low is None else ratio_words(one), str(one.threads)) for one in rates
         )
         yield Section(
             f"server-{settings.trx_commit}-{settings.sync_binlog}",
@@ -163,29 +163,18 @@ def _ceilings(record: ProbeRecord) -> Iterator[Section]:
         key = f"ceiling-{settings.trx_commit}-{settings.sync_binlog}"
         rows = tuple(
             (
-                Cell(one.binlog_strategy, "name"),
-                *numbers(
-                    str(one.threads),
-                    f"{one.commits_per_s:,.0f}",
-                    f"{one.group_size:,.1f}",
-                ),
-                _latency(one),
+                *_rate(one, str(one.threads)),
                 *numbers(format_size(one.bytes_at_risk), f"{one.fsyncs_per_s:,.0f}"),
             )
             for one in cells
         )
+        title = f"Commits/s over connections at {settings.name}; the table has the numbers"
         yield Section(
             key,
             f"The disk's ceiling at {settings.name}",
             "Two threads do the work of all connections and never sleep.",
             tuple(text for text in record.reading if text.startswith(f"At {settings.name} ")),
-            plots=(
-                probe_plots.ceilings(
-                    cells,
-                    name=key,
-                    title=f"Commits/s over connections at {settings.name}; the table has the numbers",
-                ),
-            ),
+            plots=(probe_plots.ceilings(cells, name=key, title=title),),
             legend=_legend(probe_plots.strategies(cells)),
             tables=(Table(heads("strategy", *figures), rows),),
             notes=tuple(
@@ -196,8 +185,9 @@ def _ceilings(record: ProbeRecord) -> Iterator[Section]:
         )
 
 
-def _latency(one: Ceiling) -> Cell:
-    return Cell(duration(one.latency_us.p50), "num", f"p99 {duration(one.latency_us.p99)}")
+def _rate(one: Ceiling, *first: str) -> Row:
+    latency = Cell(duration(one.latency_us.p50), "num", f"p99 {duration(one.latency_us.p99)}")
+    return *named(one.binlog_strategy, *first, f"{one.commits_per_s:,.0f}", f"{one.group_size:,.1f}"), latency
 
 
 def _legend(strategies: Iterable[BinlogStrategy]) -> tuple[tuple[str, str], ...]:
@@ -245,21 +235,13 @@ def _shares(record: ProbeRecord) -> Iterator[Section]:
 
 def _share_table(shares: Sequence[Share], names: Sequence[str]) -> Table:
     figures = ("settings", "connections", "commits/s", "ceiling", "share", "best strategy")
-    rows = tuple(
-        (
-            Cell(name, "name", share.trial),
-            *numbers(
-                SyncSettings(share.trx_commit, share.sync_binlog).pair,
-                str(share.threads),
-                f"{share.commits_per_s:,.0f}",
-                f"{share.ceiling_per_s:,.0f}",
-                f"{share.share:.0%}",
-            ),
-            Cell(share.best_strategy, "num", f"{share.best_per_s:,.0f}"),
-        )
-        for name, share in zip(names, shares, strict=True)
-    )
-    return Table(heads("server", *figures), rows)
+    rows = []
+    for name, share in zip(names, shares, strict=True):
+        settings = SyncSettings(share.trx_commit, share.sync_binlog).pair
+        rates = (f"{share.commits_per_s:,.0f}", f"{share.ceiling_per_s:,.0f}", f"{share.share:.0%}")
+        best = Cell(share.best_strategy, "num", f"{share.best_per_s:,.0f}")
+        rows.append((*named(name, settings, str(share.threads), *rates, small=share.trial), best))
+    return Table(heads("server", *figures), tuple(rows))
 
 
 def _scaling(record: ProbeRecord) -> Iterator[Section]:

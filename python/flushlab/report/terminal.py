@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from rich.console import ConsoleOptions, Group, RenderableType
 from rich.text import Text
 
-from flushlab.report.document import Cell, Document, Section, Table
+from flushlab.report.document import Cell, Document, Row, Section, Table
 
 _LEAST_NAME, _LEAST_TEXT = 28, 20
 """Columns of a name and of a text that a table always has room for."""
@@ -55,7 +56,7 @@ def _section(section: Section, full: bool) -> Iterator[RenderableType]:
     yield Text(section.title, style="bold")
     yield from map(Text, section.texts)
     for line in section.lines:
-        yield _Indented(f"- {line.text}", 2, 4)
+        yield _indented(f"- {line.text}", others=4)
         if full and line.code:
             yield _whole(f"    {line.code}")
     for number, table in enumerate(section.tables):
@@ -63,7 +64,7 @@ def _section(section: Section, full: bool) -> Iterator[RenderableType]:
             yield ""
         if table.caption:
             yield Text(table.caption, style="dim")
-        yield _Grid(table)
+        yield _AsWide(partial(_grid, table))
     for code in section.code:
         if full or code.shown == "always":
             if code.title:
@@ -76,78 +77,84 @@ def _whole(text: str, style: str = "dim") -> Text:
     return Text(text, style=style, overflow="ignore", no_wrap=True)
 
 
-class _Indented(NamedTuple):
+class _AsWide(NamedTuple):
+    """What is made for the terminal's width."""
+
+    make: Callable[[int], Iterable[RenderableType]]
+
+    def __rich_console__(self, _console: object, options: ConsoleOptions) -> Iterator[RenderableType]:
+        yield from self.make(options.max_width)
+
+
+def _indented(text: str, style: str = "", first: int = 2, others: int = 2) -> _AsWide:
     """Wrapped text, its first line and the others indented."""
 
-    text: str
-    first: int = 2
-    others: int = 2
-    style: str = ""
+    def lines(width: int) -> Iterator[RenderableType]:
+        for number, line in enumerate(_wrapped(text, width - max(first, others))):
+            yield _whole(" " * (others if number else first) + line, style)
 
-    def __rich_console__(self, _console: object, options: ConsoleOptions) -> Iterator[RenderableType]:
-        for number, line in enumerate(_wrapped(self.text, options.max_width - max(self.first, self.others))):
-            yield _whole(" " * (self.others if number else self.first) + line, self.style)
+    return _AsWide(lines)
 
 
-class _Grid(NamedTuple):
-    """A table as wide as the terminal: columns that find no room stand below their rows."""
+class _Columns(NamedTuple):
+    """Layout of a table: widths of the columns that find room, by their places."""
 
-    table: Table
+    heads: Sequence[str]
+    widths: Mapping[int, int]
+    figures: Collection[int]
 
-    def __rich_console__(self, _console: object, options: ConsoleOptions) -> Iterator[RenderableType]:
-        table, whole = self.table, options.max_width
-        rows = [row for row in table.rows if len(row) > 1 or len(table.head) == 1]
-        if not rows:
-            return
-        count = max(map(len, (table.head, *rows)))
-        columns = [[row[at] if at < len(row) else Cell("") for row in rows] for at in range(count)]
-        heads = [cell.text for cell in table.head] or [""] * count
-        widest = [
-            max(
-                len(line)
-                for text in (head, *(_inline(cell, at) for cell in column))
-                for line in text.split("\n")
-            )
-            for at, (head, column) in enumerate(zip(heads, columns, strict=True))
-        ]
-        is_figure = [at > 0 and any("num" in cell.kind for cell in own) for at, own in enumerate(columns)]
-        least = [
-            wide if is_figure[at] else min(wide, _LEAST_TEXT if at else _LEAST_NAME)
-            for at, wide in enumerate(widest)
-        ]
-        shown = [*range(count)]
-        while len(shown) > 2 and sum(least[at] + 2 for at in shown) - 2 > whole:
-            shown.pop()
-        widths = {at: least[at] for at in shown}
-        for _ in range(whole - sum(widths.values()) - 2 * (len(shown) - 1)):
-            at = max(shown, key=lambda one: widest[one] - widths[one])
-            if widest[at] == widths[at]:
-                break
-            widths[at] += 1
-        if any(heads):
-            yield from _lines([Cell(heads[at], "mute") for at in shown], shown, widths, is_figure)
-        for row in table.rows:
-            if len(row) == 1 < count:
-                yield from _below(row[0].text, row[0].kind)
-                continue
-            cells = [row[at] if at < len(row) else Cell("") for at in shown]
-            if "name" in row[0].kind and len(row[0].text) > widths[0]:
-                yield Text(row[0].text, style="bold")
-                cells[0] = Cell("")
-            yield from _lines(cells, shown, widths, is_figure)
-            hidden = ((heads[at], row[at]) for at in range(len(row)) if at not in widths)
-            beside = "; ".join(filter(None, (_alone(head, cell) for head, cell in hidden)))
-            for text in filter(None, (row[0].small, beside)):
-                yield from _below(text)
+
+def _layout(table: Table, rows: Sequence[Row], room: int) -> _Columns:
+    """A number is never wrapped; texts share the room that numbers leave, the longest first."""
+    count = max(map(len, (table.head, *rows)))
+    columns = [[row[at] for row in rows if at < len(row)] for at in range(count)]
+    heads = [cell.text for cell in table.head] or [""] * count
+    longest = []
+    for at, head in enumerate(heads):
+        texts = [head, *(_inline(cell, at) for cell in columns[at])]
+        longest.append(max(len(line) for text in texts for line in text.split("\n")))
+    figures = {at for at in range(1, count) if any("num" in cell.kind for cell in columns[at])}
+    least = [
+        wide if at in figures else min(wide, _LEAST_TEXT if at else _LEAST_NAME)
+        for at, wide in enumerate(longest)
+    ]
+    shown = [at for at in range(count) if not at or longest[at]]
+    while len(shown) > 2 and sum(least[at] + 2 for at in shown) - 2 > room:
+        shown.pop()
+    widths = {at: least[at] for at in shown}
+    for _ in range(room - sum(widths.values()) - 2 * (len(shown) - 1)):
+        at = max(shown, key=lambda one: longest[one] - widths[one])
+        widths[at] += longest[at] > widths[at]
+    return _Columns(heads, widths, figures)
+
+
+def _grid(table: Table, room: int) -> Iterator[RenderableType]:
+    """A table; columns that find no room stand below their rows."""
+    rows = [row for row in table.rows if len(row) > 1 or len(table.head) == 1]
+    if not rows:
+        return
+    columns = _layout(table, rows, room)
+    if any(columns.heads):
+        yield from _lines([Cell(head, "mute") for head in columns.heads], columns)
+    for row in table.rows:
+        if len(row) == 1 < len(columns.heads):
+            yield from _below(row[0].text, row[0].kind)
+            continue
+        name, *others = row
+        if "name" in name.kind and len(name.text) > columns.widths[0]:
+            yield Text(name.text, style="bold")
+            name = Cell("")
+        yield from _lines([name, *others], columns)
+        beside = (_alone(columns.heads[at], row[at]) for at in range(len(row)) if at not in columns.widths)
+        for text in filter(None, (row[0].small, "; ".join(filter(None, beside)))):
+            yield from _below(text)
 
 
 def _inline(cell: Cell, at: int) -> str:
     """The text with its second line, which below the first column has a line of its own."""
-    return (
-        f"{cell.text} ({cell.small})"
-        if at and cell.small and cell.text
-        else cell.text or cell.small * bool(at)
-    )
+    if not at or not cell.small:
+        return cell.text
+    return f"{cell.text} ({cell.small})" if cell.text else cell.small
 
 
 def _alone(head: str, cell: Cell) -> str:
@@ -160,26 +167,22 @@ def _below(text: str, kind: str = "") -> Iterator[RenderableType]:
     if "code" in kind:  # a command stays whole
         yield from (_whole(f"  {line}", style) for line in text.split("\n"))
     else:
-        yield _Indented(text, style=style)
+        yield _indented(text, style)
 
 
-def _lines(
-    cells: Sequence[Cell], shown: Sequence[int], widths: dict[int, int], is_figure: Sequence[bool]
-) -> Iterator[Text]:
-    texts = [_wrapped(_inline(cell, at), widths[at]) for at, cell in zip(shown, cells, strict=True)]
+def _lines(cells: Sequence[Cell], columns: _Columns) -> Iterator[Text]:
+    shown = [(at, width, cells[at] if at < len(cells) else Cell("")) for at, width in columns.widths.items()]
+    texts = [_wrapped(_inline(cell, at), width) for at, width, cell in shown]
     for parts in itertools.zip_longest(*texts, fillvalue=""):
-        line = Text()
-        for at, cell, part in zip(shown, cells, parts, strict=True):
-            padded = f"{part:>{widths[at]}}" if is_figure[at] else f"{part:<{widths[at]}}"
+        line = Text(no_wrap=True, overflow="ignore")
+        for (at, width, cell), part in zip(shown, parts, strict=True):
             style = next((style for name, style in _STYLES.items() if name in cell.kind), "")
-            line.append(padded, style=style or ("bold" if "name" in cell.kind else "")).append("  ")
+            style = style or ("bold" if "name" in cell.kind else "")
+            line.append(part.rjust(width) if at in columns.figures else part.ljust(width), style).append("  ")
         line.rstrip()
-        line.no_wrap, line.overflow = True, "ignore"
         yield line
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    lines: Iterable[list[str]] = (
-        textwrap.wrap(line, max(width, 1), break_on_hyphens=False) for line in text.split("\n")
-    )
-    return [*itertools.chain.from_iterable(lines)] or [""]
+    wrap = partial(textwrap.wrap, width=max(width, 1), break_on_hyphens=False)
+    return [*itertools.chain.from_iterable(map(wrap, text.split("\n")))] or [""]

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
 
 from flushlab.campaign import recommended
 from flushlab.campaign.facts import ANSWERS, ArmResult, CampaignFacts, ClaimFacts
@@ -28,6 +31,15 @@ from flushlab.units import format_latency, format_size, option_size
 
 OUTCOMES = {"measured": "too few blocks", "not_in_version": "not in this version"}
 """What stands for the verdict of an arm that has none, where the word itself would not do."""
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def extended(kind: type[S], facts: msgspec.Struct, **more: Any) -> S:
+    """The facts as a struct that has more fields, or others."""
+    known = {name: getattr(facts, name) for name in facts.__struct_fields__ if name in kind.__struct_fields__}
+    return kind(**{**known, **more})
 
 
 def spell(value: Value) -> str:

@@ -115,7 +115,7 @@ def _run_stock(request: SuiteRequest, volume: Volume) -> Side:
         startup=Startup(sql=[create_database(request.database, request.characters)]),
     ) as sandbox:
         seconds = {"ready": time.monotonic() - began, "prepare": 0.0}
-        settings = settings_of(sandbox, undoable(request.build, "memory", request.settings).settings)
+        settings = settings_of(sandbox, undoable(request.build, "memory", request.settings))
         fields = fields_of(request.build, sandbox.endpoint, request.database)
         environment = {**os.environ, **variables([fields], request.templates)}
         performance.switch_on(sandbox)

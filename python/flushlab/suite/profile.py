@@ -124,14 +124,12 @@ _ARGUMENTS: Mapping[Flavor, tuple[str, ...]] = {"mariadb": ("--debug-no-sync",),
 """On disk: MariaDB's own switch also leaves out the syncs of DDL logs and of Aria."""
 
 
-class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    settings: Mapping[str, Value]
-    arguments: tuple[str, ...] = ()
+def throwaway(build: ServerKind, where: Where, chosen: Mapping[str, Value] | None = None) -> dict[str, Value]:
+    return {one.name: one.value for one in CHOICES if one.holds(build, where)} | dict(chosen or {})
 
 
-def throwaway(build: ServerKind, where: Where, chosen: Mapping[str, Value] | None = None) -> Profile:
-    settings = {one.name: one.value for one in CHOICES if one.holds(build, where)} | dict(chosen or {})
-    return Profile(settings=settings, arguments=_ARGUMENTS[build.flavor] if where == "disk" else ())
+def arguments(build: ServerKind, where: Where) -> tuple[str, ...]:
+    return _ARGUMENTS[build.flavor] if where == "disk" else ()
 
 
 _LOG: Mapping[str, Value] = {
@@ -147,7 +145,7 @@ MySQL does without GTIDs: it stores them in a table of its own now and then, as 
 """
 
 
-def undoable(build: ServerKind, where: Where, chosen: Mapping[str, Value]) -> Profile:
+def undoable(build: ServerKind, where: Where, chosen: Mapping[str, Value]) -> dict[str, Value]:
     return throwaway(build, where, {**logging_rows(build, chosen), **chosen})
 
 
@@ -179,6 +177,10 @@ class ChosenRoot(msgspec.Struct, frozen=True, kw_only=True):
     root: DataRoot
     in_memory: bool
     reason: str = ""
+
+    @property
+    def where(self) -> Where:
+        return "memory" if self.in_memory else "disk"
 
 
 def reserve_bytes() -> int:

@@ -136,7 +136,7 @@ class SuiteRequest(Recipe, frozen=True, kw_only=True):
 
     @property
     def content(self) -> Mapping[str, Value]:
-        return content_settings(throwaway(self.build, "memory", self.settings).settings)
+        return content_settings(throwaway(self.build, "memory", self.settings))
 
     @property
     def dataset(self) -> Path | None:

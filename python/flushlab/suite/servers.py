@@ -30,7 +30,7 @@ from flushlab.record import Endpoint, Value
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.sandbox.contents import fresh_copy
 from flushlab.suite.command import shield_thread
-from flushlab.suite.profile import ChosenRoot, has_room, memory_for, throwaway, undoable
+from flushlab.suite.profile import ChosenRoot, arguments, has_room, memory_for, throwaway, undoable
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.undoing import CannotUndo, RowsNeeded, Undoing, UndoneWrongly
 from flushlab.undo import Undo, undo_all
@@ -321,10 +321,10 @@ class SuiteServer:
                 spare, self._next = self._next, None
                 if spare is not None:
                     shutil.rmtree(spare, ignore_errors=True)
-                profile = throwaway(self.sandbox.build, "disk", settings)
+                build = self.sandbox.build
                 self.sandbox.stop()
                 self.sandbox.move_to_own_folder()
-                self.sandbox.set_before_start(profile.settings, profile.arguments)
+                self.sandbox.set_before_start(throwaway(build, "disk", settings), arguments(build, "disk"))
                 self.sandbox.start_again()
             except (FlushlabError, OSError):
                 self.sandbox.kill()
@@ -437,16 +437,14 @@ class Starter:
         chosen = self.request.spec.port if number is not None else None
         port = chosen + (number or 0) if chosen else None
         profile_of = undoable if self.undo else throwaway
-        profile = profile_of(
-            self.request.build, "memory" if self.root.in_memory else "disk", self.request.settings
-        )
+        settings = profile_of(self.request.build, self.root.where, self.request.settings)
         data = DataDirectory(self.root.root, snapshot=self.snapshot, snapshots=self.snapshots, settle=False)
 
         def begin(instance: Instance, check: Check | None) -> Pristine:
             sandbox = Sandbox.start(
                 self.request.build,
-                settings=profile.settings,
-                arguments=profile.arguments,
+                settings=settings,
+                arguments=arguments(self.request.build, self.root.where),
                 data=data,
                 instance=instance,
                 startup=Startup(check=check),

@@ -35,7 +35,7 @@ from flushlab.suite import command, prepare
 from flushlab.suite.command import CommandEnd
 from flushlab.suite.endpoint import Objects, SuiteEndpoint, SuiteMonitor
 from flushlab.suite.pool import LEAST, Pool, PoolUse
-from flushlab.suite.profile import ChosenRoot, choose_root, reserve_bytes, throwaway
+from flushlab.suite.profile import ChosenRoot, arguments, choose_root, reserve_bytes, throwaway
 from flushlab.suite.request import SuiteRequest, create_database, fields_of, variables
 from flushlab.suite.servers import Reset, Servers, Starter, SuiteServer, ending
 from flushlab.suite.templates import Facts, Templates, changes, read_facts
@@ -123,7 +123,7 @@ class Session:
         self._template = "none"
         self._password = request.password or new_password()  # one for all workers: less to tell them
         self._templates = Templates(request.cache, request.limit_bytes)
-        require_admitted(throwaway(request.build, "memory", request.settings).settings)
+        require_admitted(throwaway(request.build, "memory", request.settings))
 
     def prepare(self) -> float:
         """Makes the template; seconds of the prepare command in full, 0 if the template was there."""
@@ -289,11 +289,10 @@ class Session:
         self._say(f"creating a template of {recipe.build.name}{data}, once")
         bare = self._loaded() or initialised(recipe.build, recipe.content, self._say)
         chosen = self._choose_root(bare.allocated_bytes, 1)
-        profile = throwaway(recipe.build, "memory" if chosen.in_memory else "disk", self._request.settings)
         with Sandbox.start(
             recipe.build,
-            settings=profile.settings,
-            arguments=profile.arguments,
+            settings=throwaway(recipe.build, chosen.where, self._request.settings),
+            arguments=arguments(recipe.build, chosen.where),
             data=DataDirectory(chosen.root, snapshot=bare, settle=False),
         ) as sandbox:
             try:

@@ -18,9 +18,9 @@ def words(server: str, **chosen: str | int) -> list[str]:
 @pytest.mark.parametrize("server", IMAGES)
 def test_every_argument_is_one_that_the_images_server_has(server: str) -> None:
     image, catalog = parse_image(server), load_catalog()
-    for name in (name for name in throwaway(image, "memory").settings if name in catalog):
+    for name in (name for name in throwaway(image, "memory") if name in catalog):
         assert catalog.here(name, image.flavor, image.version) is not None, name
-    assert len(words(server)) == len(throwaway(image, "memory").settings)
+    assert len(words(server)) == len(throwaway(image, "memory"))
 
 
 def test_an_open_version_is_the_newest_of_its_series() -> None:

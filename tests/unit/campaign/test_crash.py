@@ -18,9 +18,10 @@ from flushlab.campaign.watcher import Watcher
 from flushlab.crashed.recorded import CrashImages
 from flushlab.crashed.recording import RecordedNode, RecordedRun
 from flushlab.crashed.recovered_server import AcksTable
+from flushlab.datadir import DataRoot, Volume
 from flushlab.datadir.recording import ENTRY
 from flushlab.errors import StorageError, UsageError
-from flushlab.record import Crash, CrashFacts, CrashPoint, Failure, PointKind
+from flushlab.record import Crash, CrashFacts, CrashPoint, Failure, PointKind, Storage
 from flushlab.report.crash import line, moment
 from flushlab.spec.kinds import CrashSpec
 from flushlab.spec.parts import RunSpec, ServerSpec
@@ -32,11 +33,9 @@ from tests.unit.crashes import LOSING, REQUEST
 def test_a_setting_that_there_is_not_is_refused_before_the_campaign_is_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    volume: Any = None
-
     @contextmanager
     def opened(*_: object, **__: object) -> Iterator[SandboxPool]:
-        yield SandboxPool(MARIADB, volume)
+        yield SandboxPool(MARIADB, Volume(DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))))
 
     monkeypatch.setattr(crashes, "open_servers", opened)
     monkeypatch.setattr(crashes, "open_store", lambda: Store(tmp_path / "store.sqlite"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,6 +14,7 @@ from flushlab.campaign.crash.check import (
     BROKE_OFFER,
     NOT_CRASHED,
     OFFER_NOT_CRASHED,
+    Crash,
     broke_guarantee,
     check,
     failure_mode,
@@ -22,7 +23,7 @@ from flushlab.campaign.crash.check import (
 )
 from flushlab.errors import HarnessError, StartFailed, UsageError
 from flushlab.experiment.tune_plan import FrontierPoint
-from flushlab.record import CrashArm, CrashFacts, CrashKind, Storage, Value
+from flushlab.record import CrashArm, CrashFacts, CrashKind, Storage, Value, Warning
 from flushlab.settings.floor import Floor
 from flushlab.workload.parse import parse_workload
 from tests.unit.crashes import BASE as SECOND
@@ -52,19 +53,25 @@ class Crashes:
         return facts(arm) if name in self.losing else facts(arm, CONTROL)
 
 
+def checked(
+    proven: Proven, crash: Crash, guard: Callable[[], object] = list
+) -> tuple[CrashFacts | None, Sequence[Warning]]:
+    return check(proven, crash, "power", Floor.STRICT, guard)
+
+
 def test_a_winner_that_keeps_its_floor_is_handed_over() -> None:
     proven, crash = Proven(BASE, point("fast", innodb_flush_method="fsync")), Crashes()
-    found = check(proven, crash, "power", Floor.STRICT, list)
+    found, warnings = checked(proven, crash)
     assert crash.asked == [("fast", {"sync_binlog": 1, "innodb_flush_method": "fsync"})]
-    assert (proven.rejected, found.warnings) == ({}, ())
-    assert found.facts is not None
-    assert [arm.name for arm in found.facts.arms] == ["fast", CONTROL.name]
+    assert (proven.rejected, warnings) == ({}, [])
+    assert found is not None
+    assert [arm.name for arm in found.arms] == ["fast", CONTROL.name]
 
 
 def test_a_winner_that_breaks_its_floor_is_rejected_and_the_next_one_crashed() -> None:
     proven, crash = Proven(BASE, point("fast"), point("next")), Crashes(fast=2)
     guarded: list[str] = []
-    found = check(proven, crash, "power", Floor.STRICT, lambda: guarded.append("again"))
+    found, warnings = checked(proven, crash, lambda: guarded.append("again"))
     assert list(proven.rejected) == ["fast"]
     assert (
         "in crashes it broke its floor strict: acknowledged commits were lost in 2 of 4"
@@ -72,24 +79,24 @@ def test_a_winner_that_breaks_its_floor_is_rejected_and_the_next_one_crashed() -
     )
     assert [name for name, _ in crash.asked] == ["fast", "next"]
     assert guarded == ["again"], "the next one is judged in the other ways too"
-    assert [warning.slug for warning in found.warnings] == [BROKE]
-    assert not_passed(found.warnings)
-    assert found.facts is not None
-    assert [arm.name for arm in found.facts.arms] == ["fast", "next", CONTROL.name]
+    assert [warning.slug for warning in warnings] == [BROKE]
+    assert not_passed(warnings)
+    assert found is not None
+    assert [arm.name for arm in found.arms] == ["fast", "next", CONTROL.name]
 
 
 @pytest.mark.parametrize(("of_base", "told"), [(0, 1), (1, 2)])
 def test_where_all_are_rejected_the_base_is_crashed_too(of_base: int, told: int) -> None:
     proven, crash = Proven(BASE, point("fast")), Crashes(fast=4, **({"base": of_base} if of_base else {}))
-    found = check(proven, crash, "power", Floor.STRICT, list)
+    _, warnings = checked(proven, crash)
     assert crash.asked[-1] == ("base", BASE)
-    assert len(found.warnings) == told
-    assert ("your base breaks the floor strict" in found.warnings[-1].text) == bool(of_base)
+    assert len(warnings) == told
+    assert ("your base breaks the floor strict" in warnings[-1].text) == bool(of_base)
 
 
 def test_without_a_winner_nothing_is_crashed() -> None:
     crash = Crashes()
-    assert check(Proven(BASE), crash, "power", Floor.STRICT, list) == (None, ())
+    assert checked(Proven(BASE), crash) == (None, [])
     assert crash.asked == []
 
 
@@ -97,10 +104,10 @@ def test_what_fails_at_the_end_costs_no_tuning_but_has_not_passed() -> None:
     def crash(name: str, settings: Mapping[str, Value]) -> CrashFacts:
         raise StartFailed("no server")
 
-    found = check(proven := Proven(BASE, point("fast")), crash, "power", Floor.STRICT, list)
-    assert (found.facts, proven.rejected) == (None, {})
-    assert [warning.slug for warning in found.warnings] == [NOT_CRASHED]
-    assert not_passed(found.warnings)
+    found, warnings = checked(proven := Proven(BASE, point("fast")), crash)
+    assert (found, proven.rejected) == (None, {})
+    assert [warning.slug for warning in warnings] == [NOT_CRASHED]
+    assert not_passed(warnings)
 
 
 def test_a_winner_of_which_no_crash_could_be_judged_has_not_passed() -> None:
@@ -108,11 +115,11 @@ def test_a_winner_of_which_no_crash_could_be_judged_has_not_passed() -> None:
         unjudged = msgspec.structs.replace(judged(0, "unknown"), reasons=("no image can be mounted",))
         return facts(CrashArm(name=name, settings=settings, crashes=(unjudged,)))
 
-    found = check(proven := Proven(BASE, point("fast")), crash, "power", Floor.STRICT, list)
+    found, warnings = checked(proven := Proven(BASE, point("fast")), crash)
     assert proven.rejected == {}
-    assert [warning.slug for warning in found.warnings] == [NOT_CRASHED]
-    assert "none of 1 crashes could be judged (no image can be mounted)" in found.warnings[0].text
-    assert found.facts is not None
+    assert [warning.slug for warning in warnings] == [NOT_CRASHED]
+    assert "none of 1 crashes could be judged (no image can be mounted)" in warnings[0].text
+    assert found is not None
 
 
 def test_ctrl_c_while_it_is_crashed_ends_the_command() -> None:
@@ -120,7 +127,7 @@ def test_ctrl_c_while_it_is_crashed_ends_the_command() -> None:
         return msgspec.structs.replace(facts(), ending="interrupted")
 
     with pytest.raises(KeyboardInterrupt):
-        check(Proven(BASE, point("fast")), crash, "power", Floor.STRICT, list)
+        checked(Proven(BASE, point("fast")), crash)
 
 
 def test_the_power_fails_where_a_disk_of_its_own_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +177,7 @@ def test_what_cannot_be_crashed_is_refused_with_a_way_out(
 def test_offers_are_crashed_too_and_rejected_by_themselves() -> None:
     lower = msgspec.structs.replace(point("lower"), floor=Floor.SECOND)
     proven, crash = Proven(BASE, point("fast"), offers=(lower,)), Crashes()
-    check(proven, crash, "power", Floor.STRICT, list)
+    checked(proven, crash)
     assert [name for name, _ in crash.asked] == ["fast", "lower"]
     broke, crash = Proven(BASE, point("fast"), offers=(lower,)), Crashes(lower=2)
     late = crash.__call__
@@ -186,11 +193,11 @@ def test_offers_are_crashed_too_and_rejected_by_themselves() -> None:
         return msgspec.structs.replace(found, arms=tuple(arms))
 
     guarded: list[str] = []
-    found = check(broke, older, "power", Floor.STRICT, lambda: guarded.append("again"))
+    _, warnings = checked(broke, older, lambda: guarded.append("again"))
     assert (list(broke.rejected), guarded) == (["lower"], ["again"])
     assert broke.result().winner == point("fast")
-    assert [warning.slug for warning in found.warnings] == [BROKE_OFFER]
-    assert not not_passed(found.warnings), "what is handed over has passed"
+    assert [warning.slug for warning in warnings] == [BROKE_OFFER]
+    assert not not_passed(warnings), "what is handed over has passed"
 
 
 def test_an_offer_that_cannot_be_crashed_is_withdrawn_and_costs_the_winner_nothing() -> None:
@@ -204,11 +211,11 @@ def test_an_offer_that_cannot_be_crashed_is_withdrawn_and_costs_the_winner_nothi
 
     proven = Proven(BASE, point("fast"), offers=(lower,))
     guarded: list[str] = []
-    found = check(proven, crash, "power", Floor.STRICT, lambda: guarded.append("again"))
+    _, warnings = checked(proven, crash, lambda: guarded.append("again"))
     assert (list(proven.rejected), guarded) == (["lower"], ["again"])
     assert proven.result().winner == point("fast")
-    assert [warning.slug for warning in found.warnings] == [OFFER_NOT_CRASHED]
-    assert not not_passed(found.warnings)
+    assert [warning.slug for warning in warnings] == [OFFER_NOT_CRASHED]
+    assert not not_passed(warnings)
 
 
 @pytest.mark.parametrize(

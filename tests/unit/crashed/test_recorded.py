@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -145,6 +144,11 @@ def test_a_file_system_that_a_dishonest_disk_has_damaged_is_lost(tmp_path: Path,
     assert judged(tmp_path, OSError(28, "No space left"), LYING).outcome == "unknown"
 
 
+def test_a_server_that_does_not_start_has_lost_everything(tmp_path: Path) -> None:
+    crash = judged(tmp_path, StartFailed("it ended"), POWER)
+    assert (crash.outcome, crash.lost) == ("not_started", 2)
+
+
 @pytest.mark.parametrize(("at", "crashed_ns"), [(0, 1000), (1, 2000), (2, 9000), (3, 50_000)])
 def test_a_crash_is_no_earlier_than_the_next_record_by_which_commits_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int, crashed_ns: int
@@ -280,26 +284,16 @@ def test_images_start_without_the_performance_schema_and_else_as_the_server_did(
     assert started["arguments"] == ("--max-connections=300", "--loose-performance-schema=OFF")
 
 
-def test_a_server_that_does_not_start_has_lost_everything(tmp_path: Path) -> None:
-    crash = judged(tmp_path, StartFailed("it ended"), POWER)
-    assert (crash.outcome, crash.lost) == ("not_started", 2)
-
-
 def chosen(crashes: int = 40, seed: int = 7) -> list[CrashPoint]:
     return choose_points(Moments(10, 500, [20, 30, 5, 900], {11: 1, 9: 2, 400: 9}), crashes, seed)
 
 
-def test_the_same_seed_gives_the_same_points_and_another_one_others() -> None:
+def test_the_same_seed_gives_the_same_points_in_the_load_however_many() -> None:
     assert chosen() == chosen()
     assert chosen() != chosen(seed=8)
-
-
-def test_more_images_begin_with_the_same_ones() -> None:
     assert chosen(40)[:15] == chosen(15)
-
-
-def test_all_points_lie_in_the_load() -> None:
     assert all(10 <= point.at <= 500 for point in chosen(400))
+    assert {point.kind for point in choose_points(Moments(1, 9), 20, 1)} == {"random"}, "it is all there is"
 
 
 def test_a_quarter_is_chosen_after_acknowledgements_and_before_flushes_and_large_ones() -> None:
@@ -344,18 +338,11 @@ def test_recoveries_crash_at_any_point_where_they_may() -> None:
     assert all(10 <= at <= 500 for at in places)
 
 
-def test_without_acknowledgements_and_flushes_all_are_random() -> None:
-    assert {point.kind for point in choose_points(Moments(1, 9), 20, 1)} == {"random"}
-
-
 def test_every_fourth_kill_is_one_of_the_recovery_too() -> None:
     kinds = [point.kind for point in kill_points(8, 100, recovery=True)]
     assert kinds == ["random", "random", "random", "in_recovery"] * 2
     assert {point.kind for point in kill_points(8, 100, recovery=False)} == {"random"}
     assert [point.seed for point in kill_points(3, 100, recovery=True)] == [100, 101, 102]
-
-
-WRITE_OF_CLUSTER_RECORDED, FLUSH_OF_CLUSTER_RECORDED = 1, 2
 
 
 def disk(folder: Path, times: list[int]) -> None:
@@ -364,15 +351,7 @@ def disk(folder: Path, times: list[int]) -> None:
     (folder / "record.json").write_text('{"version": 1, "size": 4096}')
     (folder / "position").write_bytes(len(times).to_bytes(8, "little"))
     entries = [
-        struct.pack(
-            "<IIQQQQ",
-            FLUSH_OF_CLUSTER_RECORDED if number % 2 else WRITE_OF_CLUSTER_RECORDED,
-            0 if number % 2 else 512,
-            at,
-            0,
-            0,
-            number,
-        )
+        ENTRY.pack(FLUSH if number % 2 else WRITE, 0 if number % 2 else 512, at, 0, 0, number)
         for number, at in enumerate(times)
     ]
     (folder / "entries").write_bytes(b"".join(entries))
@@ -383,18 +362,11 @@ def crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CrashImages:
     monkeypatch.setattr(recorded, "galera_for", lambda _: None)
     disk(tmp_path / "one", [90, 110, 120, 150])
     disk(tmp_path / "two", [130, 140])
-    notes = [struct.pack("<QQQQ", 1, counter, 0, at) for counter, at in ((1, 100), (2, 125), (3, 160))]
-    (tmp_path / "notes").write_bytes(b"".join(notes))
-    run = RecordedRun(
-        build=MARIADB.id,
-        settings={},
-        arguments=(),
-        nodes=(RecordedNode(disk="one", datadir="a/data"), RecordedNode(disk="two", datadir="b/data")),
-        fs="ext4",
-        first=100,
-        last=200,
-        acks=AcksTable("d", 1),
-        commits_per_s=1.0,
+    notes = [Note(1, counter, 0, at) for counter, at in ((1, 100), (2, 125), (3, 160))]
+    (tmp_path / "notes").write_bytes(b"".join(map(packed_note, notes)))
+    nodes = (RecordedNode(disk="one", datadir="a/data"), RecordedNode(disk="two", datadir="b/data"))
+    run = msgspec.structs.replace(
+        cut_short(), nodes=nodes, first=100, last=200, whole=True, commits_per_s=1.0
     )
     run.write(tmp_path)
     return CrashImages(tmp_path, Failure(kind="power"), MARIADB, tmp_path)

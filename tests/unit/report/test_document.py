@@ -54,6 +54,13 @@ def test_columns_without_room_stand_below_their_row_in_words_of_their_own() -> N
     ]
 
 
+def test_a_column_without_a_word_is_not_shown() -> None:
+    assert lines_of(Section("x", "Arms", tables=(Table((), ((Cell("A", "name"), Cell("")),)),))) == [
+        "Arms",
+        "A",
+    ]
+
+
 def test_texts_share_the_room_that_figures_leave() -> None:
     table = Table(
         (Cell("when"), Cell("before"), Cell("after")), ((Cell("the power fails"), *[Cell("word " * 20)] * 2),)

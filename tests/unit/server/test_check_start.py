@@ -144,7 +144,9 @@ OWN_WORDS = {
     "(f'--relay-log={RELAY}', '--relay-log-purge=0',"
     " *(('--skip-log-bin',) if mysql and build.version >= (8, 0) else ()))",
     "arguments",
-    *(f"{one}.arguments" for one in ("dead", "launch", "profile", "run", "saved", "self", "server")),
+    "arguments(recipe.build, chosen.where)",
+    "arguments(self.request.build, self.root.where)",
+    *(f"{one}.arguments" for one in ("dead", "launch", "run", "saved", "self", "server")),
 }
 """Words of flushlab's own, and names under which they are passed on."""
 STARTS = ("Sandbox.start", "Sandbox.begin", "Sandbox.prepare", "SandboxSpec", "Cluster.start", "begin_again")

@@ -22,6 +22,10 @@ STAGES: tuple[Stage, Stage] = ("arms", "bench")
 HERE = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
 
 
+def new(stage: Stage = "screen") -> Draft:
+    return Draft(arm=Arm(name="a", settings={}), stage=stage, block=1, variant=0)
+
+
 def test_equal_values_in_another_spelling_are_the_same() -> None:
     assert compare_settings({"innodb_doublewrite": "ON"}, {"innodb_doublewrite": "ON"}, HERE) == ([], "")
 
@@ -76,7 +80,8 @@ def test_what_the_server_makes_of_settings_outside_the_catalog_is_a_caveat(
     assert ([caveat.slug for caveat in caveats], broken) == (slugs, "")
 
 
-def test_a_window_is_disturbed_by_steal_and_by_strangers_only() -> None:
+def test_a_window_is_disturbed_by_steal_and_by_strangers_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
     assert disturbance(Observation(steal_share=0.02, foreign_cpu_share=0.05)) == ""
     assert "stolen" in disturbance(Observation(steal_share=0.2))
     assert "other programs" in disturbance(Observation(wanted_by_others=0.4))
@@ -110,13 +115,11 @@ class Broken(Whole):
         raise AssertionError("a dead server answered")
 
 
-@pytest.mark.usefixtures("nothing_is_stolen")
 def test_a_server_that_dies_is_a_failed_trial_not_an_exception() -> None:
     server = FakeServer()
     server.die("out of memory")
-    draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=3, variant=0)
-    trial = measure(draft, server, Broken(), Timing())
-    assert (trial.outcome, trial.block, trial.result) == ("failed", 3, None)
+    trial = measure(new(), server, Broken(), Timing())
+    assert (trial.outcome, trial.block, trial.result) == ("failed", 1, None)
     assert "out of memory" in trial.reason
     assert sum(trial.seconds.values()) >= 0
     assert not [w for w in trial.warnings if not isinstance(w, Warning)]
@@ -131,10 +134,8 @@ class TooLong(Whole):
         raise MeasurementError("a packet is too long (error 1153)", hint="raise max_allowed_packet")
 
 
-@pytest.mark.usefixtures("nothing_is_stolen")
 def test_a_load_that_fails_keeps_its_way_out() -> None:
-    draft = Draft(arm=Arm(name="a", settings={}), stage="bench", block=1, variant=0)
-    trial = measure(draft, FakeServer(answers={SIZES: []}), TooLong(), Timing())
+    trial = measure(new("bench"), FakeServer(answers={SIZES: []}), TooLong(), Timing())
     assert (trial.outcome, trial.reason) == ("failed", "a packet is too long (error 1153)")
     assert trial.hint == "raise max_allowed_packet"
 
@@ -158,7 +159,7 @@ class Ended(Whole):
         )
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def nothing_is_stolen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the hypervisor does to the machine of the tests."""
     monkeypatch.setattr(measurement, "DISCARD_STEAL_SHARE", 2.0)
@@ -180,17 +181,8 @@ class Stalled(Ended):
         return msgspec.structs.replace(ran, load=load, result=load.throughput, window_s=load.seconds)
 
 
-@pytest.mark.usefixtures("nothing_is_stolen")
 def test_a_window_in_which_nothing_was_committed_is_a_fact_of_its_arm_and_no_figure_of_bench() -> None:
-    compared, alone = (
-        measure(
-            Draft(arm=Arm(name="a", settings={}), stage=stage, block=1, variant=0),
-            two_samples(),
-            Stalled(),
-            Timing(),
-        )
-        for stage in STAGES
-    )
+    compared, alone = (measure(new(stage), two_samples(), Stalled(), Timing()) for stage in STAGES)
     assert (compared.outcome, compared.result) == ("measured", 0.1)
     assert (alone.outcome, alone.result) == ("failed", None)
     assert alone.reason == "ended: nothing was committed within 5.0 s"
@@ -198,7 +190,7 @@ def test_a_window_in_which_nothing_was_committed_is_a_fact_of_its_arm_and_no_fig
 
 
 def test_too_little_memory_is_no_refusal_of_the_settings() -> None:
-    draft = Draft(arm=Arm(name="a", settings={}), stage="arms", block=1, variant=0)
+    draft = new("arms")
     trial = draft.not_started(NoMemory("cannot allocate memory", hint="free some"))
     assert (trial.outcome, trial.reason, trial.hint) == ("failed", "cannot allocate memory", "free some")
     assert trial.lacked_memory
@@ -226,10 +218,8 @@ def two_samples(*sizes: tuple[str | int | None, ...]) -> FakeServer:
     )
 
 
-@pytest.mark.usefixtures("nothing_is_stolen")
 def test_a_setting_without_effect_is_a_caveat_that_names_it() -> None:
-    draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=1, variant=0)
-    trial = measure(draft, two_samples(), Ended(), Timing())
+    trial = measure(new(), two_samples(), Ended(), Timing())
     assert trial.outcome == "measured", trial.reason
     (caveat,) = [warning for warning in trial.warnings if warning.slug == "no-effect"]
     assert caveat.setting == "innodb_flush_method"
@@ -238,7 +228,6 @@ def test_a_setting_without_effect_is_a_caveat_that_names_it() -> None:
     assert trial.file_activity["data"] == FileActivity(bytes=0)
 
 
-@pytest.mark.usefixtures("nothing_is_stolen")
 @pytest.mark.parametrize(
     ("before", "after", "outcome"),
     [(0.1, 0.2, "measured"), (0.0, 0.5, "discarded"), (None, None, "measured")],
@@ -249,14 +238,12 @@ def test_others_are_judged_by_what_they_take_while_no_load_runs(
     samples = iter([before, after])
     monkeypatch.setattr(measurement, "wanted_by_others", lambda pid, seconds: next(samples))
     monkeypatch.setattr("flushlab.telemetry.observation.foreign_share", lambda *_: 0.9)
-    draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=1, variant=0)
-    trial = measure(draft, two_samples(), Loaded(), Timing())
+    trial = measure(new(), two_samples(), Loaded(), Timing())
     assert trial.outcome == outcome, trial.reason
     assert trial.foreign_cpu_share == 0.9, "it is told all the same"
     assert ("other programs used 50%" in trial.reason) is (outcome == "discarded")
 
 
-@pytest.mark.usefixtures("nothing_is_stolen")
 @pytest.mark.parametrize(("window_s", "samples"), [(8.0, 2), (0.1, 1)])
 def test_nobody_is_watched_after_a_window_that_is_not_judged(
     window_s: float, samples: int, monkeypatch: pytest.MonkeyPatch
@@ -267,28 +254,23 @@ def test_nobody_is_watched_after_a_window_that_is_not_judged(
 
     left = iter([0.0] * samples)
     monkeypatch.setattr(measurement, "wanted_by_others", lambda pid, seconds: next(left))
-    draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=1, variant=0)
-    assert measure(draft, two_samples(), Short(), Timing()).outcome == "measured"
+    assert measure(new(), two_samples(), Short(), Timing()).outcome == "measured"
     assert list(left) == []
 
 
-@pytest.mark.usefixtures("nothing_is_stolen")
 def test_nobody_is_watched_beside_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measurement, "wanted_by_others", lambda *_: pytest.fail("it is not judged"))
     monkeypatch.setattr(CommandWorkload, "run", lambda _, *asked: Ended().run(*asked))
-    draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=1, variant=0)
-    assert measure(draft, two_samples(), CommandWorkload(command="true"), Timing()).outcome == "measured"
+    assert measure(new(), two_samples(), CommandWorkload(command="true"), Timing()).outcome == "measured"
 
 
-@pytest.mark.usefixtures("nothing_is_stolen")
 def test_tables_of_other_engines_are_a_caveat() -> None:
-    draft = Draft(arm=Arm(name="a", settings={}), stage="bench", block=1, variant=0)
     server = two_samples(
         ("shop", "orders", "InnoDB", 7, 1000),
         ("shop", "hits", "MyISAM", 9, 24),
         ("shop", "heap", "MEMORY", None, None),
     )
-    trial = measure(draft, server, Ended(), Timing())
+    trial = measure(new("bench"), server, Ended(), Timing())
     assert trial.data_bytes == 1024
     assert trial.tables[:2] == (TableRows("shop.hits", 9), TableRows("shop.orders", 7))
     (caveat,) = [one for one in trial.warnings if one.slug == "other-engines"]

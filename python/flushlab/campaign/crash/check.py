@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -26,13 +26,9 @@ from flushlab.settings.durability import FLUSH_INTERVAL_S
 from flushlab.settings.floor import Floor
 from flushlab.workload.protocol import Workload
 
-
-class FailureMode(NamedTuple):
-    kind: Literal["process", "os", "power"]
-    caveat: Warning | None = None
-
-
-UNCRASHED = FailureMode("power")
+FailureMode = tuple[Literal["process", "os", "power"], Warning | None]
+"""What crashes, and what should be known of it."""
+UNCRASHED: FailureMode = ("power", None)
 """Where nothing was to be crashed."""
 BROKE, NOT_CRASHED = "crash-broke-floor", "not-crashed"
 """Warnings with which `tune --crash` has not passed."""
@@ -58,11 +54,6 @@ class Judged(Protocol):
         ...
 
 
-class Checked(NamedTuple):
-    facts: CrashFacts | None = None
-    warnings: tuple[Warning, ...] = ()
-
-
 def require_crashable(workload: Workload, *, dataset: bool, disk: str | None) -> None:
     if dataset:
         raise UsageError("--crash crashes generated tables, not --dataset", hint=_HINT)
@@ -78,21 +69,14 @@ def failure_mode(storage: Storage) -> FailureMode:
     disk without a volatile cache a power cut leaves what a crash of the operating system leaves.
     """
     if storage.in_memory:
-        return FailureMode(
-            "process",
-            Warning("crash-kills-only", "the data are in memory, so crashes were kills, not power cuts"),
-        )
+        why = "the data are in memory, so crashes were kills, not power cuts"
+        return "process", Warning("crash-kills-only", why)
     try:
         require_fault_disk("ext4")
     except (UsageError, HarnessError) as error:
-        return FailureMode(
-            "process",
-            Warning(
-                "crash-kills-only",
-                f"crashes were kills of the server, which prove nothing of power cuts: {error.message}",
-            ),
-        )
-    return FailureMode("os" if storage.volatile_cache is False else "power")
+        why = f"crashes were kills of the server, which prove nothing of power cuts: {error.message}"
+        return "process", Warning("crash-kills-only", why)
+    return "os" if storage.volatile_cache is False else "power", None
 
 
 def not_passed(warnings: Iterable[Warning]) -> bool:
@@ -110,7 +94,7 @@ def check(
     floor: Floor,
     guard: Callable[[], object],
     raised: bool = False,
-) -> Checked:
+) -> tuple[CrashFacts | None, Sequence[Warning]]:
     """Crashes the winner and the offers; while one breaks its floor, it is rejected and the next one crashed.
 
     If no winner is left of those there were, the base is crashed too: a loss of the base is not the fault of
@@ -151,8 +135,8 @@ def check(
             text = f"in crashes it broke its floor {promised}: {reason}"
             experiment.reject(arm, text)
             rejected = rejected or not is_offer
-            said = Warning(BROKE_OFFER, "offered") if is_offer else Warning(BROKE, "handed over")
-            warnings.append(Warning(said.slug, f"{arm} is not {said.text}: {text}"))
+            slug, done = (BROKE_OFFER, "offered") if is_offer else (BROKE, "handed over")
+            warnings.append(Warning(slug, f"{arm} is not {done}: {text}"))
             guard()
         if (
             (rejected or raised)
@@ -162,7 +146,7 @@ def check(
             warnings.append(Warning(BASE_BROKE, f"your base breaks the floor {floor} in crashes: {reason}"))
     except FlushlabError as error:
         warnings.append(Warning(NOT_CRASHED, f"not crashed, so not checked: {error.message}"))
-    return Checked(_together(found), tuple(warnings))
+    return _together(found), warnings
 
 
 def _together(found: Sequence[CrashFacts]) -> CrashFacts | None:

@@ -1,7 +1,5 @@
-"""Fleet: blocks of a campaign on several machines at once, with Ray Core. Sits in `campaign`.
+"""Fleet: a campaign's blocks on several machines: which runs where, what runs there, the results in order.
 
-`dispatch.py` decides which machine runs which block; `runner.py` gives the loop its trials in order;
-`worker.py` runs blocks on a machine; `clients.py` has machines that load a server elsewhere.
-`ray_machines.py` and `ray_clients.py` reach the machines by `ray_workers.py` and `ray_post.py`; these four
-alone import Ray.
+Sits in `campaign`, above `campaign.pool`. `ray_machines.py`, `clients.py` and `ray_workers.py` import Ray;
+they are imported only where a fleet is asked for.
 """
