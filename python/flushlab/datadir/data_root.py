@@ -43,11 +43,11 @@ class DataRoot(msgspec.Struct, frozen=True, kw_only=True):
         folder = (ours / "run" if path is None else path.expanduser()).absolute()
         try:
             make_open(folder)
-        except (FileExistsError, NotADirectoryError):
-            raise NotWritable(f"the data root {folder} is not a directory", hint=_HINT) from None
         except OSError as error:
-            message = f"the data root {folder} cannot be created: {error.strerror}"
-            raise NotWritable(message, hint=_HINT) from error
+            what = f"cannot be created: {error.strerror}"
+            if isinstance(error, FileExistsError | NotADirectoryError):
+                what = "is not a directory"
+            raise NotWritable(f"the data root {folder} {what}", hint=_HINT) from error
         folder = folder.resolve()
         _try_directory(folder)
         return cls(path=folder, storage=storage_of(folder))
@@ -92,18 +92,16 @@ def free_bytes(path: Path, *, in_memory: bool) -> int:
 
 def require_free(path: Path, size_bytes: int, what: str, *, in_memory: bool) -> None:
     """Raises NoSpace unless `size_bytes` fit below `path`; see `DataRoot.require_free`."""
-    free = free_bytes(path, in_memory=in_memory)
-    if free < size_bytes:
+    if (free := free_bytes(path, in_memory=in_memory)) < size_bytes:
         raise NoSpace(
             f"{what} needs {format_size(size_bytes)}, but only {format_size(free)} is free in {path}",
-            hint="free some memory or choose a folder on a disk with --data-root"
-            if in_memory
-            else NO_SPACE_HINT,
+            hint=_NO_MEMORY_HINT if in_memory else NO_SPACE_HINT,
             of_data=True,
         )
 
 
 NO_SPACE_HINT = "free some space, or choose a folder on another disk with --data-root or FLUSHLAB_HOME"
+_NO_MEMORY_HINT = "free some memory or choose a folder on a disk with --data-root"
 _HINT = "choose a writable directory with --data-root"
 
 

@@ -100,16 +100,12 @@ class Snapshots:
     """
 
     def __init__(self, directory: Path | None = None, limit_bytes: int | None = None) -> None:
-        self._directory = (home() / "snapshots" if directory is None else directory).absolute()
+        self.directory = (home() / "snapshots" if directory is None else directory).absolute()
         self._limit_bytes = limit_bytes
-
-    @property
-    def directory(self) -> Path:
-        return self._directory
 
     def find(self, key: SnapshotKey) -> Snapshot | None:
         """The snapshot of `key`, or None if it was never made. Only its manifest is read, or is damaged."""
-        folder = self._folder(key)
+        folder = self.directory / key.digest
         if not os.path.lexists(folder):
             return None
         self._hold(key.digest)  # first: what is found stays
@@ -138,7 +134,7 @@ class Snapshots:
                     _check(found)
                     return found
             except SnapshotDamaged:
-                self._discard(self._folder(key))
+                self._discard(self.directory / key.digest)
             made = self._make(key, fill)
             self._hold(key.digest)
         self.evict(self.limit_bytes, spare_ours=True)
@@ -166,7 +162,7 @@ class Snapshots:
         start = time.monotonic()
         with self._locked(snapshot.key.digest, shared=True):
             self._hold(snapshot.key.digest)
-            current = _read(snapshot.path.parent)  # it may have been rebuilt since it was found
+            current = _read(snapshot.folder)  # it may have been rebuilt since it was found
             _check(current)
             restored = restore_tree(
                 current.manifest, current.path, target.absolute(), uid=uid, gid=gid, settle=settle
@@ -176,12 +172,12 @@ class Snapshots:
     def verify(self, snapshot: Snapshot) -> None:
         """Compares the whole content with its checksums; SnapshotDamaged if something differs."""
         with self._locked(snapshot.key.digest, shared=True):
-            _check(_read(snapshot.path.parent), content=True)
+            _check(_read(snapshot.folder), content=True)
 
     def list(self) -> list[Snapshot]:
         """All snapshots with a readable manifest, by digest; one without is replaced by the next `make`."""
         snapshots = []
-        for folder in sorted(self._directory.glob("[0-9a-f]" * 64)):
+        for folder in sorted(self.directory.glob("[0-9a-f]" * 64)):
             with suppress(SnapshotDamaged):
                 snapshots.append(_read(folder))
         return snapshots
@@ -189,7 +185,7 @@ class Snapshots:
     def remove(self, key: SnapshotKey) -> bool:
         """Removes the snapshot of `key`, damaged or not, after restores of it; False if there was none."""
         with self._locked(key.digest):
-            folder = self._folder(key)
+            folder = self.directory / key.digest
             if not os.path.lexists(folder):
                 return False
             self._discard(folder)
@@ -198,7 +194,7 @@ class Snapshots:
     @property
     def limit_bytes(self) -> int:
         """What they may take together; a UsageError if `$FLUSHLAB_CACHE_SIZE` is not a size."""
-        return limit_of(self._directory) if self._limit_bytes is None else self._limit_bytes
+        return limit_of(self.directory) if self._limit_bytes is None else self._limit_bytes
 
     def evict(self, limit_bytes: int, *, keep: str = "", spare_ours: bool = False) -> tuple[Snapshot, ...]:
         """Removes those used longest ago until the rest take at most `limit_bytes`; those in use stay.
@@ -230,26 +226,23 @@ class Snapshots:
 
     def _hold(self, digest: str) -> None:
         with suppress(OSError):  # a folder that is closed to us is told of by whoever writes there
-            hold(self._directory / digest)
-
-    def _folder(self, key: SnapshotKey) -> Path:
-        return self._directory / key.digest
+            hold(self.directory / digest)
 
     def _make(self, key: SnapshotKey, fill: Callable[[Path], None]) -> Snapshot:
         is_full = False
         try:
-            with passing_folder(self._directory, "snapshot", name=key.digest, mode=0o711) as making:
+            with passing_folder(self.directory, "snapshot", name=key.digest, mode=0o711) as making:
                 try:
                     self._fill(key, making, fill)
                 except Exception:  # found out while the half of it is still there
-                    is_full = free_bytes(self._directory, in_memory=False) < _FULL_BELOW_BYTES
+                    is_full = free_bytes(self.directory, in_memory=False) < _FULL_BELOW_BYTES
                     raise
         except Exception as error:
             if is_full or (isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}):
-                message = f"the disk of {self._directory} filled up while making a snapshot: {error}"
+                message = f"the disk of {self.directory} filled up while making a snapshot: {error}"
                 raise NoSpace(message, hint=NO_SPACE_HINT) from error
             raise
-        snapshot = _read(self._folder(key))
+        snapshot = _read(self.directory / key.digest)
         drop_cached(snapshot.manifest, snapshot.path)
         _checked.add(_identity(snapshot))
         return snapshot
@@ -262,7 +255,7 @@ class Snapshots:
             os.chown(data, user.uid, user.gid)
         if not may_enter(data, user):
             raise NotWritable(
-                f"the snapshot folder {self._directory} is not accessible to {user.name},"
+                f"the snapshot folder {self.directory} is not accessible to {user.name},"
                 " the user that servers run as",
                 hint="choose a folder whose parent directories everyone can access",
             )
@@ -274,8 +267,8 @@ class Snapshots:
         (making / "manifest.json").chmod(0o400)
         sync_filesystem(making)
         making.chmod(0o700)
-        making.rename(self._folder(key))
-        sync_filesystem(self._directory)
+        making.rename(self.directory / key.digest)
+        sync_filesystem(self.directory)
 
     def _discard(self, folder: Path) -> None:
         """Takes a snapshot away; a StorageError if it cannot be deleted, or nothing proves that it is one."""
@@ -291,16 +284,16 @@ class Snapshots:
     @contextmanager
     def _locked(self, digest: str, *, shared: bool = False, wait: bool = True) -> Iterator[bool]:
         """Holds the key's lock; yields False if it is taken and `wait` is False."""
-        locks = self._directory / "locks"
+        locks = self.directory / "locks"
         try:
-            if not self._directory.is_dir():
-                self._directory.mkdir(parents=True, exist_ok=True)
-                self._directory.chmod(0o711)
+            if not self.directory.is_dir():
+                self.directory.mkdir(parents=True, exist_ok=True)
+                self.directory.chmod(0o711)
             locks.mkdir(exist_ok=True)
             descriptor = os.open(locks / f"{digest}.lock", OPEN_LOCK, 0o600)
         except OSError as error:
             raise NotWritable(
-                f"the snapshot folder {self._directory} is not writable: {error.strerror}",
+                f"the snapshot folder {self.directory} is not writable: {error.strerror}",
                 hint="set FLUSHLAB_HOME to a directory that you can write to",
             ) from error
         mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
@@ -314,7 +307,7 @@ def _read(folder: Path) -> Snapshot:
 
 
 def _identity(snapshot: Snapshot) -> tuple[str, int, int]:
-    file = snapshot.path.parent / "manifest.json"
+    file = snapshot.folder / "manifest.json"
     facts = file.stat()
     return str(file), facts.st_ino, facts.st_mtime_ns
 

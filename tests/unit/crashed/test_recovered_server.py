@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from flushlab.crashed import recovered_server
-from flushlab.crashed import recovered_server as looked_at
 from flushlab.crashed.judge import ACKS_TABLE, Commits, Note, RecoveredServer, judge
 from flushlab.crashed.measured import counts
 from flushlab.crashed.recovered_server import (
@@ -354,8 +353,8 @@ def cluster_that_answers(monkeypatch: pytest.MonkeyPatch, error: Exception, *, k
             raise error
         return RecoveredServer({1: Commits(5, 5)})
 
-    monkeypatch.setattr(looked_at, "look", look)
-    monkeypatch.setattr(looked_at, "dies", lambda _: "dying" in str(error))
+    monkeypatch.setattr(recovered_server, "look", look)
+    monkeypatch.setattr(recovered_server, "dies", lambda _: "dying" in str(error))
     return SimpleNamespace(nodes=[one, two], settled=lambda: None)
 
 

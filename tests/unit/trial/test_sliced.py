@@ -49,6 +49,11 @@ def test_a_slice_in_which_the_machine_slept_does_not_count(
 
 
 FLUSH = "innodb_flush_log_at_trx_commit"
+ARMS = tuple(Arm(name=f"flush {value}", settings={FLUSH: value}) for value in (1, 2))
+
+
+def run(runner: SlicedRunner, arm: Arm, block: int = 3) -> Trial:
+    return runner.run(Request(arm=arm, stage="arms", block=block, beside=ARMS))
 
 
 class Load(EngineOptions, frozen=True, kw_only=True):
@@ -190,17 +195,12 @@ def test_a_load_that_cannot_connect_is_its_arms_fault_only_while_somebodys_serve
         return shared
 
     monkeypatch.setattr(trial_runner, "SlicedLoad", connect)
-    arms = tuple(Arm(name=f"flush {value}", settings={FLUSH: value}) for value in (1, 2))
     with SlicedRunner(lambda _: of_group, 1, lambda _: "one") as runner:
-
-        def run(arm: Arm) -> Trial:
-            return runner.run(Request(arm=arm, stage="arms", block=3, beside=arms))
-
         if gone:
             with pytest.raises(ServerError, match="too many connections"):
-                run(arms[0])
+                run(runner, ARMS[0])
             return
-        first, second = map(run, arms)
+        first, second = (run(runner, arm) for arm in ARMS)
     assert (first.outcome, second.outcome) == ("measured", "failed")
     assert second.hint == "raise max_connections"
 
@@ -221,9 +221,8 @@ def test_loads_that_ended_with_a_server_that_was_silent_for_a_while_are_not_driv
         return shared
 
     monkeypatch.setattr(trial_runner, "SlicedLoad", connect)
-    arms = tuple(Arm(name=f"flush {value}", settings={FLUSH: value}) for value in (1, 2))
     with SlicedRunner(lambda _: of_group, 1, lambda _: "one") as runner:
-        trials = [runner.run(Request(arm=arm, stage="arms", block=3, beside=arms)) for arm in arms]
+        trials = [run(runner, arm) for arm in ARMS]
     assert [trial.outcome for trial in trials] == ["discarded", "failed"]
     assert shared.seen == []
 
@@ -240,12 +239,11 @@ def test_somebodys_server_that_dies_in_a_slice_ends_the_run(monkeypatch: pytest.
         raise ServerDied("db2 does not answer")
 
     monkeypatch.setattr(shared, "slice", dies)
-    arms = tuple(Arm(name=f"flush {value}", settings={FLUSH: value}) for value in (1, 2))
     with (
         SlicedRunner(lambda _: of_group, 1, lambda _: "one") as runner,
         pytest.raises(ServerDied, match="db2 does not answer"),
     ):
-        runner.run(Request(arm=arms[0], stage="arms", block=3, beside=arms))
+        run(runner, ARMS[0])
     assert len(slices) == 1
 
 
@@ -253,7 +251,6 @@ def test_a_load_that_failed_on_a_shared_server_is_made_anew(monkeypatch: pytest.
     shared = Shared(monkeypatch)
     stopped: list[int] = []
     monkeypatch.setattr(shared, "stop", lambda: stopped.append(1))
-    arms = tuple(Arm(name=f"flush {value}", settings={FLUSH: value}) for value in (1, 2))
     asked: Any = shared
     whole, slices = shared.slice, iter(range(100))
 
@@ -264,10 +261,10 @@ def test_a_load_that_failed_on_a_shared_server_is_made_anew(monkeypatch: pytest.
 
     monkeypatch.setattr(shared, "slice", slice_)
     with SlicedRunner(lambda _: asked, 1, lambda _: "one") as runner:
-        first = [runner.run(Request(arm=arm, stage="arms", block=3, beside=arms)) for arm in arms]
+        first = [run(runner, arm) for arm in ARMS]
         assert sorted(one.outcome for one in first) == ["failed", "measured"]
         assert len(stopped) == 1, "the load that failed, and no other"
-        again = [runner.run(Request(arm=arm, stage="arms", block=5, beside=arms)) for arm in arms]
+        again = [run(runner, arm, 5) for arm in ARMS]
     assert [one.outcome for one in again] == ["measured", "measured"]
     assert len(shared.groups) == 1
 
