@@ -187,20 +187,8 @@ def fleet_testbed(
                 node.home = node.home.parent / f"disk{number}" / "home"
             _namespace(node.namespace, undo)
             port = f"p{number}"
-            _ip(
-                "-n",
-                hub,
-                "link",
-                "add",
-                port,
-                "type",
-                "veth",
-                "peer",
-                "name",
-                "eth0",
-                "netns",
-                node.namespace,
-            )
+            peer = ("peer", "name", "eth0", "netns", node.namespace)
+            _ip("-n", hub, "link", "add", port, "type", "veth", *peer)
             _ip("-n", hub, "link", "set", port, "master", "br0", "up")
             _ip("-n", node.namespace, "address", "add", f"{node.address}/24", "dev", "eth0")
             for name in ("lo", "eth0"):

@@ -37,27 +37,8 @@ def test_a_comparison_is_loaded_from_the_other_machine_and_its_network_is_measur
 ) -> None:
     one, two = pair
     running = one.popen(
-        *(
-            sys.executable,
-            "-m",
-            "flushlab",
-            *COMPARE,
-            "--server",
-            "mariadb@10.11",
-        ),
-        *(
-            "--fresh",
-            "--blocks",
-            "2",
-            "--duration",
-            "2",
-            "--tables",
-            "1",
-            "--table-size",
-            "1000",
-            "--json",
-            "-",
-        ),
+        *(sys.executable, "-m", "flushlab", *COMPARE, "--server", "mariadb@10.11", "--fresh", "--json", "-"),
+        *("--blocks", "2", "--duration", "2", "--tables", "1", "--table-size", "1000"),
         *("--fleet", one.address, "--client", "two"),
     )
     listening = set[str]()
