@@ -34,7 +34,6 @@ from flushlab.campaign.fleet import ray_machines, ray_workers
 from flushlab.campaign.fleet.ray_machines import RayMachines
 from flushlab.campaign.fleet.ray_workers import RayWorker
 
-FACTS = msgspec.json.encode(MachineFacts.here())
 BLOCK = Task(block=BlockAhead(stage="arms", block=0, arms=()))
 
 
@@ -100,7 +99,8 @@ class Fleet:
             self.machines._workers[name] = self.worker(name)
 
     def actor(self, name: str, opened: Any = None) -> Any:
-        calls = {"facts": Call(FACTS), "run": Call(()), "close": Call(), "__ray_ready__": Call()}
+        facts = msgspec.json.encode(MachineFacts.here())  # with the time: both clocks must agree
+        calls = {"facts": Call(facts), "run": Call(()), "close": Call(), "__ray_ready__": Call()}
         return SimpleNamespace(name=name, open=opened if isinstance(opened, Call) else Call(opened), **calls)
 
     def worker(self, name: str) -> RayWorker:
