@@ -26,14 +26,7 @@ WIDTH = 80
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One campaign of the list.
-
-    Attributes:
-        id, kind, created_at, state: as stored.
-        server: `mariadb@10.11.19`; of a probe the file system and its device.
-        trials: number of trials saved.
-        answer: what it concluded, in a few words.
-    """
+    """`server` is `mariadb@10.11.19`; of a probe the file system and its device."""
 
     id: str
     kind: str
@@ -49,7 +42,6 @@ def lines(rows: Sequence[CampaignRow]) -> list[Line]:
 
 
 def as_json(rows: Sequence[CampaignRow]) -> dict[str, Any]:
-    """The JSON document."""
     return {"schema": SCHEMA, "campaigns": lines(rows)}
 
 

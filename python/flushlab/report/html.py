@@ -60,5 +60,4 @@ def _clip(text: str, length: int = MAX_TEXT) -> str:
 
 
 def _breakable(text: str) -> str:
-    """Escaped text that may break after the marks that hold names and paths together."""
     return _BREAKS.sub(r"\1<wbr>", html.escape(text))

@@ -23,15 +23,7 @@ _LOADED = {
 
 
 class Contradiction(NamedTuple):
-    """One contradiction.
-
-    Attributes:
-        name: the setting that does not hold.
-        why: in words that follow its name.
-        hint: the way out.
-        fatal: the server does not start.
-        becomes: the value that it has in the end, where the server puts another one in its place.
-    """
+    """`why` is in words that follow `name`; `becomes` is the value that the server puts in its place."""
 
     name: str
     why: str

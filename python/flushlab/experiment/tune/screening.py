@@ -24,8 +24,7 @@ CLEAR = 2.0
 
 
 class ScreeningRun(NamedTuple):
-    """A screening cell; `disturbed` if other load was in it each time that it was tried. `machine` is empty
-    without a fleet."""
+    """`disturbed`: other load was in it each time that it was tried."""
 
     selection: Selection
     context: int
@@ -37,13 +36,7 @@ class ScreeningRun(NamedTuple):
 
 @dataclass
 class Screening:
-    """Runs that each switch some candidates on, and the effects that they tell.
-
-    Attributes:
-        runs: all of them, those of the calibration first.
-        contexts: what the runs stand on: the base, and the fastest foundation where there is one.
-        effects: of every candidate in every context; None before the first estimate.
-    """
+    """`runs` has those of the calibration first; `effects` is None before the first estimate."""
 
     _plan: TunePlan
     _pool: CandidatePool
@@ -54,8 +47,6 @@ class Screening:
     effects: Effects | None = None
 
     def screen_bought(self) -> Steps[None]:
-        """Changes that lower a guarantee, alone on the base; needed only where there is a choice of
-        foundation."""
         bought = self._pool.bought()
         if len(bought) < 2:
             return
@@ -71,7 +62,6 @@ class Screening:
                     self.add(selection, context, block, finished.get(arm.name, ()))
 
     def screen_free(self) -> Steps[None]:
-        """Everything else, half of it on in each run, on the base and on the fastest foundation."""
         if bought := self._pool.bought():
             if len(bought) >= 2:
                 self._estimate()
@@ -170,11 +160,8 @@ class Screening:
         return bool(known.all() and levels.all())
 
     def foundation(self, floor: Floor) -> Selection | None:
-        """The changes that the floor's combination stands on: needed ones, and those that it lets be bought.
-
-        One candidate that lowers a guarantee is taken as it is (the runs on both foundations measure it);
-        of several, those that looked useful alone, best first.
-        """
+        """One candidate that lowers a guarantee is taken as it is (the runs on both foundations measure it);
+        of several, those that looked useful alone, best first."""
         needed = self._pool.foundation(floor, self._pool.usable)
         if needed is None:
             return None
@@ -216,7 +203,6 @@ class Screening:
         return chosen
 
     def _nearest_context(self, foundation: Selection) -> int:
-        """The context whose foundation is as fast as this one, as far as screening tells."""
         if len(self.contexts) == 1 or not foundation:
             return 0
         if foundation == self.contexts[1]:
@@ -269,7 +255,6 @@ class Screening:
             yield from self._find_culprit(selection, out[arm.name], block)
 
     def _find_culprit(self, selection: Selection, reason: str, block: int) -> Steps[None]:
-        """A server did not take a mixture: its changes are tried one by one."""
         if len(selection) <= 1:
             self._pool.exclude_failed(min(selection, default=0), reason)
             return
@@ -287,8 +272,7 @@ class Screening:
         return half_on(self._pool, self._pool.slots(eligible), foundation, floor, runs, seed)
 
     def _estimate(self) -> None:
-        """Effects of all candidates in all contexts, from the runs so far that were not disturbed; from all
-        where these are less than half of them."""
+        """From the undisturbed runs so far; from all where these are less than half of them."""
         undisturbed = [run for run in self.runs if not run.disturbed]
         runs = _on_one_level(undisturbed if 2 * len(undisturbed) >= len(self.runs) else self.runs)
         blocks, machines = dict[tuple[str, int], int](), dict[str, int]()
@@ -330,6 +314,5 @@ def _on_one_level(runs: Sequence[ScreeningRun]) -> list[ScreeningRun]:
 
 
 def _even_groups(rows: Sequence[tuple[Selection, int]], room: int) -> list[list[tuple[Selection, int]]]:
-    """Rows in as few groups as there is room for, all of about the same size."""
     size = math.ceil(len(rows) / max(math.ceil(len(rows) / room), 1))
     return [list(rows[start : start + size]) for start in range(0, len(rows), size)]
