@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 YOURS = "yours"
-"""Name of the arm that runs the user's own settings, where the base had to be raised to the floor."""
 
 ATTEMPTS = 3
 
@@ -97,7 +96,6 @@ def no_base(reason: str, hint: str | None) -> MeasurementError:
 
 
 GOOD_BLOCKS = 3
-"""Blocks without disturbed cells that are enough to do without the others."""
 
 
 class Sheet:

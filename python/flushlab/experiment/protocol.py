@@ -32,7 +32,6 @@ LATENCIES: Mapping[Objective, str] = {"p99": P99, "latency": WRITE_LATENCY}
 _SHORT: Mapping[Objective, str] = {"p99": "p99", "latency": "latency"}
 
 LEAST_COMMITS = 0.5
-"""Of a cell of an observed load that has none, beside cells that have."""
 
 FEW_EVENTS = 20
 """Events of a slice below which one without any is no stall."""
@@ -178,8 +177,6 @@ SELECTING: tuple[Stage, ...] = ("calibrate", "screen", "reduce")
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One trial to run; `beside` has the arms that are due with it, this one first: they may run together."""
-
     arm: Arm
     stage: Stage
     block: int
@@ -188,8 +185,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BlockAhead(msgspec.Struct, frozen=True, kw_only=True):
-    """Blocks of a screening may share their number; they differ in their arms."""
-
     stage: Stage
     block: int
     arms: tuple[Arm, ...]

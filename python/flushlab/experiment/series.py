@@ -267,7 +267,6 @@ class Series:
         )
 
     def _analyse(self, group: Blocks) -> None:
-        """Of several groups the control is judged once, at the end, over the blocks of all."""
         interim = self._interim[group]
         if interim is None or group.finished not in interim.blocks or BASE in group.out:
             return

@@ -163,7 +163,6 @@ def text_of(value: object) -> str:
 
 
 _ROWS = 1000
-"""Of a table that has none."""
 _NULLS = 0.1
 _UNIQUE_CHARACTERS = 7
 """26^7 are eight thousand million texts."""
@@ -525,7 +524,6 @@ _LOST = "?"
 
 
 def _toml(value: object) -> str:
-    """A value in TOML, tables inline; a basic string is JSON's, but for DEL."""
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{key} = {_toml(inner)}' for key, inner in value.items())} }}"
     if isinstance(value, list | tuple):

@@ -368,7 +368,6 @@ def _settings(table: Table) -> dict[str, Value]:
 
 
 def _value(scalar: Scalar) -> Value:
-    """A scalar as records hold it: true and false are ON and OFF."""
     return ("ON" if scalar else "OFF") if isinstance(scalar, bool) else scalar
 
 

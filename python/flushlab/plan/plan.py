@@ -20,7 +20,6 @@ from flushlab.settings.floor import Floor
 from flushlab.spec.parts import SAME_WORKLOAD, WorkloadSpec
 
 COMPARE = "compare"
-"""Name of the plan that `flushlab.compare` makes; no file has it."""
 COUNTED = ("redo syncs per commit", "binlog syncs per commit")
 """Quantities of a claim that are counted: their ratio says how many times as many, not how much faster."""
 RESERVED = (BASE, CONTROL, BEST)
@@ -52,7 +51,6 @@ class ArmPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def crossed(factors: Sequence[str]) -> dict[tuple[str, ...], str]:
-    """The arm of every combination of factors: the base has none of them."""
     every = (one for count in range(len(factors) + 1) for one in itertools.combinations(factors, count))
     return {one: " + ".join(one) or BASE for one in every}
 

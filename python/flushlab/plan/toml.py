@@ -47,8 +47,6 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A key of a table with its value; `line` and `column` are the key's."""
-
     key: str
     line: int
     column: int
@@ -107,7 +105,6 @@ class Table:
         return UsageError(f"{self.path}:{where.line}:{where.column}: {what}", hint=hint)
 
     def wrong(self, key: str, what: str, hint: str | None) -> UsageError:
-        """An error at the value of a key, or at the table where the key is left out."""
         return self.error(self.entries[key].node if key in self else self.node, what, hint)
 
     def wrong_type(self, node: Node, key: str, wanted: str, hint: str | None = None) -> UsageError:
@@ -173,7 +170,6 @@ class Table:
         return kind, self.read(kinds[kind], leave_out=(key, *leave_out))
 
     def _plain(self, node: Node, key: str, leave_out: Collection[str] = ()) -> Any:
-        """A date stays a node, which only `Any` takes."""
         if node.kind == "table":
             return {
                 entry.key: self._plain(entry.node, entry.key)

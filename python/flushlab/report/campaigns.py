@@ -26,8 +26,6 @@ WIDTH = 80
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """`server` is `mariadb@10.11.19`; of a probe the file system and its device."""
-
     id: str
     kind: str
     created_at: str
@@ -46,7 +44,7 @@ def as_json(rows: Sequence[CampaignRow]) -> dict[str, Any]:
 
 
 def render(rows: Sequence[CampaignRow]) -> str:
-    """What a person reads; fits 80 columns."""
+    """Fits 80 columns."""
     if not rows:
         return "no campaigns yet\n"
     shown = lines(rows)

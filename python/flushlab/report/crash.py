@@ -33,7 +33,6 @@ from flushlab.store import CampaignRow
 from flushlab.units import counted
 
 _WORST: tuple[CrashOutcome, ...] = ("not_started", "inconsistent", "lost", "unknown", "sound", "kept")
-"""Worst first."""
 _WAYS: Mapping[NodeWay, str] = {
     "bootstrap": "bootstrapped",
     "ist": "IST",
@@ -395,7 +394,6 @@ def _nodes(crashes: Sequence[Crash]) -> NodeCounts | None:
 
 
 def by_machine(arm: CrashArm) -> str:
-    """Empty unless some machines had such crashes and others had none."""
     judged = Counter(crash.machine for crash in arm.crashes if crash.outcome != "unknown")
     bad = Counter(crash.machine for crash in failing(arm))
     if not bad or bad.keys() >= judged.keys():

@@ -390,7 +390,6 @@ def _items(texts: Iterable[str]) -> tuple[Line, ...]:
 # -- machine ---------------------------------------------------------------------------------------------
 
 _OF_INTEREST = ("barrier", "nobarrier", "data=", "ro", "sync", "discard", "nobh", "compress", "recordsize")
-"""Mount options that matter to writes, or begin so."""
 
 
 def host_lines(host: Host) -> Iterator[str]:

@@ -40,7 +40,6 @@ class Stored(msgspec.Struct):
 def stored(
     store: Store, row: CampaignRow, floor: Floor | None = None, facts: CampaignFacts | None = None
 ) -> Stored:
-    """`floor` is the one whose settings are handed over, if it is not the tuning's own."""
     trials = list(store.trials(row.id))
     facts = facts or facts_of(row)
     if facts is None:

@@ -258,7 +258,6 @@ _OUTCOMES = {
 
 
 _GENERAL = {"window-too-short": "short-measurement"}
-"""Warnings of trials and the warning of the campaign with the same content, where their slugs differ."""
 
 
 def warnings(subject: Subject) -> Iterator[Section]:

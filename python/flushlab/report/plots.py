@@ -93,7 +93,6 @@ class Row(NamedTuple):
 
 
 def forest(rows: Sequence[Row], *, name: str, title: str) -> Plot:
-    """Ratios on a log axis that holds all intervals and 1; a hollow dot where the interval has 1 in it."""
     ruled, ratios = _Rows([row.label for row in rows], 42, _FOOT), [row.ratio for row in rows]
     low = max(min(1.0, *(min(ratio.low, ratio.estimate) for ratio in ratios)), 1e-3)
     high = min(max(1.0, *(max(ratio.high, ratio.estimate) for ratio in ratios)), 1e4)
@@ -142,7 +141,6 @@ class _Stack:
 
 
 def seconds(panels: Sequence[Throughput], *, unit: str, name: str, title: str) -> Plot:
-    """Throughput per second, windows end to end; a triangle marks stalled seconds."""
     longest = max(len(panel.seconds) for panel in panels)
     stack = _Stack([panel.arm for panel in panels], max(max(panel.seconds) for panel in panels), longest)
 
@@ -160,7 +158,6 @@ def seconds(panels: Sequence[Throughput], *, unit: str, name: str, title: str) -
 
 
 def rounds(panels: Sequence[Rounds], *, unit: str, name: str, title: str) -> Plot:
-    """Every slice over the time of the campaign; a cross is one whose round does not count."""
     points = [point for panel in panels for point in (*panel.kept, *panel.dropped)]
     first, last = (pick(at for at, _ in points) for pick in (min, max))
     highest = max(rate for _, rate in points)
@@ -298,7 +295,6 @@ def _dots(
 
 
 def _ratio_ticks(low: float, high: float) -> list[float]:
-    """Three to seven round ratios between the limits; 1 is always one of them."""
     ladders: list[list[float]] = [
         [10.0**power for power in range(-3, 5)],
         [digit * 10.0**power for power in range(-3, 5) for digit in (1, 3)],

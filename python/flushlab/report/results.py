@@ -232,7 +232,6 @@ def _of_comparison(comparison: Comparison | None, words: Callable[[Comparison], 
 # -- machines of a fleet ---------------------------------------------------------------------------------
 
 COLUMNS = 6
-"""Machines beside each other in one table."""
 
 
 def _variance(over: OverMachines) -> str:
@@ -476,8 +475,6 @@ def _before_and_after(facts: CampaignFacts) -> dict[str, Mapping[str, str]]:
 
 
 def _otherwise(facts: CampaignFacts, shown: Collection[str]) -> Iterator[Row]:
-    """A row per arm that has no column, and text that is not the base's; failures that cost the same stand
-    together."""
     for base, arms in facts.by_server:
         for arm in arms:
             name = "" if arm.name in shown else arm.name
@@ -495,7 +492,6 @@ def _otherwise(facts: CampaignFacts, shown: Collection[str]) -> Iterator[Row]:
 
 
 def left_out(found: Iterable[tuple[str, str, str]], *hidden: str) -> Iterator[Section]:
-    """`hidden` has what a terminal leaves out."""
     out = list(found)
     if out:
         rows = tuple((Cell(what, "name"), Cell(outcome), Cell(why)) for what, outcome, why in out)

@@ -131,7 +131,7 @@ class Rounds(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """What an arm did to files, per unit of its workload.
+    """An arm's work on files, per unit of its workload.
 
     Attributes:
         fsyncs, bytes: per class of files; a class that is not told is left out.

@@ -35,7 +35,6 @@ _WORTH_TELLING_S = 0.1
 
 
 def as_json(result: SuiteResult, request: SuiteRequest) -> dict[str, Any]:
-    """docs/reference/test-json.md tells what stands in it."""
     server, again = result.server, result.recreated
     return {
         "schema": SCHEMA,

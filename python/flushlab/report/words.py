@@ -72,7 +72,6 @@ def rounded(value: float) -> str:
 
 
 def small(value: float) -> str:
-    """A count per transaction: `0.773`, `12.5`, `1,240`, `<0.001`."""
     if 0 < value < 0.001:
         return "<0.001"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

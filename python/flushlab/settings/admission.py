@@ -142,7 +142,6 @@ def require_admitted(settings: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def kept_out(name: str, value: Value) -> str:
-    """Why a setting may not enter a sandbox; empty if it may."""
     if name in load_catalog():
         return "file locations" if A_PATH.search(str(value)) else ""
     for listed, allowed in _admitted():

@@ -206,7 +206,6 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
         return str(parsed)
 
     def unfit(self, value: Value, nodes: int) -> str:
-        """Why a server of so many nodes has no use of the value, or Galera none; empty if it fits."""
         if nodes == 1:
             name = self.part or self.name
             return f"{name} acts on a cluster only: add --cluster 3" if self.entry.cluster else ""

@@ -59,7 +59,6 @@ _TEMPLATES = {
     "@NAME@": re.compile(r"=\s*([\"']?)@[A-Z_][A-Z0-9_]+@\1$"),
     "%NAME%": re.compile(r"=\s*([\"']?)%[A-Z_][A-Z0-9_]+%\1$"),
 }
-"""How templates mark what is to be filled in: Jinja, Helm, mustache, ERB, envsubst, Terraform, autoconf."""
 _MARKUP = re.compile(r"---|%YAML|\{|[\w.\"'-]+:(?=\s|$)")
 _NAMED_AT_MOST = 6
 _SIMPLE = re.compile(r"\d+[KMG]?")
@@ -348,7 +347,6 @@ def _pool(
     places: Mapping[str, tuple[str, int]],
     server: OptionsHere,
 ) -> Iterable[Remark]:
-    """MySQL's buffer pool, which grows to whole chunks when the server starts."""
     name = "innodb_buffer_pool_size"
     here, size = server.here(name), settings.get(name)
     if here is None or not isinstance(size, int):

@@ -72,7 +72,6 @@ class SeenEffects(msgspec.Struct, frozen=True, kw_only=True):
         return seen.fsyncs if seen is not None else None
 
     def most_fsyncs(self, kind: str) -> int | None:
-        """Syncs of a class and all that could not be put into one: of files that are gone since."""
         known = self.fsyncs(kind)
         return known + (self.fsyncs("other") or 0) if known is not None else None
 

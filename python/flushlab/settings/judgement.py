@@ -147,7 +147,6 @@ _ENDS_WITH_0 = (
 )
 """Numbers that MariaDB 10.11.19 and 11.8.9 do not take as 0 behind `loose_`."""
 _FLAGS = {"optimizer_trace"}
-"""Texts of `name=on,name=off`, which servers read at once."""
 _STOPS, _GOES_ON = "the server does not start", "the server continues without it"
 
 
@@ -238,7 +237,6 @@ class Judgement:
         self._say("deprecated", "warning", says, hint)
 
     def _limit(self) -> None:
-        """`maximum_`: the most that a session may choose, of options that have such a limit."""
         name, server, hint = self._name, self._server, f"write {self._name}"
         limits, here, shape = server.names.limits(name, *server.key), server.here(name), server.shape(name)
         fatal = self._is_mysql or not self._loose

@@ -64,7 +64,6 @@ _GROUP = re.compile(r"\[([^\]]*)\].*", re.DOTALL)
 _INSTANCE = re.compile(
     r"(?:mysqld|server|mariadb|mariadbd|galera)(?!-\d+\.\d+$|[-_](?:safe|multi)$)((?:[@.:#_]|\d)\S*|(?<=d)-\S+)"
 )
-"""A server's group and a suffix; mariadb-NAME are clients, mysqldump is one."""
 _NAME = re.compile(r"[a-z][a-z0-9_.]*")
 _INCLUDE = re.compile(rf"![{_BLANKS}]*(include|includedir)[{_BLANKS}](.*)", re.DOTALL)
 _PLAIN = re.compile(r"[\w.,:/+@%=-]*")
@@ -155,7 +154,6 @@ def reads_whole_lines(identity: ServerIdentity) -> bool:
 
 
 def lines(text: str, path: str, *, whole: bool = False) -> Iterator[OptionLine]:
-    """The lines of one file, whatever their group, without comments and empty ones; never raises."""
     group: str | None = None
     if text.startswith(_MARK):
         says, hint = "begins with a byte order mark", "save the file as UTF-8 without that mark"

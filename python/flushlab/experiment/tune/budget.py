@@ -34,7 +34,6 @@ class BlockLimits(NamedTuple):
 FRESH = BlockLimits(confirm_least=3, confirm_most=16, reduce_most=8, screen_least=1, screen_most=1)
 KEPT_RUNNING = BlockLimits(confirm_least=6, confirm_most=120, reduce_most=24, screen_least=3, screen_most=16)
 SCREEN_SERVERS_MOST = 8
-"""Mixtures screened in each context on servers kept running: starting the servers is most of their cost."""
 
 BESIDE_BASE = 4
 
@@ -91,7 +90,6 @@ class TuneBudget:
 
     @property
     def confirm_least(self) -> int:
-        """Cells of the smallest valid confirmation, the base of each group of arms among them."""
         return self.blocks.confirm_least * (self.confirm_arms_most() + self._further_groups)
 
     @property
@@ -176,8 +174,6 @@ class TuneBudget:
         return runs // (2 * contexts) * 2 * contexts
 
     def screen_blocks(self, arms: int, servers: int) -> int:
-        """`arms` are of all groups, the base in each of them counted; `servers` those of them that have to be
-        started."""
         total = self.cells() + self.trials // self._plan.variants
         share = SCREEN_SHARE * total - (self.cells() - self.cells(servers))
         return min(max(int(share / arms), self.blocks.screen_least), self.blocks.screen_most)
@@ -189,8 +185,6 @@ class TuneBudget:
         return min(max(left - reserve, 0) // max(arms, 1), self.blocks.reduce_most)
 
     def confirm_arms_most(self) -> int:
-        """Base, control, the user's own settings, free parts, and one combination per floor that allows more
-        than the floor above."""
         allowed = [
             frozenset(i for i in self._pool.usable if self._pool.level(frozenset({i})).at_least(floor))
             for floor in Floor.STRICT.down_to(self._plan.runs_at)

@@ -58,7 +58,6 @@ class Confirmation:
         self._sheet.admit(arm)
 
     def admit_reference(self, arm: str) -> None:
-        """Enters an arm that others are compared with and that is never handed over."""
         self._sheet.admit(arm)
 
     def record(self, arm: str, block: int, trials: Sequence[Trial]) -> None:

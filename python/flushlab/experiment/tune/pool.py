@@ -249,7 +249,6 @@ class TuneRounds:
     def block(
         self, arms: Sequence[Arm], stage: Stage, block: int, *, following: int
     ) -> Steps[dict[str, tuple[Trial, ...]]]:
-        """A round of arms with at most one change each: whoever fails is out for good."""
         finished, out, _ = yield from self.run(arms, stage, block, following=following)
         for name, reason in out.items():
             self._pool.exclude_arm(name, reason)

@@ -20,12 +20,9 @@ from flushlab.statistics import Effects, estimate_effects
 from flushlab.statistics.one_thread import np
 
 CLEAR = 2.0
-"""Deviations from what is worth something beyond which an effect is known well enough for screening."""
 
 
 class ScreeningRun(NamedTuple):
-    """`disturbed`: other load was in it each time that it was tried."""
-
     selection: Selection
     context: int
     block: int
@@ -36,8 +33,6 @@ class ScreeningRun(NamedTuple):
 
 @dataclass
 class Screening:
-    """`runs` has those of the calibration first; `effects` is None before the first estimate."""
-
     _plan: TunePlan
     _pool: CandidatePool
     _rounds: TuneRounds
@@ -89,7 +84,6 @@ class Screening:
         self._estimate()
 
     def _one_by_one(self, queue: Sequence[tuple[Selection, int]], first: int) -> Steps[None]:
-        """Each mixture once, on a fresh server; halfway, what slows down everywhere leaves the others."""
         for number, (planned, context) in enumerate(queue):
             if not self._pool.usable or not self._budget.spares(1):
                 return  # repeats of disturbed trials used up what was meant for screening
@@ -117,8 +111,6 @@ class Screening:
         return list({arm.name: arm for arm in arms}.values())
 
     def _side_by_side(self, queue: Sequence[tuple[Selection, int]], first: int) -> Steps[None]:
-        """Groups of mixtures beside the base, until all effects are clear or their share is spent; what slows
-        down everywhere leaves the groups that follow."""
         groups = _even_groups(list(dict.fromkeys(queue)), self._budget.room)
         arms = sum(map(len, groups)) + len(groups)
         for number, planned in enumerate(groups):

@@ -56,7 +56,6 @@ class Reduction:
     dropped: list[Dropped] = field(default_factory=list)
 
     def run(self) -> Steps[None]:
-        """Drops settings whose removal costs less than 1 % or the noise, as the budget allows."""
         items = {
             floor: [i for i in sorted(selection) if self._pool.legal(selection - {i}, floor)]
             for floor, selection in self.chosen.items()
@@ -115,7 +114,6 @@ class Reduction:
     def _drop_together(
         self, selection: Selection, cheap: list[int], floor: Floor, blocks: int
     ) -> Steps[list[int]]:
-        """Checks that changes which are each cheap to drop are cheap to drop at once; else half of them."""
         attempt = 0
         while len(cheap) >= 2 and self._budget.reduce_blocks(2, len(self.to_confirm()) + 2) >= blocks:
             pair = [self._pool.arm(selection), self._pool.arm(selection - frozenset(cheap))]
@@ -213,7 +211,6 @@ class Tune:
         self._conversation.tell(trial)
 
     def reject(self, arm: str, reason: str) -> None:
-        """Takes an arm out for a reason measured elsewhere; `result` then has the next best, or the base."""
         self._confirmation.reject(arm, reason)
 
     @property

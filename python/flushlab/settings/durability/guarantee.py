@@ -53,7 +53,7 @@ def badness(level: Level, window_s: float | None) -> tuple[int, float]:
 
 
 class Replication(msgspec.Struct, frozen=True):
-    """Whether replicas still agree with this server after a crash; part of no floor, always reported."""
+    """Agreement of replicas with this server after a crash; part of no floor, always reported."""
 
     level: Literal["consistent", "may_diverge", "not_applicable", "unknown"]
     text: str
@@ -169,8 +169,6 @@ class Effect(msgspec.Struct, frozen=True):
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """One reason why a server keeps or loses something; the catalog's `durability` keys name it."""
-
     name: str
     source: str
     find: Callable[[Situation], Iterable[Effect]]
