@@ -41,7 +41,7 @@ class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     Attributes:
         memory_share: share of the machine's usable memory, rounded down to `multiple`.
-        settings_with (`with` in the files): settings that change together with it, set before it.
+        settings_with: `with` in the files; settings that change together with it, set before it.
         raise_only, lower_only: left out where the base is at or above (below) the value.
         replaces: left out where the base has another value than this.
         floor: proposed only at this floor or below; for what a safer floor has no use of.
