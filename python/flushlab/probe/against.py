@@ -19,17 +19,7 @@ MOST_SERVERS = 12
 
 
 class MeasuredServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A server's commits/s with what they depend on.
-
-    Attributes:
-        trial: number of the stored trial.
-        server: `mysql@9.7.0`.
-        sync_settings: as read back; sync_binlog is 0 without a binlog.
-        threads: connections.
-        commits_per_s: transactions that ended.
-        storage: of the server's files, or None.
-        warnings: caveats.
-    """
+    """`sync_settings` are as read back; sync_binlog is 0 without a binlog."""
 
     trial: str
     server: str
@@ -41,13 +31,11 @@ class MeasuredServer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Connections = Callable[[Trial], int | None]
-"""The connections of a trial; None where they are not known."""
 
 
 def of_campaign(
     campaign: str, number: int | None, connections: Connections, trials: Sequence[Trial]
 ) -> list[MeasuredServer]:
-    """The servers that a stored campaign measured: one trial, or of every arm its median trial."""
     if number is not None and not 1 <= number <= len(trials):
         raise UsageError(
             f"campaign {campaign} has no trial {number}",

@@ -33,7 +33,6 @@ from flushlab.watch.live_diagnosis import Judged
 BUCKETS_S = tuple(float(f"{10 ** (step / 4 - 4):.2g}") for step in range(22))
 """From 0.1 ms to 18 s, four to a power of ten."""
 _Labelled = Iterable[tuple[Sequence[str], float]]
-"""A sample for each tuple of the labels' values."""
 
 
 def _gauge(name: str, text: str, values: float | _Labelled, *labels: str) -> Metric:
@@ -62,7 +61,6 @@ def own_metrics(own_cpu_s: float, failures: int) -> Iterator[Metric]:
 
 
 def server(seen: ServerStatus) -> Iterator[Metric]:
-    """Facts that every flavor and version tells under another name."""
     redo, groups, labels = seen.redo, seen.connections, ("user", "command")
     for name, text, value in (
         ("checkpoint_age_bytes", "Redo that a recovery would read.", redo.checkpoint_age),
@@ -86,7 +84,6 @@ def server(seen: ServerStatus) -> Iterator[Metric]:
 
 
 def diagnosed(judged: Judged) -> Iterator[Metric]:
-    """The doctor's findings over the last half minute."""
     findings = judged.diagnosis.findings
     waits = [([wait], seconds) for wait, seconds in sorted(judged.wait_s.items())]
     text = "Time of connections that write, by wait, from samples of their states."
@@ -234,7 +231,6 @@ def status(seen: ServerStatus) -> Iterator[Metric]:
 
 @lru_cache(maxsize=2048)
 def _group(name: str) -> tuple[str, str]:
-    """Of a status variable that is a sample of a family of several; empty for others."""
     match = _GROUPED.fullmatch(_NO_NAME.sub("_", name))
     return (match[1], match[2]) if match else ("", "")
 
@@ -254,7 +250,6 @@ def variables(seen: ServerStatus) -> Iterator[Metric]:
             yield _gauge(f"mysql_global_variables_{_NO_NAME.sub('_', name)}", about, value)
 
     def text_of(name: str) -> str:
-        """A variable's text; the exporter leaves empty what it could read as a number."""
         text = seen.variables.get(name, "")
         return "" if value_of(text) is not None else text
 
@@ -333,4 +328,3 @@ PARTS: Mapping[str, Callable[[ServerStatus], Iterator[Metric]]] = {
     questions.THREADS: threads,
     questions.METRICS: innodb_metrics,
 }
-"""What each question yields."""

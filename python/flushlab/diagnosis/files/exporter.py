@@ -33,7 +33,6 @@ _Sample = tuple[str, Mapping[str, str], float]
 
 
 def parse(text: str) -> Told:
-    """The scrapes of a text: a new one begins where a sample comes again."""
     scrapes = [_scrape(samples) for samples in _scrapes(text)]
     told = [scrape for scrape in scrapes if scrape[0]]
     return Told(
