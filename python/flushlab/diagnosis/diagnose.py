@@ -26,7 +26,6 @@ _SILENT_S = 5.0
 """For the first answers, over a slow network too."""
 UNKNOWN = "unknown"
 _RARE = 0.5
-"""Statements that write per second, below which nobody writes."""
 _ENOUGH = 30
 
 
@@ -154,7 +153,6 @@ def _bound(finding: Finding) -> str:
 
 _IDLE_PER_S = 1.0
 _OWN = 1.0
-"""The connection that asks for the status is at work itself."""
 _QUIET_REDO_PER_S = 4096.0
 """Bytes that a server writes by itself."""
 
@@ -240,7 +238,6 @@ PLACES = {
     CLOUD_SQL: "database flags",
 }
 _CLOCKS_S = 10.0
-"""A slow answer, or a clock that is adjusted, moves it by less."""
 _LONG_S = 600.0
 
 

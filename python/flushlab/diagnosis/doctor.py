@@ -58,7 +58,6 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_account(reach: WatchedServer, progress: Progress) -> Account:
-    """Raises ServerError if the server does not answer, or refuses the account."""
     with opened(reach, progress) as session:
         session.ask_what_is_due()
         name, seen = account_of(session.account()), session.seen
@@ -107,7 +106,6 @@ def account(*, progress: Progress = silent, **given: Any) -> Account:
 
 @taking(DoctorSpec)
 def reach(**given: Any) -> WatchedServer:
-    """Raises UsageError if an argument makes no sense, or names no running server."""
     return _reach(build(DoctorSpec, given))
 
 

@@ -224,7 +224,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return None if grown is None or self.seconds <= 0 else grown / self.seconds
 
     def grew(self, *names: str) -> float:
-        """As `delta`, 0 if it is unknown."""
         return self.delta(*names) or 0.0
 
     @property

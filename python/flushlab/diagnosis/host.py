@@ -318,7 +318,6 @@ class HostWatch:
 
 
 def _only(others: str) -> str:
-    """Who may look; some containers deny it to root, too."""
     return f" ({others if os.geteuid() else 'denied to root here'})"
 
 
@@ -355,8 +354,6 @@ USUAL_FILES = ("/etc/my.cnf", "/etc/mysql/my.cnf", "/usr/etc/my.cnf")
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """`files` are in reading order, without included ones; `unread` are those that this user may not read."""
-
     files: tuple[str, ...]
     unread: tuple[str, ...]
     checked: CheckedFile

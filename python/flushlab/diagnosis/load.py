@@ -277,7 +277,6 @@ def _histogram(before: ServerStatus, after: ServerStatus, ended: int) -> dict[fl
 SCHEMA: Literal["flushlab.load/1"] = "flushlab.load/1"
 STRETCH_S = 10.0
 LEAST_S = 1.0
-"""A stretch that Ctrl-C cuts shorter has no rates worth a line."""
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,7 +28,6 @@ _STEP_S = 0.02
 
 
 def watch(reach: WatchedServer, seconds: float, progress: Progress) -> Evidence:
-    """Raises ServerError, or ServerDied if the server stopped before there was anything to judge."""
     asked, interrupted, at_s = time.monotonic(), "", 0.0
     with opened(reach, progress) as session:
         silent_s, began_at = time.monotonic() - asked, time.time()

@@ -377,7 +377,6 @@ _NUMBERS = {wait: number for number, wait in enumerate(WAITS)}
 
 
 def step_of(seconds: float) -> float:
-    """Length of the steps of a window: about a second, a stretch has whole ones, a plot at most 120."""
     return seconds / (STRETCHES * min(12, max(1, round(seconds / STRETCHES))))
 
 

@@ -70,7 +70,6 @@ BACKGROUND = frozenset(
     ("Daemon", "Binlog Dump", "Binlog Dump GTID", "Connect", "Slave_IO", "Slave_SQL", "Slave_worker")
 )
 _CLIENT_S = 1
-"""A connection that has slept for longer is not in the middle of its work."""
 
 
 def wait_of(seen: ThreadState, identity: ServerIdentity) -> Wait | None:

@@ -148,7 +148,6 @@ def sees_others(seen: ServerStatus) -> bool:
 
 
 def _began_anew(before: ServerStatus, after: ServerStatus) -> bool:
-    """A clock that goes back shortens the uptime alone."""
     shrunk = [
         (after.number(name) or 0.0) < (before.number(name) or 0.0)
         for name in ("uptime", "questions")

@@ -162,7 +162,6 @@ def _caveats(trial: Trial, has_binlog: bool) -> Iterator[Warning]:
 
 
 def _commits_per_s(trial: Trial) -> float | None:
-    """Transactions that ended per second; of a load that counts rows, its commits."""
     if trial.result is None or trial.load is None:
         return None
     if trial.load.rows is not None:
@@ -171,7 +170,6 @@ def _commits_per_s(trial: Trial) -> float | None:
 
 
 def _medians(trials: Sequence[Trial]) -> Iterator[tuple[int, Trial]]:
-    """Of each arm and variant the measured trial nearest to the median, with its number."""
     groups: dict[tuple[str, int], list[tuple[int, Trial]]] = {}
     for number, trial in enumerate(trials, 1):
         if _commits_per_s(trial) is not None and trial.outcome == "measured":

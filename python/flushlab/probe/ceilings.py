@@ -57,7 +57,6 @@ class SyncSettings(msgspec.Struct, frozen=True, order=True):
 
     @property
     def format(self) -> str:
-        """The server whose binlog files are written: 3 exists on MariaDB only."""
         return MARIADB if self.trx_commit == 3 else MYSQL
 
 
@@ -147,8 +146,6 @@ class StrategyGroup(NamedTuple):
 
 
 class Matrix(msgspec.Struct, frozen=True, kw_only=True):
-    """All combinations, except refused ones and `left_out`: those that the usual time does not hold."""
-
     sync_settings: tuple[SyncSettings, ...] = (STRICT, MARIADB_STRICT, SECOND, RELAXED)
     strategies: tuple[BinlogStrategy, ...] = BINLOG_STRATEGIES
     threads: tuple[int, ...] = THREADS
@@ -208,7 +205,6 @@ def plan(matrix: Matrix, place: Place) -> tuple[tuple[CommitCell, ...], tuple[Re
 
 
 def refusal(settings: SyncSettings, strategy: BinlogStrategy, place: Place) -> tuple[str, str | None] | None:
-    """The rule that the combination breaks and the way out; None if it is permitted."""
     cell = CommitCell(sync_settings=settings, binlog_strategy=strategy, threads=1)
     try:
         place.make(msgspec.json.encode(_spec(cell, place.folder, SYNCED_SECONDS)))
@@ -360,7 +356,6 @@ def switching_groups(cells: Sequence[CommitCell]) -> tuple[StrategyGroup, ...]:
 
 
 def measure_switching(place: Place, group: StrategyGroup, *, seconds: float) -> Switching | None:
-    """Switches through the strategies; its files are left. None if no commit ended in the window."""
     first, *others = group.strategies
     each = seconds / len(group.strategies)
     changes = [

@@ -65,7 +65,6 @@ def medium_of(directory: Path) -> Medium:
 
 
 def most_bytes(medium: Medium) -> int:
-    """Limit of a probe's files at one moment; NoSpace if too little is free."""
     if medium.free_bytes < MIN_FREE_BYTES:
         raise NoSpace(
             f"a probe needs {format_size(MIN_FREE_BYTES)}, but only {format_size(medium.free_bytes)} is free"

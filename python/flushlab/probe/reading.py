@@ -102,7 +102,6 @@ def sync_us(record: ProbeRecord) -> float:
 
 
 def duration(us: float) -> str:
-    """`950 ns`, `51 µs`, `2.3 ms`, `12 s`: at most seven characters up to an hour."""
     scales = ((1e-3, "ns"), (1.0, "µs"), (1e3, "ms"), (1e6, "s"))
     scale, unit = next((one for one in scales if us / one[0] < 999.5), scales[-1])
     value = us / scale

@@ -167,7 +167,6 @@ def counting(pid: int, files: list[OpenFile]) -> Iterator[SyncCounter | None]:
 
 
 def _seen_from_here(pid: int, path: str) -> Path:
-    """A path of the server's, which may live in another mount namespace."""
     return Path(f"/proc/{pid}/root{path}")
 
 
@@ -203,7 +202,6 @@ def _flags(files: Iterable[OpenFile]) -> dict[str, tuple[str, ...]]:
 
 
 def _binary_logs(server: Server) -> dict[str, int] | None:
-    """None without a binary log, or without the right to see it."""
     try:
         return {str(row[0]): int(row[1]) for row in server.query("SHOW BINARY LOGS")}
     except ServerError:

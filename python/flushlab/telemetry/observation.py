@@ -74,7 +74,6 @@ def _process_s(pid: int) -> float | None:
 
 
 ANSWER_S = 10.0
-"""Longest wait for an answer of a node: the node, or its disk, may be frozen."""
 
 Status = Mapping[str, float]
 
@@ -95,7 +94,6 @@ def cluster_snapshot(server: Server) -> tuple[Status, ...]:
 def nodes_between(
     before: Sequence[Status], after: Sequence[Status], seconds: float
 ) -> tuple[NodeActivity, ...]:
-    """`nodes` are in both snapshots; `seconds` lie between these."""
     pairs = zip(before, after, strict=True)
     return tuple(_activity(number, *pair, seconds) for number, pair in enumerate(pairs, 1) if all(pair))
 
@@ -162,7 +160,6 @@ class Observation:
     nodes: tuple[NodeActivity, ...] = ()
 
     def file_activity(self, commits: int | None = None) -> dict[str, FileActivity]:
-        """`commits` are the load's in its window, if it knows them; see `performance.binlog_between`."""
         binlog = None
         if self.told is not None:
             before, after = self.told

@@ -22,10 +22,8 @@ SETTINGS: Mapping[str, Value] = {"performance_schema": "ON"}
 OFF = "performance_schema is OFF: start the server with performance_schema=ON"
 
 _DENIED = {1044, 1142, 1143}
-"""ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR."""
 
 PICOSECONDS = 1e-12
-"""Unit of its timers (manual: "Timers in the Performance Schema tables use picoseconds")."""
 
 Key = tuple[str, ...]
 Counters = Mapping[Key, tuple[int, ...]]
@@ -103,7 +101,6 @@ UNION ALL SELECT EVENT_NAME, FILE_NAME, {_COUNTED} FROM performance_schema.file_
 """
 """The binary log's transactions are counted in the same statement, at the moment of its calls."""
 _STATUS_SCHEMA = {"mariadb": "information_schema", "mysql": "performance_schema"}
-"""Of GLOBAL_STATUS, in all versions (MySQL since 5.7)."""
 _PLACE = "SELECT @@datadir, @@performance_schema_max_file_instances"
 """Room for so many files; -1 if it grows. (…_instances_lost also counts names without a folder.)"""
 

@@ -62,7 +62,6 @@ class SyncCounter:
 
     @classmethod
     def open(cls, filesystems: Iterable[str]) -> Self | None:
-        """None where counting is not possible; file systems without a tracepoint are left out."""
         wanted = [EVENTS[name] for name in sorted(set(filesystems)) if name in EVENTS]
         if not wanted or platform.machine() not in _SYSTEM_CALLS:
             return None

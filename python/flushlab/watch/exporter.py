@@ -77,8 +77,6 @@ class Exporter:
 
 
 class _Registry(CollectorRegistry):
-    """Made without the locks and names of a registry that lives."""
-
     def __init__(self, families: Sequence[Metric]) -> None:
         self._families = families
 

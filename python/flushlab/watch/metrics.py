@@ -151,7 +151,6 @@ def _load(what: Running) -> Iterator[Metric]:
 
 
 def buckets(counts_us: Iterable[tuple[int, int]]) -> list[tuple[str, float]]:
-    """Counts by upper end in microseconds as cumulative ones up to `BUCKETS_S` and beyond."""
     known = list(counts_us)
     sums = [(f"{end:g}", float(sum(count for us, count in known if us <= end * 1e6))) for end in BUCKETS_S]
     return [*sums, ("+Inf", float(sum(count for _, count in known)))]
@@ -237,7 +236,6 @@ def _group(name: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=2048)
 def _generic(name: str, text: str) -> tuple[Metric, ...]:
-    """The family of a status variable by itself; most have the value that they had a second ago."""
     value, family = value_of(text), f"mysql_global_status_{_NO_NAME.sub('_', name)}"
     about = "Generic metric from SHOW GLOBAL STATUS."
     return () if value is None else (UntypedMetricFamily(family, about, value=value),)

@@ -51,8 +51,6 @@ class PollResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Poller(Repeating):
-    """`live` takes the answers and finds what bounds writes; None: the server is not diagnosed."""
-
     def __init__(
         self, reach: Callable[[], WatchedServer | None], meter: Meter, live: LiveDiagnosis | None = None
     ) -> None:

@@ -33,9 +33,6 @@ from flushlab.watch.threads import Meter, Repeating, Ring
 
 
 class ServerNow(msgspec.Struct, frozen=True, kw_only=True):
-    """`since` is the Unix time since which `up` is what it is; `name` is empty until the server has answered
-    once."""
-
     up: bool
     name: str = ""
     since: float | None = None
@@ -81,9 +78,6 @@ class MachineNow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FindingNow(msgspec.Struct, frozen=True, kw_only=True):
-    """`low`, `mid` and `high` are a share of the writers' time with its 95 % interval; None if it is not
-    measured."""
-
     name: str
     title: str
     strength: Strength
@@ -107,8 +101,6 @@ class DiagnosisNow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that began: a `stage`, a `trial`, a `slice`, or a `gap` in what is known."""
-
     t: float
     kind: str
     text: str = ""
@@ -232,7 +224,6 @@ class Sampler(Repeating):
         return sample
 
     def _machine(self, flushlab: int | None) -> MachineNow:
-        """The shares since the last sample; those of others only where the server's own can be seen."""
         servers = self._pids()
         pids = {os.getpid(), *servers, *([flushlab] if flushlab else [])}
         before, now = self._looked, (machine.sample(), observation.busy_s(), observation.processes_s(pids))

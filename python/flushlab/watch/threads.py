@@ -83,7 +83,6 @@ class Ring:
 
     @property
     def last(self) -> int:
-        """Number of the newest one; one less than the first if there is none."""
         return self._next - 1
 
     def after(self, number: int | None) -> list[tuple[int, bytes]]:

@@ -91,7 +91,6 @@ def in_this_process() -> WatchTarget:
 
 
 def on_this_machine(campaign: str | None = None) -> WatchTarget:
-    """The newest first; or a campaign, as long as it runs. Raises UsageError if it does not."""
     place: Path | None = None
 
     def look() -> Running | None:

@@ -29,7 +29,6 @@ _EVENTS, _EVENTS_S, _EVENTS_BYTES = (
 )
 
 _Sample = tuple[str, Mapping[str, str], float]
-"""Name, labels, value."""
 
 
 def parse(text: str) -> Told:

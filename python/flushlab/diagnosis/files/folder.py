@@ -20,7 +20,6 @@ from flushlab.errors import StorageError, UsageError
 from flushlab.units import format_size
 
 MOST_BYTES = 64 << 20
-"""A minute of pt-stalk at 5,000 connections has less."""
 MOST_FILES = 1000
 _SAMPLE = re.compile(r"(\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d)-\w.*")
 _USELESS = re.compile(
@@ -40,8 +39,6 @@ HEAD_BYTES = 64 << 10
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """`files` are in order of time as far as names tell it; `left_out` has the reason of each other."""
-
     key: str
     files: Mapping[str, Mapping[str, Told]]
     left_out: tuple[str, ...] = ()

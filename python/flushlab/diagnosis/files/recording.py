@@ -108,7 +108,6 @@ def _write_time(loads: Sequence[ObservedLoad], whole: ObservedLoad) -> WriteTime
 
 
 def _connections(load: ObservedLoad) -> dict[str, float]:
-    """Mean numbers, by Little's law."""
     commit_s, seconds = load.commit_s or 0.0, max(load.seconds, 1e-9)
     write_s = load.write_s or load.sampled_s or 0.0
     found = {"commit": commit_s / seconds, "statement": max(0.0, write_s - commit_s) / seconds}

@@ -71,7 +71,6 @@ _MOST = 1000
 """Characters of a statement: its first word is behind the comments that applications set before it."""
 
 Record = Mapping[str, str]
-"""Values by column, in small letters."""
 
 
 def results(text: str, columns: frozenset[str]) -> Iterator[list[Record]]:

@@ -171,7 +171,6 @@ def _transactions(evidence: Evidence) -> list[Seen]:
 
 _LONG_S, _MANY_PREPARED = 1, 3
 _STUCK_S = 5
-"""No disk that works takes as long for a sync."""
 _LARGE = 50_000
 """Changed rows of a transaction whose commit may take as long: it goes into the binary log as one piece."""
 _MONITOR = "SHOW ENGINE INNODB STATUS  -- ACTIVE (PREPARED), LOG"

@@ -151,7 +151,6 @@ def _busy_with_redo(evidence: Evidence) -> float | None:
 
 
 _MOST_OF_MEMORY = 0.7
-"""The rest is for connections, the operating system and its page cache."""
 _CHUNK = 128 << 20
 
 
@@ -240,7 +239,6 @@ _HANDLER = (
     *("handler_write", "handler_update", "handler_delete", "handler_read_first", "handler_read_key"),
     *("handler_read_next", "handler_read_prev", "handler_read_rnd_next"),
 )
-"""MariaDB has no others since 10.6."""
 _BETWEEN_LOOKS_S = 5
 
 

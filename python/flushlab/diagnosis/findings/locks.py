@@ -100,7 +100,6 @@ def find_auto_increment(evidence: Evidence) -> Finding | None:
 
 
 _LEFT_S = 5
-"""A transaction manager that works ends them within a second."""
 
 
 def find_xa_transactions(evidence: Evidence) -> Finding | None:

@@ -178,7 +178,6 @@ def _many_locks(evidence: Evidence) -> list[tuple[int, int]]:
 
 _OFTEN, _PER_S = 0.1, 1.0
 _HARDLY, _MOSTLY = 0.01, 3.0
-"""Commits by failures of writes, and failures by commits."""
 _LEAST_WRITES = 0.25
 _LIMITED = 1 << 62
 """Bytes of max_binlog_cache_size, from which it is no limit."""

@@ -39,7 +39,6 @@ ACCOUNT = "SELECT CURRENT_USER()"
 COMMENT, NUMBER = "SELECT @@version_comment LIMIT 1", "SELECT CONNECTION_ID() + 0"
 """Asked once, to tell a server from a proxy. ProxySQL itself answers the first, and passes on the second."""
 NO_LSN_BEFORE = (8, 0, 30)
-"""Older servers of MySQL have no status variable with the checkpoint's LSN."""
 _PICOSECOND = 1e-12
 
 Rows = Sequence[Sequence[Any]]
@@ -220,7 +219,6 @@ def parse_threads(rows: Rows) -> tuple[Threads, ...]:
 
 
 _VERB_LENGTH = 8
-"""Characters of a statement that leave the server, at most: those of `rollback`."""
 _AT_WORK = "({0}COMMAND <> 'Sleep' OR {0}TIME < 2)"
 _ASLEEP = "{0}COMMAND = 'Sleep' ORDER BY {0}TIME DESC LIMIT 20"
 LIVE_STATES_S = 0.25
@@ -387,7 +385,6 @@ def parse_files(rows: Rows) -> dict[str, FileEvents]:
 
 
 def parse_scans(rows: Rows) -> dict[str, tuple[int, int]]:
-    """By table, rows that were read and rows that were changed without an index."""
     return {
         f"{_text(schema)}.{_text(name)}": (int(read), int(changed)) for schema, name, read, changed in rows
     }
@@ -464,7 +461,6 @@ _STATEMENTS = (
     f" WHERE EVENT_NAME IN ({', '.join(repr(f'statement/{kind}') for kind in _KINDS)})"
 )
 HISTOGRAMS_SINCE = (8, 0, 3)
-"""MySQL with performance_schema.events_statements_histogram_by_digest."""
 _HISTOGRAM = (  # of the 50 write statements that are executed most: each has some hundred buckets
     "SELECT h.bucket_timer_high, SUM(h.count_bucket) FROM"
     " (SELECT schema_name, digest FROM performance_schema.events_statements_summary_by_digest"
@@ -477,7 +473,6 @@ _HISTOGRAM = (  # of the 50 write statements that are executed most: each has so
 
 
 def parse_statements(rows: Rows) -> tuple[dict[str, WrittenStatements], int]:
-    """Sums by kind since the server's start, and how many of the statements failed."""
     sums, errors = dict[str, WrittenStatements](), 0
     for name, count, picoseconds, failed in rows:
         kind = _text(name).removeprefix("statement/")

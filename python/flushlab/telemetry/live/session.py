@@ -59,9 +59,6 @@ _STRANGERS = {
 
 
 class Answerer(msgspec.Struct, frozen=True, kw_only=True):
-    """`greeting` is the version of the first packet, `greeted` the connection's number there; see
-    `between`."""
-
     greeting: str
     version: str
     comment: str = ""
@@ -78,7 +75,6 @@ class Answerer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def between(self) -> str:
-        """Why something seems to be between; empty if nothing does. A greeting has 32 bits of the number."""
         if None in (self.greeted, self.numbered) or self.greeted == (self.numbered or 0) % (1 << 32):
             return ""
         return f"the connection is number {self.greeted} there and {self.numbered} at the server"
@@ -177,7 +173,6 @@ class Session:
 
     @property
     def pid(self) -> int | None:
-        """The server's process, if it is on this machine and this user may know it."""
         if self._reach.pid is not None:
             return self._reach.pid
         return self.peer if self.peer is not None and is_server(self.peer) else None

@@ -210,8 +210,6 @@ def was_reset(before: ServerStatus, after: ServerStatus) -> bool:
 
 
 class Rates:
-    """Rates are None without the first sample, or where the server started anew."""
-
     def __init__(self, before: ServerStatus | None, after: ServerStatus) -> None:
         self._before = before if before is not None and before.key == after.key else None
         self._after = after
