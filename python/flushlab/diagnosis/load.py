@@ -239,8 +239,8 @@ def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> Observe
 def _statements(
     before: ServerStatus, after: ServerStatus, commits: float
 ) -> tuple[dict[str, WrittenStatements] | None, int]:
-    """Write statements by kind that ended meanwhile, and how many failed; None if many are prepared or in
-    procedures, which are of any kind, or if instruments or accounts are off: statements are fewer than
+    """Write statements by kind that ended meanwhile, and how many failed. None if many are prepared or in
+    procedures: these are of any kind. None also if instruments or accounts are off: statements are fewer than
     commits then, or take no time. Raises CountersReset if somebody emptied the table of sums.
     """
     if before.statements is None or after.statements is None:

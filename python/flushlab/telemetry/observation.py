@@ -50,8 +50,8 @@ def foreign_share(before: CpuTimes, after: CpuTimes, seconds: float, cpu_count: 
 
 
 def wanted_by_others(server_pids: Collection[int | None], seconds: float) -> float | None:
-    """Share of the machine's CPU time while no load runs: without idle time, what others take beside a load
-    is what the server does not get, and tells more of the server than of them. None if it cannot be seen."""
+    """Share of the machine's CPU time while no load runs; None if it cannot be seen. Beside a load without
+    idle time, what others take is what the server does not get, and tells more of the server than of them."""
     before, began = cpu_times(*server_pids), time.monotonic()
     time.sleep(seconds)
     return foreign_share(before, cpu_times(*server_pids), time.monotonic() - began, os.cpu_count() or 1)

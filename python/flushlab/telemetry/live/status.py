@@ -57,7 +57,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         key: names the server: counters of two servers are never compared.
         at_s: monotonic clock of `status`.
         driven_s: how long flushlab's load had driven it by then; None where it is not flushlab's to drive.
-        syncs: by class of files since some moment, as the kernel counts them; None where nobody does.
+        syncs: by class of files, as the kernel counts them since some moment; or None.
         asleep, locks: the connections that sleep longest and the metadata locks, while any are waited for.
         history: transactions whose old row versions are not purged yet, where no status variable tells it.
         xids: of prepared transactions, as XA ROLLBACK takes them, while one is left prepared.
