@@ -28,19 +28,9 @@ def write(
     owner: tuple[int, int] = (-1, -1),
     new: bool = False,
 ) -> None:
-    """Writes a file by rename: readers see the old content or the new, and so they do after a crash.
-
-    A symbolic link of that name is replaced, never followed.
-
-    Args:
-        mode: its permissions; None: those of the file that it replaces, else 0644.
-        owner: user and group; -1: the calling ones.
-        new: replace nothing.
-
-    Raises:
-        FileExistsError: it is `new`, and something has its name.
-        OSError: it cannot be written; an older file is left as it was.
-    """
+    """By rename: readers see the old content or the new, after a crash, too. A symbolic link of that name is
+    replaced, never followed. `mode` None: as the file that it replaces, else 0644; `owner` -1: the calling
+    ones."""
     data = content.encode() if isinstance(content, str) else content
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as handle:
         try:
@@ -61,7 +51,6 @@ def write(
 
 
 def read_json(path: Path, kind: type[T]) -> T | None:
-    """The content of a JSON file; None if there is none of that kind, as where another version wrote it."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.DecodeError):
@@ -78,7 +67,6 @@ def _mode_of(path: Path) -> int:
 
 @contextmanager
 def locked_by_one(file: Path) -> Iterator[None]:
-    """Waits until no other process is inside with the same file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -17,7 +17,6 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 NEGATIVE = 1
-"""Exit code of a command that did its work with a negative answer: a check found errors."""
 
 
 class FlushlabError(Exception):
@@ -71,8 +70,6 @@ class BudgetTooSmall(UsageError):
 
 
 class ServerError(FlushlabError):
-    """A server could not be obtained, started, reached or stopped."""
-
     exit_code = 3
 
 
@@ -81,14 +78,8 @@ class LibraryMissing(ServerError):
 
 
 class StartFailed(ServerError):
-    """A server did not become ready; the message ends with the tail of its error log.
-
-    Args:
-        refusal: the line of its log that says which setting it refused, if that was the reason.
-
-    Attributes:
-        unfinished: it was still at work when the longest wait for it was over.
-    """
+    """`refusal`: the line of its log with the setting that it refused; `unfinished`: still at work at the
+    limit."""
 
     def __init__(self, message: str, *, hint: str | None = None, refusal: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -109,18 +100,10 @@ class FleetError(ServerError):
 
 
 class MeasurementError(FlushlabError):
-    """A workload could not be run or measured."""
-
     exit_code = 4
 
 
 class CommandFailed(MeasurementError):
-    """A `command:` workload that did not end with exit code 0; the message ends with its last lines.
-
-    Args:
-        output: all that was kept of what it printed.
-    """
-
     def __init__(self, message: str, *, hint: str | None = None, output: str = "") -> None:
         super().__init__(message, hint=hint)
         self.output = output
@@ -145,17 +128,11 @@ class SettingsTouched(FlushlabError):
 
 
 class StorageError(FlushlabError):
-    """A file, directory, snapshot or the store could not be read or written."""
-
     exit_code = 5
 
 
 class NoSpace(StorageError):
-    """Not enough free space or memory, found before or in the middle.
-
-    Args:
-        of_data: it is missing where the data of a server lie.
-    """
+    """`of_data`: it is missing where the data of a server lie."""
 
     def __init__(self, message: str, *, hint: str | None = None, of_data: bool = False) -> None:
         super().__init__(message, hint=hint)
@@ -179,8 +156,6 @@ class DumpRefused(StorageError):
 
 
 class BinlogDamaged(FlushlabError):
-    """A binlog file that breaks a rule of its format, or does not end with a whole transaction."""
-
     exit_code = NEGATIVE
 
 
@@ -195,31 +170,21 @@ class BinlogUnchecked(StorageError):
 
 
 class HarnessError(FlushlabError):
-    """flushlab's own machinery (guard, slow disk, privileges) could not do its work."""
-
     exit_code = 6
 
 
 class ProtocolError(FlushlabError):
-    """A peer that does not speak the protocol as it must."""
-
     exit_code = 7
 
 
 # -- hints: the names that somebody may have meant -----------------------------------------------------------
 
 _AS_NEAR = 0.1
-"""Names that are suggested together are alike to this (difflib's ratio): what is less near was not meant."""
 _A_BEGINNING = 0.9
-"""How alike a name must be to the beginning of the one that was meant."""
 
 
 def nearest(name: str, known: Iterable[str], *, most: int = 3, cutoff: float = 0.6) -> list[str]:
-    """The known name that is nearest, and others that are about as near; none if none is near.
-
-    A name of several words may be the misspelled beginning of longer ones: these keep the order of `known`.
-    `cutoff` is how alike a name must be, as difflib's ratio.
-    """
+    """Others are about as near; `cutoff` is how alike a name must be, as difflib's ratio."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=most, cutoff=cutoff)
     if "_" in name:

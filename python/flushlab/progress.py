@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 Progress = Callable[[str], None]
-"""Takes one short sentence at a time."""
 
 
 def silent(_line: str) -> None:

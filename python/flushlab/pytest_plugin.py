@@ -29,7 +29,6 @@ import json, os, sys
 print(json.dumps(dict(os.environ)), flush=True)
 sys.stdin.read()
 """
-"""What `flushlab test` runs: tells its environment and waits until pytest closes the pipe, or is gone."""
 
 _hold = pytest.StashKey["Held"]()
 _said = pytest.StashKey[str]()
@@ -120,8 +119,6 @@ class Database:
 
 
 class Held:
-    """A `flushlab test` that runs until `end`."""
-
     def __init__(self, options: Sequence[str]) -> None:
         self._said = ""
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
@@ -134,11 +131,6 @@ class Held:
         )
 
     def environment(self) -> dict[str, str]:
-        """The variables of the command, as soon as its servers are ready.
-
-        Raises:
-            pytest.UsageError: no server was started; the message is flushlab's.
-        """
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -148,11 +140,6 @@ class Held:
         return found
 
     def end(self, *, now: bool = False) -> str:
-        """Ends `flushlab test` and returns its output.
-
-        Args:
-            now: end at once, without waiting for the servers to be ready.
-        """
         assert self._process.stdin is not None and self._process.stdout is not None
         with suppress(BrokenPipeError):
             self._process.stdin.close()
@@ -172,7 +159,6 @@ class Held:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The plugin's options: those of `flushlab test`."""
     group = parser.getgroup("flushlab", "sandboxes of MySQL and MariaDB")
     group.addoption(
         "--flushlab",
@@ -193,7 +179,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Starts the servers, one per worker of pytest-xdist, before the workers."""
     config = session.config
     if not config.getoption("flushlab") or HOST in os.environ or config.getoption("collectonly"):
         return
@@ -211,7 +196,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Ends the servers after the last fixture."""
     held = session.config.stash.get(_hold, None)
     if held is not None:
         session.config.stash[_said] = held.end()
@@ -221,7 +205,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Prints the output of flushlab."""
     for line in config.stash.get(_said, "").splitlines():
         terminalreporter.write_line(line)
 
@@ -258,7 +241,6 @@ def flushlab_clean(flushlab_database: Database) -> Iterator[Database]:
 
 
 def _options(config: pytest.Config) -> list[str]:
-    """The command line of `flushlab test`."""
     words = []
     for name in ("server", "database", "prepare", "inputs", "clones"):
         given = config.getoption(f"flushlab_{name}")

@@ -14,7 +14,6 @@ HIDDEN = "***"
 _WORD = r"[\w-]*(?:password|passwd|pwd|passphrase|secret|token|api[_-]?key)[\w-]*"
 _QUOTED = r"'(?:[^'\\\n]|\\.|'')*'|\"(?:[^\"\\\n]|\\.)*\""
 _PLAIN = r"(?![$:?@{\[*])[^\s'\";&|,)]+"
-"""No variable, placeholder, or table of TOML."""
 
 _PATTERNS = tuple(
     re.compile(pattern, re.IGNORECASE | re.MULTILINE)
@@ -52,7 +51,7 @@ def without_passwords(text: str) -> str:
 
 
 def option_file_without_passwords(text: str) -> str:
-    """The same of an option file, where a value reaches to the end of its line."""
+    """Of an option file, where a value reaches to the end of its line."""
     return without_passwords(_OPTION.sub(rf"\g<1>{HIDDEN}", text))
 
 

@@ -12,11 +12,9 @@ signals: list[str] = []
 
 
 SIGNALS = ("Ctrl-C", "SIGTERM", "SIGHUP")
-"""Their names, for people."""
 
 
 def signal_of(error: KeyboardInterrupt) -> str:
-    """The name of the signal that is raised as this error, for people."""
     return str(error) or "Ctrl-C"
 
 
@@ -31,8 +29,6 @@ class Undo(ExitStack):
     """
 
     def callback(self, step: Callable[P, R], /, *args: P.args, **more: P.kwargs) -> Callable[P, R]:
-        """Adds a step, to be taken before those that are there."""
-
         def take(
             _kind: type[BaseException] | None, first: BaseException | None, _at: TracebackType | None
         ) -> None:
@@ -60,8 +56,6 @@ def undo_all(steps: Iterable[Callable[[], object]]) -> None:
 
 
 class Closing:
-    """A context manager that is closed at its end."""
-
     def close(self) -> None:
         raise NotImplementedError
 

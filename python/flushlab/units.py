@@ -12,8 +12,7 @@ _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:I?B)?\s*", re.IGNORE
 
 
 def parse_size(text: str) -> int:
-    """Bytes of a size as option files spell it: `134217728`, `128M`, `1.5G`, `2GiB`; suffixes are powers of
-    1024."""
+    """Suffixes are powers of 1024: `128M`, `1.5G`, `2GiB`."""
     match = _SIZE.fullmatch(text)
     if match is None:
         raise UsageError(
@@ -23,7 +22,6 @@ def parse_size(text: str) -> int:
 
 
 def format_size(size_bytes: float) -> str:
-    """A size for people, with at most one decimal: `128 MiB`, `1.5 GiB`, `17 B`."""
     value, unit = float(size_bytes), "B"
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if abs(value) < 1024 or unit == "TiB":
@@ -33,10 +31,7 @@ def format_size(size_bytes: float) -> str:
 
 
 def option_size(size_bytes: int) -> str:
-    """A size as an option file spells it, exactly: `128M`, `1536M`, `17`.
-
-    No larger suffix than G: MySQL before 8.0.14 refuses T.
-    """
+    """Exactly: `128M`, `1536M`; no suffix above G, since MySQL before 8.0.14 refuses T."""
     for suffix in ("G", "M", "K"):
         unit = _SUFFIX[suffix]
         if size_bytes and size_bytes % unit == 0:
@@ -45,7 +40,6 @@ def option_size(size_bytes: int) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things: `1 trial`, `2,000 trials`."""
     if count != 1:
         noun = (
             noun[:-2] + "es" if noun.endswith("sis") else noun + ("es" if noun.endswith(("sh", "s")) else "s")
@@ -54,7 +48,6 @@ def counted(count: int, noun: str) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """A duration for people: `0.3 s`, `42 s`, `6 min 20 s`, `1 h 5 min`."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -66,12 +59,10 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_spread(least_s: float, most_s: float) -> str:
-    """Durations for people: `0.2 s to 0.4 s`, or one where they read the same."""
     return " to ".join(dict.fromkeys(map(format_seconds, (least_s, most_s))))
 
 
 def parse_latency(text: str) -> float:
-    """`1ms`, `500us` or `0.01s` as seconds."""
     units = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(us|ms|s)", text.strip().lower())
     if found is None:
@@ -80,6 +71,5 @@ def parse_latency(text: str) -> float:
 
 
 def format_latency(microseconds: float) -> str:
-    """A latency for people, always in milliseconds: `0.045 ms`, `0.98 ms`, `12.3 ms`, `1,234 ms`."""
     ms = microseconds / 1000
     return f"{ms:,.{3 if ms < 0.1 else 2 if ms < 10 else 1 if ms < 1000 else 0}f} ms"

@@ -35,17 +35,12 @@ QUIET = (
     'Dir::Cache::pkgcache "pkgcache.bin";',
     'Dir::Cache::srcpkgcache "";',
 )
-"""Configuration that keeps apt to itself: some hooks (docker-clean, packagekit) reach outside our folders.
-Without the first cache, which docker-clean switches off, every command parses all lists again (a second). The
-second would save nothing and take as much room."""
 
 HINT = "check the network and the sources under /etc/apt, or use a server with --basedir"
 _TIMEOUT_S = 600
 
 
 class Package(msgspec.Struct, frozen=True, kw_only=True):
-    """A package that was unpacked: its file's name and hash."""
-
     file: str
     sha256: str
 
@@ -55,19 +50,16 @@ def available() -> bool:
 
 
 def folder_of(suite: str) -> Path:
-    """Where the configuration, lists and cache of a release of Debian are; of this system's own if empty."""
     return home() / "apt" / suite
 
 
 def candidate_version(package: str, suite: str = "") -> str | None:
-    """Version of a package that apt would download here, or None if the release's lists don't know it."""
     done = run(["apt-cache", *options(suite), "show", "--no-all-versions", package])
     match = re.search(r"^Version: (\S+)$", done.stdout, re.MULTILINE) if done.returncode == 0 else None
     return match[1] if match else None
 
 
 def refresh_lists(progress: Progress, suite: str = "") -> None:
-    """Fetches package lists into flushlab's own state directory, which is used from then on."""
     title, folder = f"Debian {suite}" if suite else "this Debian release", folder_of(suite)
     progress(f"fetching the package lists of {title}")
     chosen = options(suite) if suite else _private_options()
@@ -89,10 +81,6 @@ def unpack(
     suite: str = "",
     refresh: Callable[[Progress], None] = refresh_lists,
 ) -> list[Package]:
-    """Downloads packages, without what they depend on, and unpacks them into `prefix`.
-
-    Lists that are missing or that name files which are gone are fetched anew once.
-    """
     folder = prefix / ".packages"
     folder.mkdir(parents=True, exist_ok=True)
     progress(f"downloading {', '.join(packages)}")
@@ -135,7 +123,6 @@ def library_folders(prefix: Path) -> tuple[str, ...]:
 def complete_libraries(
     binaries: Sequence[Path], prefix: Path, progress: Progress, library_path: Sequence[str] = ()
 ) -> list[Package]:
-    """Adds to `prefix` the packages of all shared libraries that `binaries` need and this system lacks."""
     added: list[Package] = []
     tried: set[str] = set()
     while missing := missing_libraries(binaries, (*library_folders(prefix), *library_path)):
@@ -155,7 +142,6 @@ def _expected(packages: Sequence[str], suite: str) -> list[Package]:
 
 
 def listed(uris: str) -> list[Package]:
-    """The packages that `--print-uris` prints."""
     return [Package(file=match["file"], sha256=match["sha256"]) for match in _URI_LINE.finditer(uris)]
 
 
@@ -199,7 +185,6 @@ def has_lists(folder: Path) -> bool:
 
 
 def run(command: Sequence[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs one of apt's commands to its end, in plain English; 127 where it is not there."""
     environment = {**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
     try:
         return subprocess.run(

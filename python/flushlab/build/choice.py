@@ -28,10 +28,7 @@ SERVERS: tuple[tuple[Flavor, Version], ...] = (
     ("mariadb", (11, 8, 9)),
     ("mysql", (5, 7, 22)),
 )
-"""What can be fetched, the default first, by the release that its name stands for while no later one is
-installed."""
 _FATAL, _OPTION, _RELEASE, _WORD, _OTHER_VERSION, _WRITTEN = 1000.0, 10.0, 5.0, 3.0, 2.0, 1.0
-"""What it costs that a server does not take a sign. From `_WORD` on, it speaks against a server."""
 _HINT = "give a server of that release: --server TARBALL, or --basedir (docs/how-to/production-version.md)"
 
 
@@ -41,8 +38,6 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(NamedTuple):
-    """A server by its name, and why; without a reason, the default."""
-
     server: str
     why: str = ""
 
@@ -53,7 +48,6 @@ class Choice(NamedTuple):
 
 
 def of_release(file: str, origin: str, *, data_directory: bool = False) -> Sign:
-    """The sign of a file that a server of this release made, as `MySQL 8.0.36` or `MariaDB`."""
     name, _, text = origin.partition(" ")
     wrote: Flavor = "mariadb" if name == "MariaDB" else "mysql"
     release = tuple(int(part) for part in text.split(".") if part.isdecimal())
@@ -71,9 +65,10 @@ def of_release(file: str, origin: str, *, data_directory: bool = False) -> Sign:
 
 
 def _starts_on(wrote: Flavor, release: Version, flavor: Flavor, version: Version) -> bool:
-    """Whether a server starts on another's data directory, as the five builds do.
+    """True if a server starts on another's data directory, as the five builds do.
 
-    MySQL 8.0 and later take the next major version at most (https://dev.mysql.com/doc/refman/9.7/en/upgrade-paths.html).
+    MySQL 8.0 and later take the next major version at most
+    (https://dev.mysql.com/doc/refman/9.7/en/upgrade-paths.html).
     """
     if wrote == "mariadb" or flavor == "mariadb":
         return flavor == "mariadb" and (wrote == "mariadb" or () < release < (8,))
@@ -86,7 +81,6 @@ def _starts_on(wrote: Flavor, release: Version, flavor: Flavor, version: Version
 
 
 def of_options(file: str, names: Iterable[str], *, mariadb: bool = False) -> Iterator[Sign]:
-    """The sign of an option file with these options; none if all servers take them."""
     known = load_option_names()
     told = [name for name in dict.fromkeys(names) if name in known.names()]
 
@@ -134,14 +128,6 @@ def spelled(flavor: Flavor) -> str:
 
 
 def choose(signs: Sequence[Sign], servers: Sequence[tuple[Flavor, Version]] = ()) -> Choice | None:
-    """The server that takes the signs; None if they are all the same to the default.
-
-    Args:
-        servers: that can be meant, the default first; none: those that can be fetched or are installed.
-
-    Raises:
-        UsageError: no server starts on the data.
-    """
     if not signs:
         return None
     servers = servers or candidates()
@@ -165,18 +151,12 @@ def choose(signs: Sequence[Sign], servers: Sequence[tuple[Flavor, Version]] = ()
 
 
 def other(signs: Sequence[Sign], flavor: Flavor, version: Version) -> str:
-    """The name of the server that takes the signs; empty if it is of this flavor and series, or there is
-    none."""
     choice = choose(signs)
     return choice.server if choice and choice.server != server_name(flavor, version[:2]) else ""
 
 
 def caveats(signs: Sequence[Sign], build: Build) -> list[str]:
-    """What speaks against a server that was chosen or named, a clause each.
-
-    Raises:
-        UsageError: it cannot start on the data.
-    """
+    """A clause for each sign that speaks against a server; a UsageError if it cannot start on the data."""
     found = []
     for sign in signs:
         cost = sign.cost(build.flavor, build.version)

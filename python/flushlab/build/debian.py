@@ -37,7 +37,6 @@ from flushlab.record.machine import Flavor, server_name
 NAME = "debian"
 MIRROR = "FLUSHLAB_DEBIAN_MIRROR"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-"""Of the package debian-archive-keyring."""
 LAUNCH = "launch"
 """Folder of a prefix whose `bin` and `sbin` hold scripts that run the programs by the prefix's own linker."""
 
@@ -61,7 +60,6 @@ def available() -> bool:
 
 
 def mirror() -> str | None:
-    """Address of the Debian archive that this system's apt uses, or None if it uses none."""
     chosen = os.environ.get(MIRROR)
     if chosen:
         return chosen.rstrip("/")
@@ -85,7 +83,6 @@ def os_release() -> dict[str, str]:
 
 
 def candidate_version(suite: str, package: str) -> str | None:
-    """Version of a package in a suite's lists, or None if they have none."""
     version = apt.candidate_version(package, suite)
     if version is None:
         _version_seen(suite, package).unlink(missing_ok=True)
@@ -95,7 +92,7 @@ def candidate_version(suite: str, package: str) -> str | None:
 
 
 def known_version(suite: str, package: str) -> str | None:
-    """What `candidate_version` found last: apt takes a second to read a suite's lists."""
+    """The last answer of `candidate_version`: apt takes a second to read a suite's lists."""
     try:
         return _version_seen(suite, package).read_text().strip()
     except OSError:
@@ -103,11 +100,6 @@ def known_version(suite: str, package: str) -> str | None:
 
 
 def refresh_lists(suite: str, progress: Progress) -> None:
-    """Fetches a suite's package lists.
-
-    Raises:
-        ServerError: this system's apt names no Debian mirror, or the lists could not be fetched.
-    """
     if (address := mirror()) is None:
         raise ServerError(
             f"this system's apt has no Debian mirror to fetch Debian {suite} from",
@@ -118,17 +110,11 @@ def refresh_lists(suite: str, progress: Progress) -> None:
 
 
 def unpack_alone(packages: Sequence[str], prefix: Path, progress: Progress, suite: str) -> list[Package]:
-    """Packages of a suite, of this system's own release if empty, without what they depend on."""
     refresh = partial(refresh_lists, suite) if suite else apt.refresh_lists
     return apt.unpack(packages, prefix, progress, suite=suite, refresh=refresh)
 
 
 def resolve(suite: str, packages: Sequence[str]) -> list[Package]:
-    """The files of packages and of all that they depend on, with their hashes.
-
-    Raises:
-        ServerError: a package is not there, or its dependencies cannot be met.
-    """
     done = apt.run([*_install(suite), "--print-uris", *packages])
     found = apt.listed(done.stdout)
     if done.returncode != 0 or not found:
@@ -142,14 +128,6 @@ def resolve(suite: str, packages: Sequence[str]) -> list[Package]:
 def unpack(
     suite: str, packages: Sequence[str], files: Sequence[Package], prefix: Path, progress: Progress
 ) -> None:
-    """Downloads packages with all that they depend on, and unpacks them into `prefix`.
-
-    Args:
-        prefix: an empty directory.
-
-    Raises:
-        ServerError: they cannot be downloaded, or are not what the lists say.
-    """
     progress(f"downloading {', '.join(packages)} of Debian {suite}, {len(files)} packages with libraries")
     archives = apt.folder_of(suite) / "cache" / "archives"
     done = apt.run([*_install(suite), "--download-only", *packages])
@@ -163,11 +141,6 @@ def unpack(
 
 
 def launcher(prefix: Path) -> tuple[str, ...]:
-    """Words that run a program of `prefix` by its own dynamic linker with its own libraries.
-
-    Raises:
-        ServerError: there is no dynamic linker in it.
-    """
     folders = ("usr/lib/*", "lib/*", "usr/lib")
     linkers = [linker for folder in folders for linker in prefix.glob(f"{folder}/ld-linux*.so.*")]
     if not linkers:
@@ -205,7 +178,6 @@ def make_launchers(prefix: Path) -> Path:
 
 
 def _configure(suite: str, address: str) -> None:
-    """Writes the private configuration of a suite, read after the system's own (proxies, credentials)."""
     folder = apt.folder_of(suite)
     folder.mkdir(parents=True, exist_ok=True)
     architecture = apt.run(["dpkg", "--print-architecture"]).stdout.strip()
@@ -241,7 +213,6 @@ def _install(suite: str) -> list[str]:
 
 
 def _reason(said: str, complained: str) -> str:
-    """Apt tells on stdout which dependencies are not met, on stderr that there are some."""
     unmet = [
         line.strip() for line in said.splitlines() if re.match(r"^ \S+ : |^\s+(Depends|PreDepends): ", line)
     ]
@@ -261,11 +232,7 @@ CLIENT = "mariadb-client-core"
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """A series of a server, and the Debian release that carries it.
-
-    Attributes:
-        numbers: of the series; what a release has stands in its lists, this is known before they are fetched.
-    """
+    """A series and the Debian release that carries it; `numbers` are known before its lists are fetched."""
 
     flavor: Flavor
     numbers: tuple[int, int]
@@ -372,11 +339,9 @@ def _get_of_release(one: Series, wanted: Obtainable, progress: Progress) -> Buil
 
 
 SOURCE = Source(name=NAME, installed=partial(unpacked_by, NAME), obtainable=_obtainable, get=_get)
-"""Servers from Debian's packages."""
 
 
 def upstream_version(version: str) -> tuple[int, ...]:
-    """Numbers of a Debian version: `1:10.11.19-0+deb12u1` is (10, 11, 19)."""
     match = re.fullmatch(r"(?:\d+:)?(\d+(?:\.\d+)*).*", version)
     return tuple(int(part) for part in match[1].split(".")) if match else ()
 

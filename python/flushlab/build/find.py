@@ -64,26 +64,17 @@ SERIES: tuple[tuple[Flavor, tuple[int, ...]], ...] = (
     ("mysql", (8, 0, 30)),
     ("mysql", (8, 4)),
 )
-"""Releases of production servers: a series, or the first release of a series that differs from the rest."""
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """A release that no source of builds has.
-
-    Attributes:
-        name: `mysql@8.4`, or `mysql@8.0.30+` for any release of the series from that one on.
-    """
+    """`mysql@8.4`, or `mysql@8.0.30+` for any release of the series from that one on."""
 
     name: str
     how: str
 
 
 def chosen(asked: tuple[int, ...], build: Build) -> str:
-    """One line about the release that an incomplete version chose, and what later releases changed.
-
-    Returns:
-        The line; empty if the user named the release in full, or no later release changed the write path.
-    """
+    """One line about the release that an incomplete version chose; empty if later ones write alike."""
     if len(asked) >= len(build.version):
         return ""
     later = [
@@ -98,7 +89,6 @@ def chosen(asked: tuple[int, ...], build: Build) -> str:
 
 
 def missing_releases(known: Iterable[tuple[Flavor, tuple[int, ...]]]) -> Sequence[Missing]:
-    """The releases of `SERIES` that none of these flavors and versions is of."""
     there = list(known)
     found = []
     for flavor, version in SERIES:
@@ -113,7 +103,6 @@ def missing_releases(known: Iterable[tuple[Flavor, tuple[int, ...]]]) -> Sequenc
 
 DEFAULT = "mariadb"
 SOURCES: tuple[Source, ...] = (BASEDIR, ON_PATH, debian.SOURCE, maven.SOURCE, TARBALL)
-"""Earlier ones win when two hold the very same binary."""
 
 STANDS_FOR: Mapping[tuple[str, tuple[int, ...]], tuple[int, ...]] = {
     ("mariadb", ()): (10, 11),
@@ -125,14 +114,11 @@ STANDS_FOR: Mapping[tuple[str, tuple[int, ...]], tuple[int, ...]] = {
     ("mysql", (8,)): (8, 0),
     ("mysql", (9,)): (9, 7),
 }
-"""The series of a name that leaves the series open."""
 
 _NAME = re.compile(r"(?P<flavor>mariadb|mysql)(?:@(?P<version>\d+(?:\.\d+)*))?")
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """A build's name, taken apart: either an id, or a flavor and the first numbers of a version."""
-
     text: str
     flavor: str = ""
     version: tuple[int, ...] = ()
@@ -142,14 +128,12 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         return server_name(self.flavor, self.version)
 
     def matches(self, flavor: str, version: tuple[int, ...], build_id: str = "") -> bool:
-        """True if a build of that flavor and version is meant."""
         if not self.flavor:
             return build_id == self.text
         return flavor == self.flavor and version[: len(self.version)] == self.version
 
 
 def parse_name(name: str) -> Wanted:
-    """Takes a build's name apart; what is no `flavor@version` is taken as an id."""
     match = _NAME.fullmatch(name.strip().lower())
     if match is None:
         return Wanted(text=name.strip())
@@ -158,13 +142,11 @@ def parse_name(name: str) -> Wanted:
 
 
 def resolved(wanted: Wanted) -> Wanted:
-    """With the series that the name stands for, if it leaves the series open."""
     version = STANDS_FOR.get((wanted.flavor, wanted.version), wanted.version)
     return msgspec.structs.replace(wanted, version=version)
 
 
 def survey() -> Found:
-    """Every build that is here, newest first within its flavor, and why others cannot be started."""
     here = [source.installed() for source in SOURCES]
     by_id = dict[str, Build]()
     for build in (build for found in here for build in found.builds):
@@ -179,26 +161,13 @@ def list_builds() -> list[Build]:
 
 
 def obtainable() -> list[Obtainable]:
-    """Builds that can be fetched, in the order of the sources."""
     return [one for source in SOURCES for one in source.obtainable()]
 
 
 def find_build(
     name: str = DEFAULT, *, basedir: str | Path | None = None, get: bool = True, progress: Progress = silent
 ) -> Build:
-    """The build that a name means.
-
-    Args:
-        name: `flavor`, `flavor@version`, a build's id, or the path or URL of a tarball, perhaps with
-            `#sha256=…` behind it.
-        basedir: take the build in this directory; `name` must then fit it, unless it is the default.
-
-    Raises:
-        UsageError: a tarball's address that is none, or a sandbox.
-        BuildNotFound: no build fits, or several of the same version; lists what there is.
-        LibraryMissing: the only one that might fit lacks a shared library.
-        ServerError: it could not be fetched.
-    """
+    """The build of `flavor`, `flavor@version`, an id, or a tarball's path or URL with `#sha256=…`."""
     if basedir is None and is_address(name):
         return build_from(name, progress, get=get)
     if name.startswith("sandbox:"):
@@ -243,7 +212,6 @@ def find_build(
 
 
 def _told(build: Build, asked: Wanted, progress: Progress) -> Build:
-    """The build, after a line about later releases if the name left the release open."""
     if asked.flavor and (line := chosen(asked.version, build)):
         progress(line)
     return build

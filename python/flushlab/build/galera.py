@@ -26,13 +26,11 @@ from flushlab.progress import Progress, silent
 
 PROVIDER = "galera-4"
 SCRIPTS = "mariadb-server"
-"""The package, of which only the scripts are used."""
 
 SST_METHOD = "rsync"
 SST_SCRIPT = f"wsrep_sst_{SST_METHOD}"
 
 _LEAST_VERSION = (10, 4)
-"""Of MariaDB with Galera 4."""
 
 _LIBRARIES = ("libgalera_smm.so", "libgalera_enterprise_smm.so")
 _FOLDERS = ("lib/galera", "lib64/galera-4", "lib/galera-4", "lib64/galera", "lib")
@@ -41,12 +39,6 @@ _NEEDED_BYTES = 60 << 20
 
 
 class Galera(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a cluster's nodes that are not the server.
-
-    Attributes:
-        library_path: directories for LD_LIBRARY_PATH; often empty.
-    """
-
     provider: str
     folders: tuple[str, ...]
     library_path: tuple[str, ...] = ()
@@ -55,11 +47,6 @@ class Galera(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def require_galera_flavor(build: Build) -> None:
-    """Refuses builds that no cluster can be made of, before anything is fetched.
-
-    Raises:
-        UsageError: it is a MySQL server, or too old.
-    """
     if build.flavor != "mariadb":
         raise UsageError(
             f"{build.name} cannot run in a Galera cluster: --cluster needs MariaDB",
@@ -74,13 +61,6 @@ def require_galera_flavor(build: Build) -> None:
 
 
 def galera_for(build: Build, progress: Progress = silent) -> Galera:
-    """The provider and the scripts for a build, fetched if need be.
-
-    Raises:
-        UsageError: no cluster can be made of the build.
-        BuildNotFound: they are not here and cannot be fetched.
-        ServerError, StorageError: fetching failed.
-    """
     require_galera_flavor(build)
     own = _beside(build)
     if own is not None:
@@ -103,7 +83,6 @@ def galera_for(build: Build, progress: Progress = silent) -> Galera:
 
 
 def _beside(build: Build) -> Galera | None:
-    """What the build itself, or this system beside a build of its own, brings along."""
     base = Path(build.mysqld).parent.parent
     bases = [base] if build.source != "path" else [base, Path("/usr")]
     libraries = (one / folder / name for one in bases for folder in _FOLDERS for name in _LIBRARIES)
@@ -155,7 +134,6 @@ def _fill(suite: str, staging: Path, final: Path, progress: Progress) -> Galera:
 
 
 def _leave_only_galera(prefix: Path) -> None:
-    """Removes what else the packages bring: plugins, units, manuals, and programs of other purposes."""
     for folder in ("etc", "var", "lib", "usr/share"):
         shutil.rmtree(prefix / folder, ignore_errors=True)
     for one in (prefix / "usr" / "lib").iterdir():

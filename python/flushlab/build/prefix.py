@@ -40,7 +40,6 @@ from flushlab.units import format_size
 
 MAX_BYTES = 40 << 30
 MAX_MEMBERS = 500_000
-"""Limits of what is unpacked; MySQL's largest distribution, with its test suite, has 5 GB in 30,000 files."""
 
 _OPENERS: dict[bytes, Callable[[Any], Any]] = {
     b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
@@ -50,13 +49,11 @@ _OPENERS: dict[bytes, Callable[[Any], Any]] = {
         file, read_across_frames=True, closefd=False
     ),
 }
-"""Of gz, xz, bz2 and zst, by what a file of these begins with."""
 _LEADS_OUT = "leads out of the target folder"
 _BROKEN = (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error, zstandard.ZstdError, ValueError)
 
 
 def unpack_tar(archive: IO[bytes], folder: Path, *, name: str) -> None:
-    """Unpacks an archive into an empty folder."""
     folder = folder.resolve()
     try:
         start = archive.read(8)
@@ -84,7 +81,6 @@ def unpack_tar(archive: IO[bytes], folder: Path, *, name: str) -> None:
 
 
 def let_all_enter(folder: Path) -> None:
-    """Opens a folder's directories to the servers' user, whatever the umask they were made under."""
     for directory, _, _ in os.walk(folder):
         Path(directory).chmod(0o755)
 
@@ -176,7 +172,6 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def origin(build: Build) -> tuple[Package, ...]:
-    """The files that a build's prefix was made of; none if it is not one of ours."""
     document = atomic.read_json(Path(build.prefix) / "build.json", Published)
     return document.origin if document else ()
 
@@ -187,14 +182,12 @@ def unpacked_by(source: str) -> Found:
 
 
 def prefix_of(path: str) -> Path | None:
-    """The prefix under flushlab's home that a path is in, or None if it is elsewhere."""
     builds = (home_path() / "builds").resolve()
     inside = Path(path).resolve()
     return builds / inside.relative_to(builds).parts[0] if inside.is_relative_to(builds) else None
 
 
 def published(key: str) -> Build | None:
-    """The build in the prefix `key`, or None if it is not there."""
     return _build_of(home_path() / "builds" / key / "build.json")
 
 
@@ -209,16 +202,6 @@ def publish(
     *,
     needed_bytes: int = _NEEDED_BYTES,
 ) -> Build:
-    """The build in the prefix `key`, made with `fill` if it is not there.
-
-    Args:
-        fill: unpacks into the directory given and says what is in it; its paths may lie in that directory.
-
-    Raises:
-        NoSpace: less than that is free.
-        StorageError: something that flushlab did not make is in its place.
-    """
-
     def whole(staging: Path, final: Path) -> Build:
         build, origin = fill(staging)
         text = msgspec.json.encode(build).decode()
@@ -240,15 +223,6 @@ def publish_prefix(
     *,
     needed_bytes: int = _NEEDED_BYTES,
 ) -> _Content:
-    """What is in the prefix `key`, made with `fill` if it is not there.
-
-    Args:
-        there: what a prefix holds, or None if it is not there.
-        fill: makes the content in the directory given; it will lie in the second one.
-
-    Raises:
-        NoSpace, StorageError: as `publish`.
-    """
     final = home_part("builds") / key
     with locked_by_one(final.with_name(f".{key}.lock")):
         if (found := there(key)) is not None:
@@ -276,13 +250,7 @@ def require_space(folder: Path, needed_bytes: int) -> None:
 
 
 class Obtainable(msgspec.Struct, frozen=True, kw_only=True):
-    """A build that is not here and can be fetched.
-
-    Attributes:
-        version: as far as it is known before fetching: (10, 11, 19), (10, 11) or ().
-        release: the other Debian release that it comes from, with its libraries; empty for builds that run
-            with this system's.
-    """
+    """A build to be fetched; `release` is the other Debian release that it comes from, with its libraries."""
 
     flavor: Flavor
     version: tuple[int, ...]
@@ -296,8 +264,6 @@ class Obtainable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(NamedTuple):
-    """Builds that are here, and why others cannot be started."""
-
     builds: Sequence[Build] = ()
     problems: Sequence[FlushlabError] = ()
 
@@ -307,15 +273,6 @@ def _unobtainable(wanted: Obtainable, _progress: Progress) -> Build:
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """Where builds come from.
-
-    Attributes:
-        name: stands in `Build.source`.
-        installed: builds of this source that are here. Quick, no network, raises nothing for a broken build.
-        obtainable: builds that `get` can fetch on this machine. Quick, no network.
-        get: fetches a build into flushlab's home, or finds it there; a ServerError if that fails.
-    """
-
     name: str
     installed: Callable[[], Found]
     obtainable: Callable[[], Iterable[Obtainable]] = tuple

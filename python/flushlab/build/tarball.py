@@ -45,7 +45,6 @@ def _in_basedir() -> Found:
 
 
 def _on_path() -> Found:
-    """The servers on PATH, and in the sbin directories that a plain user's PATH lacks."""
     builds, problems = dict[Path, Build](), list[FlushlabError]()
     for folder in (*os.environ.get("PATH", os.defpath).split(os.pathsep), *SBIN):
         mysqld = server_in(Path(folder)) if folder else None
@@ -66,16 +65,7 @@ def places(folder: Path) -> tuple[Path, ...]:
 
 
 def build_in(folder: Path) -> Build:
-    """The build in a base directory (with bin/mysqld, sbin/mysqld or libexec/mysqld).
-
-    Libraries that the distribution brings in its `lib` are found by its own run path, as in the
-    official tarballs.
-
-    Raises:
-        BuildNotFound: no such directory, or no server in it.
-        LibraryMissing: the server lacks a shared library.
-        ServerError: it cannot be executed.
-    """
+    """Libraries in its `lib` are found by the build's own run path, as in the official tarballs."""
     folder = folder.expanduser().absolute()
     if not folder.is_dir():
         raise BuildNotFound(
@@ -102,15 +92,10 @@ _SILENCE_S = 60.0
 
 
 TARBALL = Source(name="tarball", installed=partial(unpacked_by, "tarball"))
-"""Distributions that were unpacked from tarballs; the user names them."""
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an archive is.
-
-    Attributes:
-        sha256: what its content must hash to, or empty.
-    """
+    """Place of an archive; `sha256` is what its content must hash to, or empty."""
 
     text: str
     sha256: str = ""
@@ -130,11 +115,6 @@ def is_address(name: str) -> bool:
 
 
 def parse_address(name: str) -> Address:
-    """Takes `PATH` or `URL`, and `#sha256=…` behind it, apart.
-
-    Raises:
-        UsageError: neither a path nor an https URL, or no SHA-256 behind the `#`.
-    """
     text, mark, fragment = name.strip().rpartition("#sha256=")
     if not mark:
         text, fragment = name.strip(), ""
@@ -162,10 +142,6 @@ def parse_address(name: str) -> Address:
 
 
 def build_from(name: str, progress: Progress, *, get: bool = True) -> Build:
-    """The build in the tarball of that path or URL, unpacked if that was not done before.
-
-    A URL's content is fetched once, a file's hash is taken again when the file has changed.
-    """
     address = parse_address(name)
     known = address.sha256 if address.is_url else ""  # of a URL's content, the hash that is asked for will do
     with suppress(OSError):
@@ -202,7 +178,6 @@ def build_from(name: str, progress: Progress, *, get: bool = True) -> Build:
 
 
 def _inspected(prefix: Path, file: str, origin: list[Package], progress: Progress) -> Build:
-    """The server in an unpacked archive; packages of libraries that it lacks are added to `origin`."""
     roots = [prefix, *sorted(folder for folder in prefix.iterdir() if folder.is_dir())]
     servers = ((root, mysqld) for root in roots if (mysqld := server_in(*places(root))))
     if (found := next(servers, None)) is None:
@@ -249,7 +224,6 @@ def _content(address: Address, progress: Progress) -> Iterator[BufferedReader | 
 
 
 def _fetch(address: Address, into: IO[bytes], folder: Path, progress: Progress) -> None:
-    """Downloads; proxies are those of the environment (https_proxy, no_proxy)."""
     from http.client import HTTPException
     from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -285,7 +259,6 @@ def _fetch(address: Address, into: IO[bytes], folder: Path, progress: Progress) 
 
 
 def _memory(address: Address) -> Path:
-    """Where the hash of an archive's content is remembered; a FileNotFoundError if the archive is gone."""
     key = address.text
     if not address.is_url:
         stat = Path(address.text).stat()

@@ -45,22 +45,17 @@ _LEAD, _ARREARS = 3, 2
 is better in four rounds of five is chosen in 98 of 100 trials (the gambler's ruin)."""
 _MOST_ROUNDS = 9
 _MOST_SLICES = 30
-"""In all, of about forty that the rows come to."""
 _BEHIND = 1.2
 """If the load falls behind the rate of another method by this factor, the two are compared again."""
 _SLICE_SHARE = 1 / 40
 _MOST_SLICE_ROWS = 50_000
 _PIECES = 8
-"""Pieces of the rows left after the trials: the rate of the load is checked after each piece."""
 INSERT_ROWS = 1000
 INSERT_BYTES = 512 << 10
 LOAD_BYTES = 256 << 10
 
 
 class Possible(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be tried. `connections` is at most; the user's choice if `fixed`. Indexes may wait if the
-    table is empty, and ours to change."""
-
     load_data: bool
     prepared: bool
     indexes_may_wait: bool
@@ -70,7 +65,6 @@ class Possible(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def first_method(possible: Possible, connections: int) -> LoadMethod:
-    """The method if none is tried."""
     packet_bytes = min(LOAD_BYTES, possible.packet_bytes)
     method = LoadMethod(kind="load-data", connections=connections, batch_rows=1, packet_bytes=packet_bytes)
     return method if possible.load_data else inserts(method, possible)
@@ -79,14 +73,12 @@ def first_method(possible: Possible, connections: int) -> LoadMethod:
 def resumed_method(
     server: Server, database: str, table: str, possible: Possible, connections: int
 ) -> LoadMethod:
-    """Method for the ranges that an interrupted load has left; nothing is tried on slices."""
     method = first_method(possible, connections)
     serial = possible.load_data and connections > 1 and loads_one_at_a_time(server, database, table)
     return inserts(method, possible) if serial else method
 
 
 def start(server: Server, database: str, table: str, possible: Possible) -> LoadMethod:
-    """Of an empty table of `LEAST_ROWS` rows or more: secondary indexes wait if they can."""
     method = first_method(possible, possible.connections if possible.fixed else 1)
     waits = possible.indexes_may_wait and late_parts(server, database, table) is not None
     return msgspec.structs.replace(method, indexes="after") if waits else method
@@ -103,10 +95,6 @@ def inserts(method: LoadMethod, possible: Possible) -> LoadMethod:
 
 
 def fastest(slices: Slices, method: LoadMethod, possible: Possible, *, serial: bool) -> LoadMethod:
-    """The method and as many connections as prove fastest on slices of a table.
-
-    `method` has one connection, or as many as are fixed; `serial`: several LOAD DATA would wait for each
-    other."""
     if serial and method.kind == "load-data":
         many = possible.connections if possible.fixed else min(cpu_count(), possible.connections)
         method = slices.better(inserts(msgspec.structs.replace(method, connections=many), possible), method)
@@ -123,9 +111,6 @@ def fastest(slices: Slices, method: LoadMethod, possible: Possible, *, serial: b
 
 
 class Slices:
-    """Methods compared on slices of a table's rows. `load` gives rows and seconds of the next slice, `left`
-    the number of slices left."""
-
     def __init__(self, load: Callable[[LoadMethod], tuple[int, float]], left: Callable[[], float]) -> None:
         self._load = load
         self._left = left
@@ -134,7 +119,6 @@ class Slices:
         self._slices = 0
 
     def better(self, one: LoadMethod, than: LoadMethod) -> LoadMethod:
-        """The first method if it wins rounds, otherwise the second."""
         lead = 0
         for number in range(_MOST_ROUNDS):
             if self._slices + 2 > _MOST_SLICES or self._left() < 2:
@@ -147,8 +131,6 @@ class Slices:
         return one if lead > 0 else than
 
     def after(self, method: LoadMethod, rate: float) -> LoadMethod:
-        """The next method, given the rate of the present one; if another had over `_BEHIND` times this rate,
-        the two are compared again."""
         others = [one for one in self._seconds if one != method]
         if not others:
             return method
@@ -156,7 +138,6 @@ class Slices:
         return self.better(best, method) if rate * _BEHIND < self._rate(best) else method
 
     def tried(self) -> tuple[Tried, ...]:
-        """All of them, in the order in which they were tried."""
         return tuple(
             Tried(method=method, rows=rows, rows_per_s=self._rate(method))
             for method, rows in self._rows.items()
@@ -174,12 +155,9 @@ class Slices:
 
 
 LoadsRanges = Callable[[LoadMethod, tuple[Range, ...], Counts], Counts]
-"""Loads ranges with a method, with the counts of what was loaded before."""
 
 
 class Unloaded:
-    """Rows of a table that are not loaded yet: slices while methods are tried, then pieces."""
-
     def __init__(self, ranges: Iterable[Range], load: LoadsRanges) -> None:
         self._left = {one.id: one for one in ranges}
         self._load = load
@@ -191,11 +169,9 @@ class Unloaded:
         return rows_of(self._left.values()) // max(1, self._slice_rows)
 
     def slice(self, method: LoadMethod) -> tuple[int, float]:
-        """Loads the next slice; rows and seconds."""
         return self._next(method, self._slice_rows)
 
     def watched(self, method: LoadMethod, after: Callable[[LoadMethod, float], LoadMethod]) -> LoadMethod:
-        """Loads the remaining rows in pieces, the first one with `method`; returns the method of the last."""
         each = -(-rows_of(self._left.values()) // _PIECES)
         while rows_of(self._left.values()) > each:
             rows, seconds = self._next(method, each)
@@ -215,7 +191,6 @@ class Unloaded:
         return counts.committed, counts.seconds
 
     def rest(self, method: LoadMethod) -> None:
-        """Loads all that is left, if anything is."""
         if ranges := tuple(one for one in self._left.values() if one.first < one.end):
             self._take(method, ranges)
 
@@ -232,7 +207,7 @@ def rows_of(ranges: Iterable[Range]) -> int:
 
 
 def gains_by_preparing(identity: ServerIdentity) -> bool:
-    """Whether INSERT is cheaper prepared.
+    """INSERT is cheaper prepared on some servers.
 
     The server's processor time for a row of sysbench's table, in µs, as text, prepared and in LOAD DATA:
 
@@ -246,18 +221,14 @@ def gains_by_preparing(identity: ServerIdentity) -> bool:
 
 
 def loads_one_at_a_time(server: Server, database: str, table: str) -> bool:
-    """Whether LOAD DATA of one connection waits for LOAD DATA of another.
-
-    Unless innodb_autoinc_lock_mode is 2, the statement holds the table's AUTO_INCREMENT lock to its end, even
+    """LOAD DATA holds the table's AUTO_INCREMENT lock to its end unless innodb_autoinc_lock_mode is 2, even
     if the rows bring their own numbers (`innobase_lock_autoinc` in ha_innodb.cc). INSERT with VALUES does
-    not.
-    """
+    not."""
     numbers = " AUTO_INCREMENT" in definition(server, database, table)
     return numbers and server.query("SELECT @@innodb_autoinc_lock_mode") != [(2,)]
 
 
 def most_connections() -> int:
-    """The most connections to try if the user gives no number."""
     return max(2, 2 * cpu_count())
 
 
@@ -276,8 +247,6 @@ def definition(server: Server, database: str, table: str) -> str:
 
 
 def late_parts(server: Server, database: str, table: str) -> tuple[str, str] | None:
-    """What follows ALTER TABLE to take a table's indexes away until its rows are there, and to give them
-    back; None if none can wait."""
     referred = server.query(
         "SELECT 1 FROM information_schema.referential_constraints WHERE unique_constraint_schema = %s"
         " AND referenced_table_name = %s AND COALESCE(unique_constraint_name, '') <> 'PRIMARY'",
@@ -305,7 +274,6 @@ def compare_methods(
     possible: Possible,
     say: Progress,
 ) -> tuple[Step, ...]:
-    """Loads `rows` rows of the table with each method; `spec` gives the load of a table for a method."""
     steps: list[Step] = []
     server = place.server
     with own_table(server, place.database, _SCRATCH, table.name) as scratch:
@@ -347,7 +315,6 @@ def _ratio(rate: float, steps: Sequence[Step]) -> float | None:
 
 
 def _methods(possible: Possible, place: Destination, say: Progress) -> Iterator[tuple[str, LoadMethod]]:
-    """Methods in their order, each with its name; the server is prepared before a method is yielded."""
     single = LoadMethod(kind="single", connections=1, batch_rows=1, packet_bytes=possible.packet_bytes)
     yield "single connection", single
     yield f"pool of {POOL}", msgspec.structs.replace(single, connections=POOL)

@@ -51,28 +51,20 @@ _COMMITS: tuple[dict[str, Value], ...] = (
     {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 1},
     {"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 1},
 )
-"""Fastest first."""
 _REDO = ("innodb_redo_log_capacity", "innodb_log_file_size")
 _REDO_STEP = 16 << 20
 _MOST_REDO = 1 << 30
 _ROW_BYTES = 200
-"""About, of a row in its table and indexes: for the size of a new sandbox's buffer pool and redo log."""
 _DATABASE = "app"
 _PRIVILEGES = ("SELECT", "INSERT", "UPDATE", "CREATE", "DROP", "ALTER")
-"""Of a load: its notes and a sample of rows are tables beside those that it fills."""
 _INFILE = "local_infile"
 _ALLOW = f"SET GLOBAL {_INFILE} = 1"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Destination:
-    """A server that takes rows.
-
-    Attributes:
-        create: it was made for these rows: so are the database and its tables.
-        fast: settings that the floor allows a sandbox while rows come.
-        quicken: makes the server as fast as the floor allows; called once all is known to fit.
-    """
+    """`create`: made for these rows, and so are the database and its tables; `quicken`: once all is known to
+    fit."""
 
     server: Server
     address: Address
@@ -83,13 +75,11 @@ class Destination:
 
     @property
     def ours(self) -> bool:
-        """A sandbox, which nobody else uses. Not a cluster: rows that one of its sessions keeps from the
-        binary log, no other node gets."""
+        """Not a cluster: rows that one of its sessions keeps from the binary log, no other node gets."""
         return isinstance(self.server, Sandbox)
 
 
 def destination(spec: FillSpec, plan: FillPlan, progress: Progress) -> AbstractContextManager[Destination]:
-    """The server that was asked for, ready for rows; as it was, or with its defaults, behind it."""
     server, load_bytes = spec.server.build, _ROW_BYTES * plan.rows
     if spec.remote.named_by:
         return _external(spec, plan, load_bytes, progress)
@@ -103,7 +93,6 @@ def destination(spec: FillSpec, plan: FillPlan, progress: Progress) -> AbstractC
 
 @contextmanager
 def _external(spec: FillSpec, plan: FillPlan, load_bytes: int, progress: Progress) -> Iterator[Destination]:
-    """The user's running server, or all nodes of its cluster if their settings may be changed."""
     floor, remote, allow_set_global = spec.floor, spec.remote, spec.remote.allow_set_global
     if floor is not None and not allow_set_global:
         raise UsageError(
@@ -142,7 +131,6 @@ def _external(spec: FillSpec, plan: FillPlan, load_bytes: int, progress: Progres
 
 
 def _tune(every: Sequence[Changes], progress: Progress) -> None:
-    """Says how to undo the changes, and makes them; on each node of a cluster."""
     needed = [one for one in every if one.do]
     if not needed:
         progress("--allow-set-global: nothing to change, the server is as fast as the floor allows")
@@ -158,7 +146,6 @@ def _tune(every: Sequence[Changes], progress: Progress) -> None:
 
 @contextmanager
 def _new_sandbox(spec: FillSpec, load_bytes: int, progress: Progress) -> Iterator[Destination]:
-    """A new sandbox that is kept; with its defaults after success, and before the method comparison."""
     build, data = _build_and_data(spec, progress)
     settings, arguments = settings_for(build, load_bytes, spec.floor or Floor.THROWAWAY)
     server = Sandbox.start(
@@ -183,8 +170,6 @@ def _made_for_load(
     arguments: Sequence[str],
     progress: Progress,
 ) -> Iterator[Destination]:
-    """A sandbox that was made for this load; with its defaults after success."""
-
     def restart(settings: dict[str, Value], arguments: Sequence[str]) -> None:
         server.stop()
         server.set_before_start(settings, arguments)
@@ -208,10 +193,6 @@ def _made_for_load(
 
 @contextmanager
 def _kept_sandbox(name: str, spec: FillSpec, load_bytes: int, progress: Progress) -> Iterator[Destination]:
-    """A kept sandbox, with its commits relaxed down to the floor once it is quickened; as it was behind it.
-
-    One that was made for a load that was cut short goes on as it began, and ends as it would have.
-    """
     with Sandbox.attach(name) as server:
         if (node := server.membership) is not None:
             raise UsageError(
@@ -246,7 +227,6 @@ def _own(server: Sandbox | Cluster, spec: FillSpec, **more: Any) -> Destination:
 
 @contextmanager
 def _cluster(kept: str, spec: FillSpec, progress: Progress) -> Iterator[Destination]:
-    """A kept cluster, or a new one that is kept."""
     with ExitStack() as stack:
         if kept:
             cluster = stack.enter_context(Cluster.attach(kept))
@@ -264,8 +244,6 @@ def _cluster(kept: str, spec: FillSpec, progress: Progress) -> Iterator[Destinat
 
 @contextmanager
 def relaxed_cluster(cluster: Cluster, floor: Floor) -> Iterator[Callable[[], None]]:
-    """Relaxes a cluster's commits down to the floor, on every node, when called; they are as they were
-    behind it."""
     wanted = relaxed_commits(cluster, floor, cluster.storage)
 
     def quicken() -> None:
@@ -290,7 +268,6 @@ def _build_and_data(spec: FillSpec, progress: Progress) -> tuple[Build, DataDire
 
 @contextmanager
 def _kept_once_begun(server: Sandbox | Cluster, progress: Progress) -> Iterator[None]:
-    """Removes a new server if the request was wrong; else says how to go on if the load was cut short."""
     kind = "cluster" if isinstance(server, Cluster) else "sandbox"
     try:
         yield
@@ -320,8 +297,6 @@ def _set(server: Server, settings: Mapping[str, Value]) -> None:
 
 
 def relaxed_commits(server: Server, floor: Floor, storage: Storage) -> dict[str, Value]:
-    """The fastest commits that the floor allows on a server as it is, on that storage; those of `strict` if
-    none does."""
     identity = server.identity
     now = server.read_back(load_catalog().names(identity.flavor, identity.version))
     for commits in _COMMITS:
@@ -332,11 +307,8 @@ def relaxed_commits(server: Server, floor: Floor, storage: Storage) -> dict[str,
 
 
 def settings_of_others(server: Server, floor: Floor, load_bytes: int) -> dict[str, Value]:
-    """Settings that make a load faster on a server that is not a sandbox, within the floor, and are put back.
-
-    Commits, and a redo log that holds the load, up to 1 GiB. Not the buffer pool: how much memory the server
-    may have cannot be seen, and a pool that is made smaller again throws out pages of others.
-    """
+    """Not the buffer pool: how much memory the server may have cannot be seen, and a pool that is made
+    smaller again throws out pages of others."""
     honest = Storage()  # its owner answers for it; what is judged is what commits give up
     commits = relaxed_commits(server, floor, honest)
     now = server.read_back([*commits, "log_bin", "innodb_log_buffer_size", *_REDO])
@@ -359,7 +331,6 @@ def settings_of_others(server: Server, floor: Floor, load_bytes: int) -> dict[st
 
 
 def settings_for(build: Build, data_bytes: int, floor: Floor) -> tuple[dict[str, Value], list[str]]:
-    """How a new sandbox runs while it is loaded: settings, and words of its command line."""
     settings = fast_settings(build, Survey(digest="", bytes=data_bytes, sql_bytes=data_bytes, databases=()))
     settings["innodb_autoinc_lock_mode"] = 2  # else LOAD DATA of several connections is serial
     if floor is Floor.THROWAWAY:
@@ -373,14 +344,6 @@ _UNFINISHED = "fill.json"
 
 
 class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
-    """A load that has not given back all yet.
-
-    Attributes:
-        owner: its process.
-        defaults: the sandbox was made for the load: it is restarted with its defaults.
-        values: global variables to give back, by name.
-    """
-
     owner: ProcessIdentity
     defaults: bool = False
     values: Mapping[str, Value] = {}
@@ -391,7 +354,6 @@ class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def unfinished(server: Sandbox) -> Unfinished | None:
-    """A load that was cut short; None where there was none, or it still runs."""
     note = _read_unfinished(server)
     return None if note is None or note.runs_elsewhere else note
 
@@ -399,7 +361,6 @@ def unfinished(server: Sandbox) -> Unfinished | None:
 def begin_unfinished(
     server: Sandbox, *, defaults: bool = False, values: Mapping[str, Value] | None = None
 ) -> None:
-    """Notes what is to be given back, unless another load that still runs has done so."""
     if (note := _read_unfinished(server)) is not None and note.runs_elsewhere:
         return
     path = server.folder / _UNFINISHED
@@ -413,7 +374,6 @@ def begin_unfinished(
 
 
 def end_unfinished(server: Sandbox) -> None:
-    """All is as it was; a note of another load stays."""
     if (note := _read_unfinished(server)) is not None and note.owner == myself():
         (server.folder / _UNFINISHED).unlink(missing_ok=True)
 

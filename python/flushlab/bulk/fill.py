@@ -113,7 +113,6 @@ def fill(
 
 
 def _require_sensible(spec: FillSpec) -> None:
-    """Refuses a request that makes no sense, or would have no effect."""
     _exclusive(append=spec.append, truncate=spec.truncate, continue_=spec.continue_)
     _exclusive(compare_methods=spec.compare_methods, continue_=spec.continue_)
     elsewhere, kept = spec.remote.named_by, is_kept(spec.server.build)
@@ -180,15 +179,12 @@ class Load:
         self._notes = Notes(self._server, self._database)
         self._tables = Tables(self._server, self._database, asked, create=place.create)
         self._left: Sequence[Note] = ()
-        """Ranges that an interrupted load had; none of a new one."""
         self._first: Mapping[str, int] = {}
-        """The first row of this load, or of the one that it resumes, by table."""
         self._warnings: list[Warning] = []
         self._tried: tuple[Tried, ...] = ()
         self._index_seconds = 0.0
 
     def run(self) -> Filled:
-        """Loads all tables of the plan and verifies them."""
         asked, server, say = self._asked, self._server, self._say
         seen = preflight.read_server_state(server)
         preflight.require_connections(seen, asked.threads or 1)
@@ -256,7 +252,6 @@ class Load:
         )
 
     def _left_notes(self) -> list[Note]:
-        """The notes of a load that did not end; none unless it is to be resumed."""
         left, resume = self._notes.read(), self._asked.continue_
         if resume and self._asked.method == "single":
             raise UsageError(
@@ -289,7 +284,6 @@ class Load:
             )
 
     def _prepare(self) -> None:
-        """Makes tables ready; rows are appended to those that are there, if that was asked for."""
         self._first = self._tables.prepare(self._plan)
         if any(self._first.values()) and len(self._plan.tables) > 1:
             raise UsageError(
@@ -299,13 +293,11 @@ class Load:
         self._plan = self._with_rows_there()
 
     def _with_rows_there(self) -> FillPlan:
-        """The plan with as many rows more as the table has already."""
         existing = max(self._first.values())
         rows = existing + max(table.rows for table in self._plan.tables)
         return read_plan(self._asked.plan, rows=rows, seed=self._asked.seed) if existing else self._plan
 
     def _bytes(self, due: Mapping[str, int]) -> int:
-        """Of rows of each table, by a few of them."""
         total = 0
         for table in self._plan.tables:
             if some := list(range(min(table.rows, 20))):
@@ -332,7 +324,6 @@ class Load:
     def _first_method(
         self, seen: ServerState, possible: Possible, largest: PlanTable, *, tries: bool
     ) -> LoadMethod:
-        """The first method of the load; reported unless others are tried."""
         if tries:
             return choice.start(self._server, self._database, largest.name, possible)
         if self._asked.method != "auto":
@@ -346,7 +337,6 @@ class Load:
         return method
 
     def _named(self, seen: ServerState, possible: Possible) -> LoadMethod:
-        """The method that `--method` names."""
         method, threads = self._asked.method, self._asked.threads
         if method == "load-data" and seen.splits_load_data:
             raise ServerError(
@@ -367,7 +357,6 @@ class Load:
         return choice.first_method(named, threads or min(possible.connections, 2))
 
     def _begin(self, method: LoadMethod, parts: int) -> list[Note]:
-        """Divides the rows among connections, and notes the ranges."""
         notes: list[Note] = []
         for table in self._plan.tables:
             ranges = choice.split(
@@ -389,7 +378,7 @@ class Load:
         return notes
 
     def _refers_to_itself(self, table: PlanTable) -> bool:
-        """Whether a row may refer to an earlier one, and the server checks it: they go in their order."""
+        """A row may refer to an earlier one, and the server checks it: they go in their order."""
         return not self._place.ours and bool(
             self._server.query(
                 "SELECT 1 FROM information_schema.key_column_usage WHERE table_schema = %s"
@@ -401,7 +390,6 @@ class Load:
     def _load(
         self, notes: Sequence[Note], method: LoadMethod, tries: str, possible: Possible
     ) -> tuple[LoadMethod, dict[str, Evidence], float]:
-        """Loads all tables; methods are tried on the rows of `tries`."""
         began = time.perf_counter()
         done = {}
         for table in self._plan.tables:
@@ -428,7 +416,6 @@ class Load:
         *,
         tries: bool,
     ) -> tuple[LoadMethod, Evidence]:
-        """Loads the rest of a table; with INSERT where the server takes no LOAD DATA after all."""
         loads = native.MeasuredLoads(self._server, self._throttle)
 
         def load(method: LoadMethod, some: tuple[Range, ...], before: Counts) -> Counts:
@@ -474,7 +461,6 @@ class Load:
     def _try_methods(
         self, table: PlanTable, method: LoadMethod, rows: Unloaded, possible: Possible
     ) -> LoadMethod:
-        """Loads all rows with the method that is fastest on slices; returns the method of the last rows."""
         rows.slice(method)  # a cold server and an empty table: it does not count
         slices = Slices(rows.slice, lambda: rows.slices)
 
@@ -491,8 +477,6 @@ class Load:
         return rows.watched(take(choice.fastest(slices, method, possible, serial=serial)), after)
 
     def _require_insert_helps(self, error: ServerError) -> None:
-        """Raises the error unless its cause is that the server takes no LOAD DATA LOCAL, and INSERT may be
-        used."""
         errno = errno_of(error)
         if errno not in (*_NO_LOCAL_FILES, _NO_DEFAULT) or self._asked.method not in ("auto", "load-data"):
             raise error
@@ -534,7 +518,6 @@ class Load:
         )
 
     def _take_indexes(self, table: str) -> str:
-        """Takes a table's secondary indexes away; SQL that gives them back, empty if none can wait."""
         parts = choice.late_parts(self._server, self._database, table)
         if parts is None:
             return ""
@@ -575,7 +558,6 @@ class Load:
             self._warnings.append(Warning("retried", f"{table}: {again}"))
 
     def _verify(self, table: PlanTable, loaded: Evidence | None) -> FilledTable:
-        """Counts a table's rows, reads some of them back and looks for parents that are missing."""
         self._say(f"verifying {table.name}")
         total = count(self._server, self._database, table.name)
         if total != table.rows:

@@ -35,7 +35,6 @@ class LoadMethod(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """For people."""
         how = {
             "load-data": "LOAD DATA LOCAL",
             "insert": "prepared INSERT" if self.prepared else f"INSERT with up to {self.batch_rows:,} rows",
@@ -99,7 +98,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def times(self) -> str:
-        """The ratio in words; "" if there is none."""
         return "" if self.ratio is None else f"{self.ratio:.1f}×"
 
 

@@ -34,16 +34,7 @@ WAITS = 0.35
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a load is; times are sums over its threads.
-
-    Attributes:
-        rows: sent.
-        committed: rows of transactions that are committed.
-        send_s, answer_s, commit_s: seconds spent on sending, and on waiting for answers and for commits.
-        cpu_s: flushlab's processor time.
-        notes: the server's warnings on rows that it took as they are.
-        retried: transactions that were sent again, by the server's error.
-    """
+    """Times are sums over its threads; `retried` is by the server's error."""
 
     running: bool = False
     seconds: float = 0.0
@@ -78,17 +69,7 @@ SUMS = [name for name in Counts.__struct_fields__ if name not in ("running", "no
 
 
 class Evidence(Counts, frozen=True, kw_only=True):
-    """What a load took between two samples.
-
-    Attributes:
-        cores: processors of this machine.
-        server_cpu_s: the server's processor time; None for a server on another machine.
-        log_syncs: fsyncs of the redo log; None if the server does not count them.
-        pool_waits: waits for a free page of the buffer pool.
-        held: seconds in which the throttle began no transaction, by reason.
-        others_share: share of the processors' time that other programs took (not the server, not flushlab).
-        io_share: share of the time in which some task waited for I/O, on this machine; None if unknown.
-    """
+    """None: unknown; `held`: seconds in which the throttle began no transaction, by reason."""
 
     cores: int
     connections: int
@@ -101,14 +82,6 @@ class Evidence(Counts, frozen=True, kw_only=True):
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit.
-
-    Attributes:
-        what: `replica lag`, `flow control`, `client CPU`, `server CPU`, `CPU`, `log syncs`, `buffer pool`,
-            `disk`, `other programs`, `round trips` or `server`.
-        why: the measurements behind it.
-    """
-
     what: str
     why: str
 
@@ -164,7 +137,6 @@ REPLICATED_CHUNK_BYTES = 8 << 20
 """Bytes of rows in one transaction, if replicas or a cluster apply the load. A replica starts when it has the
 whole transaction, so it lags by the time of one transaction. A cluster certifies a transaction as a whole."""
 MOST_PAUSED = 0.1
-"""Share of the time between two samples that a cluster spends in flow control."""
 MOST_QUEUED = 16
 """Write sets that a node has yet to apply: `gcs.fc_limit`, from which on it stops the others."""
 GALERA = (
@@ -174,9 +146,6 @@ _CONNECT_S = 5.0
 
 
 class Throttle:
-    """Whether a load is to wait; seconds waited by reason. The load is not begun if a server is no replica,
-    or does not tell how far it is."""
-
     def __init__(
         self,
         server: Server,
@@ -216,7 +185,6 @@ class Throttle:
         return bool(self._replicas) or self._paused_ns is not None
 
     def holds(self) -> Bound | None:
-        """What the load has to wait for now, if anything; asked as often as one likes."""
         now = self._clock()
         if self._holds is not None:
             self.waited[self._holds.what] += now - self._seen
@@ -268,7 +236,6 @@ class Throttle:
 def throttle(
     server: Server, replicas: Sequence[Address], max_lag_s: float, say: Progress
 ) -> Iterator[Throttle]:
-    """A throttle, with connections to the replicas as long as it is used; raises as `Throttle`."""
     with ExitStack() as stack:
         attached = {
             one.name: stack.enter_context(RemoteServer(one, connect_s=_CONNECT_S)) for one in replicas

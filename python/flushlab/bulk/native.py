@@ -34,16 +34,7 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TableLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """A load of ranges of a table, as `crates/load/src/bulk/spec.rs` reads it.
-
-    Attributes:
-        plan: JSON of the plan.
-        into, notes: tables as SQL has them.
-        packet_bytes: of one statement of INSERT, or one packet of LOAD DATA.
-        chunk_bytes: of rows in one transaction; 0 commits each statement by itself.
-        session: statements run on each connection before its first row.
-        limit_seconds: begin nothing after so long.
-    """
+    """As `crates/load/src/bulk/spec.rs` reads it; `chunk_bytes`: 0 commits each statement by itself."""
 
     endpoint: Endpoint
     transport: str = "socket"
@@ -65,13 +56,10 @@ class TableLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Show = Callable[[Counts, Evidence], None]
-"""Takes the progress of a load and the measurements since the last sample."""
 
 
 class MeasuredLoads:
-    """The cost of loads of a table, one behind the other.
-
-    A sample takes some milliseconds, as much as ten thousand rows, so there is none before and after each
+    """A sample takes some milliseconds, as much as ten thousand rows, so there is none before and after each
     load."""
 
     def __init__(self, server: Server, throttle: Throttle | None = None) -> None:
@@ -81,8 +69,6 @@ class MeasuredLoads:
         self._begin = self._last = self._sample(self._counts)
 
     def run(self, spec: TableLoad, show: Show | None = None) -> Counts:
-        """Loads rows until all are there or the limit is reached; begins no transaction while the throttle
-        holds."""
         server, throttle = self._server, self._throttle
         held = throttle is not None and throttle.holds() is not None  # asked first: it takes a while
         load = native(lambda: _core.FillRun(msgspec.json.encode(spec)), server)
@@ -106,7 +92,6 @@ class MeasuredLoads:
         return counts
 
     def loaded(self, connections: int) -> Evidence:
-        """All of them together; most rows went over so many connections."""
         return _evidence(connections, self._begin, self._sample(self._counts))
 
     def _sample(self, counts: Counts) -> _Sample:
@@ -116,8 +101,6 @@ class MeasuredLoads:
 
 
 def sample_rows(server: Server, plan: FillPlan, table: str, rows: Sequence[int]) -> str:
-    """Rows of a plan's table, by number, as the VALUES of one INSERT. Ctrl-C ends a function of the user's
-    too."""
     try:
         return native(lambda: _core.sample_rows(plan.json.decode(), table, list(rows)), server)
     except UsageError as error:
@@ -127,7 +110,6 @@ def sample_rows(server: Server, plan: FillPlan, table: str, rows: Sequence[int])
 
 
 _CTRL_C = ": KeyboardInterrupt: "
-"""How the text of a function's error ends that Ctrl-C ended."""
 
 
 class _Sample(msgspec.Struct, frozen=True):

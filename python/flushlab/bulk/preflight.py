@@ -28,23 +28,16 @@ _VARIABLES = (
     *("wsrep_on", "wsrep_load_data_splitting"),
 )
 _SLEEPERS_SHARE = 0.25
-"""Of max_connections: from here on sleeping connections matter."""
 _SHORTER_S = 600
 """A wait_timeout that pools live with well: they test or renew connections."""
 _TOLD = 4
 _AT_LEAST = 1 / 4
-"""Of a row's bytes as it is sent: what it takes in the table at least."""
 _USUALLY = 1.7
 """Sysbench's rows with their index, and users with their two, took 1.2 to 1.7 times what was sent."""
 
 
 class ServerState(msgspec.Struct, frozen=True, kw_only=True):
-    """Variables and connections of a server before a load.
-
-    Attributes:
-        sleepers: user, host and seconds of those that sleep; empty where they cannot be seen.
-        replicas: connections of servers that replicate from it; 0 where they cannot be seen.
-    """
+    """`sleepers` and `replicas` are empty or 0 where they cannot be seen."""
 
     variables: Mapping[str, str]
     connected: int
@@ -65,13 +58,11 @@ class ServerState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def redo_bytes(self) -> int:
-        """Capacity of the redo log; 0 if unknown."""
         files = self.number("innodb_log_files_in_group", 1)
         return self.number("innodb_redo_log_capacity") or self.number("innodb_log_file_size") * files
 
 
 def read_server_state(server: Server) -> ServerState:
-    """Variables, connections and replicas of a server, read once."""
     marks = ", ".join(["%s"] * len(_VARIABLES))
     rows = server.query(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({marks})", _VARIABLES)
     connected = server.query("SHOW GLOBAL STATUS LIKE 'Threads_connected'")
@@ -95,7 +86,6 @@ def read_server_state(server: Server) -> ServerState:
 
 
 def require_connections(seen: ServerState, connections: int) -> None:
-    """Refuses a load that cannot begin: on a read-only server, or without enough connections left."""
     if seen.is_on("super_read_only") or seen.is_on("read_only"):
         name = "super_read_only" if seen.is_on("super_read_only") else "read_only"
         raise ServerError(
@@ -113,9 +103,6 @@ def require_connections(seen: ServerState, connections: int) -> None:
 def load_warnings(
     seen: ServerState, connections: int, load_bytes: int, *, ours: bool, waits: bool = False
 ) -> list[Warning]:
-    """Limits that will slow a load of about `load_bytes` down or fill a disk, and the way out.
-
-    `ours`: the server is a sandbox, which nobody else uses; `waits`: the load waits for replicas."""
     redo, packet, tables = seen.redo_bytes, seen.number("max_allowed_packet", 1 << 30), "table_open_cache"
     coming = format_size(load_bytes)
     found = (
@@ -166,7 +153,6 @@ def load_warnings(
 
 
 def sleeping(seen: ServerState, *, needed: bool = False) -> list[str]:
-    """Who sleeps, and which timeouts would close them; nothing unless they are many, or `needed`."""
     most = seen.number("max_connections", 1 << 30)
     if not seen.sleepers or not (needed or len(seen.sleepers) >= _SLEEPERS_SHARE * most):
         return []
@@ -194,8 +180,6 @@ def sleeping(seen: ServerState, *, needed: bool = False) -> list[str]:
 
 
 def space_warning(server: Server, load_bytes: int) -> Warning | None:
-    """A warning where rows may not fit beside the server's data, if those are visible from here. Several
-    times too many are refused."""
     if server.pid is None:
         return None
     ((path,),) = server.query("SELECT @@datadir")

@@ -35,8 +35,6 @@ _TRUNCATE_ILLEGAL = 1701
 
 
 class Tables:
-    """The tables of a plan in a database; missing ones are made if `asked` or `create` says so."""
-
     def __init__(self, server: Server, database: str, asked: FillSpec, *, create: bool) -> None:
         self._server = server
         self._database = database
@@ -46,7 +44,6 @@ class Tables:
         self.warnings: list[Warning] = []
 
     def prepare(self, plan: FillPlan) -> dict[str, int]:
-        """Makes the tables ready; the first row for each."""
         there = self._names()
         first = {table.name: self._first_row(table, there) for table in plan.tables}
         if self._asked.truncate:
@@ -55,7 +52,6 @@ class Tables:
         return first
 
     def _names(self) -> set[str]:
-        """Names of the tables; makes the database if it is missing."""
         query, database = self._server.query, self._database
         if not query("SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", (database,)):
             if not self._create:
@@ -85,7 +81,6 @@ class Tables:
         return rows if self._asked.append else 0
 
     def _truncate(self, table: str, name: str) -> None:
-        """Removes all rows; where the server does not truncate, rows that refer to others let go first."""
         try:
             self._server.query(f"TRUNCATE TABLE {table}")
             return
@@ -131,7 +126,6 @@ def count(server: Server, database: str, table: str) -> int:
 
 
 def is_there(server: Server, database: str, name: str, mark: str = _MARK) -> bool:
-    """Whether flushlab has made the table; a UsageError if a table of that name is somebody else's."""
     found = server.query(
         "SELECT table_comment FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
         (database, name),
@@ -146,7 +140,6 @@ def is_there(server: Server, database: str, name: str, mark: str = _MARK) -> boo
 
 @contextmanager
 def own_table(server: Server, database: str, name: str, like: str) -> Iterator[str]:
-    """An empty table of flushlab's own with the columns of another, as SQL spells it; gone behind it."""
     table = quoted(database, name)
     if is_there(server, database, name):
         server.query(f"DROP TABLE {table}")
@@ -164,12 +157,7 @@ _NOTES_MARK = "rows that flushlab fill has committed"
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """A range of a table's rows and how far it has come.
-
-    Attributes:
-        plan: digest of the plan.
-        add_indexes: SQL that gives the table its indexes back; empty if it has them.
-    """
+    """`add_indexes`: SQL that gives the table its indexes back; empty if it has them."""
 
     id: int
     plan: str
@@ -221,8 +209,6 @@ class Notes:
             )
 
     def indexes_wait(self, table: str, add: str) -> None:
-        """Notes what gives a table its indexes back, before they go; or, with an empty text, that it has
-        them."""
         self._server.query(
             f"UPDATE {self._in_format} SET add_indexes = %s WHERE table_name = %s", (add, table)
         )
@@ -241,7 +227,6 @@ _BLOBS = ("text", "blob", "geometry", "point", "linestring", "polygon", "collect
 
 
 def sampled_rows(first: int, end: int, count: int = SAMPLED) -> list[int]:
-    """Numbers of rows to look at: both ends, and others drawn from between; always the same ones."""
     if end - first <= count:
         return list(range(first, end))
     drawn = random.Random(end - first).sample(range(first + 1, end - 1), count - 2)
@@ -249,8 +234,6 @@ def sampled_rows(first: int, end: int, count: int = SAMPLED) -> list[int]:
 
 
 class Sample:
-    """Rows of a table, as the generator has them, in a table of their own beside it."""
-
     def __init__(
         self, server: Server, database: str, plan: FillPlan, table: PlanTable, rows: Sequence[int]
     ) -> None:
@@ -262,7 +245,6 @@ class Sample:
 
     @contextmanager
     def inserted(self) -> Iterator[None]:
-        """Inserts them; gone behind it. A UsageError if the table cannot hold one, or the server take it."""
         if not self.rows:
             yield
             return
@@ -275,7 +257,6 @@ class Sample:
             yield
 
     def _insert(self, rows: Sequence[int], most: int) -> None:
-        """Inserts rows in statements of less than `most` bytes."""
         sample, columns = quoted(self._database, _SAMPLE), ",".join(map(quoted, self._table.columns))
         values = sample_rows(self._server, self._plan, self._table.name, rows)
         sql = f"INSERT INTO {sample} ({columns}) VALUES {values}"
@@ -302,7 +283,6 @@ class Sample:
             ) from error
 
     def different(self) -> int | None:
-        """How many are not in the table as they are here; None if it has no key to find them by."""
         if not self.rows:
             return 0
         if not (key := self._key()):
@@ -323,7 +303,6 @@ class Sample:
         return len(self.rows) - int(found)
 
     def _key(self) -> list[str]:
-        """Columns of a unique index that the plan fills: the primary key if it does."""
         indexes: dict[str, list[str]] = {}
         for index, column in self._server.query(
             "SELECT index_name, column_name FROM information_schema.statistics WHERE table_schema = %s"
@@ -344,7 +323,6 @@ def _same(name: str, kind: str) -> str:
 
 
 def orphans(server: Server, database: str, table: str) -> list[str]:
-    """Foreign keys of a table that some of its rows break, each with how many."""
     keys: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
     for name, schema, parent, column, referred in server.query(
         "SELECT constraint_name, referenced_table_schema, referenced_table_name, column_name,"

@@ -54,11 +54,7 @@ def packed_note(note: Note) -> bytes:
 
 
 def read_notes(file: Path) -> list[Note]:
-    """The notes of a file, up to its last whole one; none if there is no file.
-
-    Raises:
-        StorageError: it is damaged: a connection's commits do not count from 1 without gaps.
-    """
+    """Raises StorageError if a connection's commits do not count from 1 without gaps."""
     if not file.exists():
         return []
     content = file.read_bytes()
@@ -85,7 +81,6 @@ def begun_after(notes: Sequence[Note], at: int) -> int:
 
 
 def commits_by_connection(notes: Sequence[Note]) -> Mapping[int, int]:
-    """Acknowledged commits of each connection; they count from 1 without gaps."""
     found: dict[int, int] = {}
     for note in notes:
         found[note.connection] = max(found.get(note.connection, 0), note.counter)
@@ -93,17 +88,9 @@ def commits_by_connection(notes: Sequence[Note]) -> Mapping[int, int]:
 
 
 _TOLD = 3
-"""Of what is wrong in the same way."""
 
 
 class Commits(NamedTuple):
-    """Commits of one connection, as they were found.
-
-    Attributes:
-        number: how many there are.
-        last: the largest counter; 0 if there are none.
-    """
-
     number: int
     last: int
 
@@ -123,12 +110,6 @@ class RecoveredServer(NamedTuple):
 
 
 def judge(point: CrashPoint, notes: Sequence[Note], crashed_ns: int, recovered: RecoveredServer) -> Crash:
-    """What became of one crash.
-
-    Args:
-        notes: those of commits that were acknowledged before it.
-        crashed_ns: when it was.
-    """
     promised = commits_by_connection(notes)
     found = recovered.commits
     reasons = [*recovered.damaged[:_TOLD], *recovered.extra]

@@ -66,8 +66,6 @@ after Galera has given up the first. Half of the times are below a second."""
 
 
 class Killed(ABC):
-    """A server that crashes under load, over and over; what does not come back is followed by a new one."""
-
     may_crash_in_recovery: ClassVar[bool] = False
 
     def __init__(
@@ -76,9 +74,7 @@ class Killed(ABC):
         self._spec, self._prepare, self._folder = server, prepare, folder
         self._stack = ExitStack()
         self.commits_per_s = 0.0
-        """Acknowledged before the last crash."""
         self.storage: Storage | None = None
-        """What the data of the last server lay on; None before the first crash."""
 
     def __enter__(self) -> Self:
         return self
@@ -98,14 +94,14 @@ class Killed(ABC):
 
     @abstractmethod
     def _crash(self, point: CrashPoint) -> tuple[Crash, bool]:
-        """What became of a crash, and whether the same server can crash again."""
+        """Result of a crash; True: the same server can crash again."""
 
     def _end(self) -> None:
         self._stack.close()
 
 
 class KilledServer(Killed):
-    """A server alone, whose process is killed. `afresh`: its load cannot run twice on the same data."""
+    """`afresh`: its load cannot run twice on the same data."""
 
     may_crash_in_recovery = True
 
@@ -179,12 +175,7 @@ class KilledServer(Killed):
 
 
 def bring_back(cluster: Cluster, down: Collection[int]) -> dict[int, NodeWay]:
-    """Brings back the nodes that are down, as `flushlab server start` does; how each came.
-
-    Raises:
-        NotBack: they do not come, and it is their data.
-        FlushlabError: they do not for another reason: they lack something, or take too long.
-    """
+    """Raises NotBack if they do not come and it is their data; another error if they lack something."""
     alone = len(down) == len(cluster.nodes)
     try:
         choice = cluster.start_again()
@@ -203,7 +194,6 @@ def bring_back(cluster: Cluster, down: Collection[int]) -> dict[int, NodeWay]:
 
 
 def node_on(image: FaultImage, datadir: Path, spec: SandboxSpec, stack: ExitStack) -> Sandbox:
-    """A node that does not run yet, on what a crash has left of a node's data; it ends with the stack."""
     data = DataDirectory(DataRoot.open(image.mount), adopt=datadir)
     node = Sandbox.prepare(replace(spec, data=data, startup=Startup(check=image.require_served)))
     stack.callback(node.close)
@@ -211,8 +201,6 @@ def node_on(image: FaultImage, datadir: Path, spec: SandboxSpec, stack: ExitStac
 
 
 class KilledCluster(Killed):
-    """A cluster of which `which` nodes crash: with their disks, or their processes alone."""
-
     def __init__(
         self,
         server: CrashedServer,
@@ -228,8 +216,7 @@ class KilledCluster(Killed):
         self._ran = False
 
     def _crash(self, point: CrashPoint) -> tuple[Crash, bool]:
-        """One crash; the point's seed draws its nodes, too. What goes wrong once a cluster was under load
-        makes it `unknown`."""
+        """The point's seed draws its nodes, too; a fault once a cluster is under load makes it `unknown`."""
         try:
             found = self._crash_nodes(point)
         except (FlushlabError, OSError) as error:
@@ -332,7 +319,6 @@ class KilledCluster(Killed):
         return started
 
     def _put_back(self, cluster: Cluster, number: int, at: int, fail: Failure, seed: int) -> None:
-        """Replaces a dead node by one on what the crash has left of its disk."""
         dead, disk = cluster.nodes[number - 1], self._disks[number - 1]
         assert dead.membership is not None, "it is a node"
         datadir = dead.datadir.relative_to(disk.mount)
@@ -364,7 +350,6 @@ class KilledCluster(Killed):
 
 
 def _await_more(loading: UnderLoad) -> None:
-    """Waits until commits go on."""
     before, deadline = loading.acknowledged(), time.monotonic() + _STALL_S
     with suppress(FlushlabError):  # the load has ended: whatever it was told is noted
         while loading.acknowledged() == before and time.monotonic() < deadline:

@@ -31,7 +31,6 @@ WHAT: Mapping[CrashKind, str] = {
     "eio": "a flush failed, then the power did",
     "full": "the disk was full, then the power failed",
 }
-"""What happened."""
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -168,7 +167,6 @@ class CrashCounts(OutcomeCounts, frozen=True, kw_only=True):
 
     @property
     def replicas(self) -> Iterator[tuple[str, ReplicaCounts]]:
-        """Counts of replicas that were judged, each with its kind in words."""
         if self.replica:
             yield "replica", self.replica
         if self.new_replica:
@@ -176,12 +174,10 @@ class CrashCounts(OutcomeCounts, frozen=True, kw_only=True):
 
 
 def age(lost_s: float) -> str:
-    """Age of the oldest lost commit at the crash, in words; `lost_s` in seconds."""
     return f"at most {at_most(lost_s)} old"
 
 
 def at_most(seconds: float) -> str:
-    """A duration in words, rounded up; in milliseconds if it is less than a second."""
     ms = max(1, math.ceil(seconds * 1e3 - 1e-6))
     return f"{ms} ms" if ms < 1000 else f"{math.ceil(seconds * 100 - 1e-6) / 100:.2f} s"
 
@@ -218,7 +214,6 @@ def _of_the_binlog(binlog: BinlogCounts) -> str:
 
 
 def _tally(found: CrashCounts) -> str:
-    """`28 of 30 kept, 2 lost`."""
     told = [(getattr(found, name), name.replace("_", " ")) for name in OUTCOMES if getattr(found, name)]
     (first, name), *others = told
     return ", ".join([f"{first:,} of {found.crashes:,} {name}", *(f"{n:,} {name}" for n, name in others)])
@@ -316,7 +311,6 @@ def replica_in_words(replica: ReplicaCounts) -> str:
 
 
 def _tally_of_replicas(replica: ReplicaCounts) -> str:
-    """`follows in 3 of 30, stops in 27 (error 1236 in 27)`."""
     errors = ", ".join(f"error {number} in {count:,}" for number, count in replica.errors.items())
     words = {
         "follows in": (replica.follows, ""),

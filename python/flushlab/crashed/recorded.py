@@ -50,19 +50,8 @@ _LARGEST = 20
 
 
 class Moments(NamedTuple):
-    """What a recorded run has to be cut at.
-
-    Attributes:
-        first: the first record that may be the last one before the crash.
-        last: the last one.
-        acknowledged: positions of acknowledged commits.
-        flushes: numbers of records that are flushes, with the bytes that were written since the last one.
-        among: the records that random ones are drawn from; all if there are none.
-        times: when each record was the last one, from `first` on, and when the run ended: ascending, one more
-            than records. Random points are moments in that time; without it, each record is as likely.
-        writes: numbers of the writes to each file, by name; None: not known.
-        recovery: recoveries may crash, too.
-    """
+    """Positions are numbers of records. Random points are moments in `times` (ascending, one more than
+    records); without it, each record is as likely."""
 
     first: int
     last: int
@@ -75,16 +64,7 @@ class Moments(NamedTuple):
 
 
 def choose_points(run: Moments, crashes: int, seed: int) -> list[CrashPoint]:
-    """So many points, in the order in which they are to be judged.
-
-    A bound holds for points that are drawn at random from this run, so all other points are marked:
-
-    - just after an acknowledgement, to catch a server that acknowledged too early
-    - just before a flush
-    - just before the flushes with the most data waiting: pages, and the copies that restore them
-    - just after a write to a file, each file equally often
-    - anywhere, with another crash while the server recovers
-    """
+    """A bound holds for points that are drawn at random from this run, so all other points are marked."""
     first, last, times, flushes = run.first, run.last, run.times, run.flushes
     assert 0 <= first <= last, f"{first} to {last} is no range"
     draws = random.Random(seed)
@@ -125,10 +105,8 @@ def choose_points(run: Moments, crashes: int, seed: int) -> list[CrashPoint]:
 
 
 def kill_points(number: int, seed: int, *, recovery: bool) -> list[CrashPoint]:
-    """So many kills; each point's seed, counted up from the first, draws its moment.
-
-    Every fourth is one of the recovery, too, if asked for.
-    """
+    """Each point's seed, counted up from the first, draws its moment; every fourth is of the recovery, if
+    asked for."""
     return [
         CrashPoint(
             at=0,
@@ -144,10 +122,9 @@ _CHEAPER = "--loose-performance-schema=OFF"
 servers are built without it."""
 
 _DAMAGED = {errno.EIO, errno.ENOENT, errno.ENOTDIR, errno.EROFS, errno.EUCLEAN, errno.EBADMSG}
-"""What a file system says that is not whole; the last one of checksums, ext4's and XFS's EFSBADCRC."""
+"""Of a file system that is not whole; the last one of checksums, ext4's and XFS's EFSBADCRC."""
 
 PAGE_BYTES = 16384
-"""`innodb_page_size`, unless it is set."""
 _ALL_KEPT = Failure(kind="os", tear=None, lying_flushes=0)
 
 
@@ -155,13 +132,6 @@ Left = tuple[FaultImage, Path]
 
 
 class CrashImages:
-    """Crash images of a recorded run.
-
-    Args:
-        fail: what crashes, on every node.
-        work: an existing folder for what is mounted.
-    """
-
     def __init__(self, folder: Path, fail: Failure, build: Build, work: Path) -> None:
         self._folder, self._fail, self._build, self._work = folder, fail, build, work
         self._notes: Sequence[Note] = read_notes(folder / NOTES)
@@ -175,7 +145,6 @@ class CrashImages:
             [one.time_ns for one in record.records()] for record in self._recordings if self.is_cluster
         ]
         self.received = Received.find(folder)
-        """What the replica has received that listened; None if none did, or its recording was cut short."""
 
     @property
     def records(self) -> int:
@@ -185,7 +154,6 @@ class CrashImages:
 
     @property
     def end(self) -> int:
-        """The last point of the run, as `CrashPoint.at`."""
         return self.run.last - self.run.first if self.is_cluster else self._recording.last
 
     def points(self, crashes: int, seed: int) -> list[CrashPoint]:
@@ -225,8 +193,6 @@ class CrashImages:
         )
 
     def _writes_by_file(self) -> Mapping[str, Sequence[int]] | None:
-        """By path, the writes under load to files that exist at its end; others are under an empty path.
-        None: unknown."""
         run = self.run
         if run.fs == "btrfs":
             return None
@@ -243,10 +209,7 @@ class CrashImages:
         return found
 
     def judge(self, point: CrashPoint) -> Crash:
-        """Mounts an image, starts the server on it, judges what it has, and throws it away.
-
-        Each node of a cluster is judged by itself first, without Galera.
-        """
+        """Each node of a cluster is judged by itself first, without Galera."""
         began = time.monotonic()
         try:
             if self.is_cluster:
@@ -325,11 +288,8 @@ class CrashImages:
             return as_one(point, notes, self._moment(point), seen, back)
 
     def _moment(self, point: CrashPoint) -> int:
-        """When it crashes, in ns of CLOCK_MONOTONIC.
-
-        Between two records the disk stays as it is, while commits go on to be acknowledged. A random moment
-        lies anywhere in between, drawn by the point's seed; a chosen one at the end, where most is at stake.
-        """
+        """In ns of CLOCK_MONOTONIC. Between two records the disk stays as it is, while commits are
+        acknowledged."""
         if self.is_cluster:
             return self.run.first + point.at
         first = max(point.at, 1)
@@ -363,8 +323,6 @@ class CrashImages:
 
     @contextmanager
     def _recovery_of(self, point: CrashPoint) -> Iterator[tuple[Path, int, str]]:
-        """A second crash while the server recovers: yields the record, the number where it is cut, the data
-        directory."""
         with passing_folder(self._work, "recovery", mode=0o711) as folder:
             disk = FaultImage(
                 self._disk(0), point.at, self._fail, point.seed, folder, self.run.fs, own_record=True
@@ -395,14 +353,12 @@ class CrashImages:
 
 @contextmanager
 def _mounted(image: FaultImage, *datadirs: str) -> Iterator[Left]:
-    """An image with the first of these data directories that it has."""
     with image as mounted, trusted(mounted):
         *others, last = (mounted.mount / datadir for datadir in datadirs)
         yield mounted, next((one for one in others if one.exists()), last)
 
 
 def waiting(recording: Recording) -> Iterator[tuple[Record, int]]:
-    """Flushes, each with the bytes that were written since the one before."""
     written = 0
     for one in recording.records():
         if one.kind == "flush":

@@ -37,7 +37,6 @@ from flushlab.workload.sql import SqlWorkload
 SideWorkload = CommandWorkload | SqlWorkload
 _JOIN_S = 60.0
 _LONGEST_S = 86_400.0
-"""The server does not live that long."""
 _POLL_S = 0.01
 _FIRST_COMMIT_S = 60.0
 _DYING = re.compile(r"fatal|abort|assert|got signal", re.IGNORECASE)
@@ -46,9 +45,6 @@ _DYING_S = 30.0
 
 
 class CrashingLoad(NamedTuple):
-    """What a server is under when it crashes: the engine's load with acknowledged commits, or a side
-    workload, or both."""
-
     spec: LoadSpec | None
     acks: AcksTable | None
     side: SideWorkload | None = None
@@ -57,8 +53,6 @@ class CrashingLoad(NamedTuple):
 
 
 class LoadOutcome(NamedTuple):
-    """`over`: the side workload ended by itself; `complaint`, `died`, `words`: what followed a fault."""
-
     notes: list[Note]
     ended_ns: int
     commits_per_s: float
@@ -70,13 +64,6 @@ class LoadOutcome(NamedTuple):
 
 
 class UnderLoad:
-    """A server under load; a context manager, entered with the first acknowledged commit, if there are any.
-
-    Args:
-        server: has the acknowledgement table, if the load has one.
-        position: of the disk's record.
-    """
-
     def __init__(
         self, server: Sandbox, load: CrashingLoad, folder: Path, position: Path | None = None
     ) -> None:
@@ -119,11 +106,9 @@ class UnderLoad:
 
     @property
     def over(self) -> bool:
-        """There is no acknowledgement table, and the side workload has ended by itself."""
         return self._load is None and (self._side is None or not self._side.is_alive())
 
     def let_run(self, seconds: float) -> None:
-        """Waits, no longer than until it is over; raises what ends it before that."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and not self.over:
             self._check()
@@ -175,8 +160,6 @@ def run_until_killed(
     fault: Callable[[], object] | None = None,
     kill: Callable[[], object] | None = None,
 ) -> LoadOutcome:
-    """Drives a load and kills the server under it; `fault` happens in the middle, and may end the server or
-    its load."""
     complaint, words, died = "", "", False
     with UnderLoad(server, load, folder, position) as working:
         began = time.monotonic()
@@ -223,7 +206,6 @@ class CrashedServer(msgspec.Struct, frozen=True, kw_only=True):
     emulate: DiskProfile | None = None
 
     def new_disk(self, record_in: Path | None = None) -> FaultDisk:
-        """A disk of a node's own, which crashes with it, by `fail`."""
         return FaultDisk(
             self.data_root.path, self.disk_bytes, self.fs, self.emulate, record=True, record_in=record_in
         )
@@ -255,11 +237,7 @@ class RecordedNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A recorded run: all that its crash images need.
-
-    Its load ran from `first` to `last`: records of the disk; of a cluster, CLOCK_MONOTONIC in ns. The disk
-    was to fail by `faulty`, and the server then did `fault`. It is not `whole` if it was cut short.
-    """
+    """`first` and `last` are records of the disk; of a cluster, CLOCK_MONOTONIC in ns."""
 
     build: str
     settings: Mapping[str, Value]
@@ -287,11 +265,6 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
         return [Recording(folder / node.disk) for node in self.nodes]
 
     def completed(self, folder: Path, notes: Sequence[Note]) -> RecordedRun:
-        """With the end that was left, if it was cut short.
-
-        Raises:
-            StorageError: that was before anything was committed or written, or before the disk was to fail.
-        """
         if self.whole:
             return self
         recordings = self.recordings(folder)
@@ -335,7 +308,6 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FILLER = "filler"
-"""A file that leaves no space to others."""
 _SPARED_BYTES = 8 << 20
 """Where less is free, it is not the disk that is too small, but what its record lies on."""
 
@@ -349,8 +321,6 @@ def record(
     fault: Fault | None = None,
     replica: bool = False,
 ) -> Path:
-    """Runs a load on a server whose disks record, and kills all its nodes at once; the folder of the
-    records."""
     folder = where / f"flushlab-disk-{secrets.token_hex(4)}.record"
     make_lasting(folder, "disk-record", **({"arm": owner} if owner else {}))
     free = _SPARED_BYTES
@@ -469,7 +439,6 @@ def _run(
 
 
 def _fail(disk: FaultDisk, fault: Fault) -> int:
-    """Lets the disk fail; the record at which it was asked to, or by which it was full."""
     at = disk.position()
     if fault == "eio":
         disk.fail_flush()

@@ -82,7 +82,6 @@ IDLE_S = 60.0
 """A server that is not ready, and has done nothing for so long, does not start: MySQL 9.7 waits for ever for
 pages that neither their place nor the doublewrite file has whole."""
 _ANSWER_S = 900.0
-"""Longest wait for one answer."""
 CANNOT_NOW = {1021, 1037, 1038, 1040, 1041, 1047, 1205}
 """Errors that tell of no damage: no space, no memory, too many connections, no quorum, a lock."""
 _DYING_S = 30.0
@@ -91,18 +90,13 @@ _POLL_S = 0.05
 
 
 class AcksTable(NamedTuple):
-    """The acknowledgement table on a server; `alone`: there are no transactions but its own."""
-
     database: str
     rows: int
     alone: bool = False
 
 
 def make_acks_table(server: Sandbox, acks: AcksTable) -> None:
-    """Makes an empty acknowledgement table, and forgets what the binary log has of an older one.
-
-    Galera refuses the latter to nodes.
-    """
+    """Forgets also an older one in the binary log, which Galera refuses to nodes."""
     server.query(f"CREATE DATABASE IF NOT EXISTS {acks.database}")
     server.query(f"DROP TABLE IF EXISTS {acks.database}.{ACKS_TABLE}")
     server.query(acks_table_sql(acks.database, acks.rows))
@@ -113,7 +107,6 @@ def make_acks_table(server: Sandbox, acks: AcksTable) -> None:
 
 
 def ask(server: Sandbox, acks: AcksTable | None) -> RecoveredServer:
-    """Asks a server that has come back from a crash, kills it, starts it again and asks again."""
     try:
         found = look(server, acks)
     except ServerError as error:
@@ -130,7 +123,6 @@ def ask(server: Sandbox, acks: AcksTable | None) -> RecoveredServer:
 
 
 def _require_damage(server: Sandbox, error: ServerError, name: str) -> None:
-    """Raises what tells nothing of the data: a server that lacks something, or is slow."""
     if isinstance(error, StartFailed):
         if error.unfinished:
             raise error
@@ -144,7 +136,6 @@ def _require_damage(server: Sandbox, error: ServerError, name: str) -> None:
 
 
 def dies(server: Sandbox) -> bool:
-    """Whether a server that gave no answer is dead, or so in a moment."""
     until = time.monotonic() + _DYING_S
     while server.alive():
         if time.monotonic() > until:
@@ -154,7 +145,6 @@ def dies(server: Sandbox) -> bool:
 
 
 def unfinished(error: StartFailed) -> str:
-    """What became of a server that was still at work when nobody waited any longer, without its log."""
     return error.message.splitlines()[0].removesuffix("; its log says:")
 
 
@@ -165,7 +155,6 @@ def not_ready(point: CrashPoint, notes: Sequence[Note], error: StartFailed) -> C
 
 
 def said(message: str) -> str:
-    """Why a server does not start: the first errors of its log, in one line."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     errors = [line for line in lines if _ERROR.match(line)]
     return " / ".join(errors[:2] or lines[-1:])[:_MOST_SAID]
@@ -210,7 +199,6 @@ def _binlog(server: Sandbox) -> Mapping[int, Commits] | str | None:
 
 
 def _gtids(server: Sandbox) -> int | None:
-    """Transactions that its GTIDs count since the acknowledgement table was created; None without GTIDs."""
     if server.identity.flavor == "mariadb":
         ((on, state),) = server.query("SELECT @@log_bin, @@gtid_binlog_state")
         return counted_mariadb(str(state)) if int(on) else None
@@ -256,7 +244,6 @@ _TRANSFERS: Mapping[str, NodeWay] = {
     "SST completed on joiner": "sst",
     "State transfer required": "sst",
 }
-"""What the joiner's log says, the first one that it does; the scripts of all methods word it like that."""
 
 
 class NotBack(Exception):
@@ -275,16 +262,10 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 def way_back(said: str) -> NodeWay:
-    """How a node that was started again came to have what the others have, by its log since then."""
     return next((way for words, way in _TRANSFERS.items() if words in said), "none")
 
 
 def await_together(nodes: Sequence[Sandbox]) -> None:
-    """Waits until these nodes alone are a cluster with a quorum and have applied all.
-
-    Raises:
-        ServerError: they are not within a minute.
-    """
     deadline = time.monotonic() + _TOGETHER_S
     while apart := [why for node in nodes if (why := _apart(node, len(nodes)))]:
         if time.monotonic() > deadline:
@@ -304,7 +285,6 @@ def _apart(node: Sandbox, size: int) -> str:
 
 
 def see(cluster: Cluster, acks: AcksTable, *, only: Sequence[int] = ()) -> list[Seen]:
-    """What nodes of a cluster have; a node that cannot read its tables, or dies of it, is seen so."""
     if not only:
         with suppress(ServerDied):  # which one it is shows when it is asked
             cluster.settled()
@@ -335,7 +315,6 @@ def as_one(
     nodes: Sequence[CrashNode],
     others: Sequence[Crash] = (),
 ) -> Crash:
-    """What became of a cluster; `others`: judged on the way, such as the nodes that stayed."""
     judged = [judge.judge(point, notes, crashed_ns, one.recovered) for one in seen]
     found = max(judged, key=lambda crash: (crash.outcome == "inconsistent", crash.lost))
     reasons = list(found.reasons)

@@ -33,15 +33,12 @@ from flushlab.record import ReplicaOutcome, ReplicaState, ServerIdentity, Value
 from flushlab.server import DataDirectory, Instance, Sandbox
 
 RELAY = "relay"
-"""Files of the relay log are `relay.000001`, …"""
 _SAME = ("gtid_mode", "enforce_gtid_consistency", "gtid_strict_mode", "gtid_domain_id")
-"""Settings that a replica has from its source."""
 _FAST: Mapping[str, Value] = {
     "sync_binlog": 0,
     "innodb_flush_log_at_trx_commit": 0,
     "innodb_buffer_pool_size": 64 << 20,
 }
-"""It never crashes."""
 _NONE = 0, ""
 _OF_SOURCE = re.compile(r"Got fatal error (\d+) from")
 _POLL_S = 0.02
@@ -63,7 +60,6 @@ class Source:
             )
 
     def admit(self) -> tuple[str, str]:
-        """Makes an account for one replica, which no binary log tells of."""
         # Replication takes passwords of 32 characters at most.
         user, password = f"flushlab_{secrets.token_hex(4)}", secrets.token_hex(12)
         for statement in (
@@ -84,7 +80,6 @@ class Source:
         return LogPosition(str(row[0]), int(row[1]))
 
     def has_served(self, user: str) -> bool:
-        """Whether it has sent all that it has to the replica of a user."""
         rows = self.server.query("SHOW PROCESSLIST")
         return any(row[1] == user and "has sent all" in str(row[6]) for row in rows)
 
@@ -135,7 +130,6 @@ class Replica:
     def adopt(
         cls, build: Build, settings: Mapping[str, Value], datadir: Path, data_root: DataRoot, number: int = 2
     ) -> Self:
-        """One that has listened, by its data directory, which must lie on the data root's file system."""
         replica = cls(_started(build, settings, data_root, number, adopt=datadir))
         replica._listened = True
         return replica
@@ -150,7 +144,6 @@ class Replica:
         self._command("STOP SLAVE IO_THREAD")
 
     def apply(self, until: LogPosition | None) -> None:
-        """Applies what it has received until the end of a transaction in the relay log; None: nothing."""
         if until is None:
             return
         self._command(
@@ -167,7 +160,6 @@ class Replica:
             raise ServerError(f"the replica cannot apply what it has received: {words}")
 
     def follow(self, source: Source) -> None:
-        """Goes on with a source, or begins with it; comes back when it has been sent all, or cannot go on."""
         at = self.status().applied if self._listened else source.first()
         self._command("STOP SLAVE")
         server = self.server
@@ -296,7 +288,6 @@ def _words(identity: ServerIdentity, sql: str) -> str:
 
 
 FOLDER = "replica"
-"""Beside the record: the replica's data directory and the receipts."""
 _DATA, _RECEIPTS = "data", "received"
 _RECEIPT = struct.Struct("<QQQQ")
 _SAMPLE_S = 0.001
@@ -313,8 +304,7 @@ class Receipt(NamedTuple):
 
 @contextmanager
 def listening(server: Sandbox, acks: AcksTable, folder: Path, position: Path) -> Iterator[Listening]:
-    """A new replica that listens to a server, and notes what it receives; `position`: 8 bytes, little
-    endian."""
+    """`position`: 8 bytes, little endian."""
     with listening_replica(server, acks, folder) as replica, Listening(replica, position) as listener:
         yield listener
 
@@ -336,12 +326,6 @@ class Listening:
         self._thread.join()
 
     def keep(self, record: Path) -> None:
-        """Ends the replica, and moves what it has received to its place beside the record.
-
-        Raises:
-            StorageError: it does not fit there, or the relay log could not be read.
-            ServerError: the replica does not answer.
-        """
         self._over.set()
         self._thread.join()
         if self._failed is not None:
@@ -374,8 +358,6 @@ class Listening:
 
 
 class Received:
-    """Receipts of a replica that listened, as they stand beside a record; a StorageError if unreadable."""
-
     def __init__(self, record: Path) -> None:
         folder = record / FOLDER
         self.datadir = folder / _DATA
@@ -390,11 +372,9 @@ class Received:
 
     @classmethod
     def find(cls, record: Path) -> Self | None:
-        """None if no replica listened, or its recording was cut short."""
         return cls(record) if (record / FOLDER / _RECEIPTS).exists() else None
 
     def before(self, at: int, moment_ns: int | None = None) -> LogPosition | None:
-        """End of the last whole transaction that it had received at record `at`, or at a moment behind it."""
         known = [
             one
             for one in self._receipts
@@ -409,7 +389,6 @@ def transaction_ends(datadir: Path) -> Mapping[int, list[int]]:
 
 
 def all_received(datadir: Path) -> LogPosition | None:
-    """End of the last whole transaction that a replica has received at all; None: there is none."""
     ends = transaction_ends(datadir)
     return _last(ends, max(ends, default=0), 1 << 62)
 
@@ -438,8 +417,6 @@ def of_crash_image(
     work: Path,
     moment_ns: int | None = None,
 ) -> tuple[ReplicaState, ReplicaState] | tuple[None, None]:
-    """States of a replica that had listened, and of a new one, at a crash image; none where there is nothing
-    to see."""
     if received is None or acks is None or not server.alive():
         return None, None
     try:
@@ -459,7 +436,6 @@ def of_crash_image(
 def of_killed(
     server: Sandbox, acks: AcksTable, old: Replica, folder: Path
 ) -> tuple[ReplicaState, ReplicaState] | tuple[None, None]:
-    """States of a replica that received until the kill, and of a new one."""
     if not server.alive():
         return None, None
     try:
@@ -471,16 +447,6 @@ def of_killed(
 
 
 def attach(server: Sandbox, acks: AcksTable, old: Replica, new: Replica) -> tuple[ReplicaState, ReplicaState]:
-    """What becomes of both replicas of a recovered server that goes on with new commits.
-
-    Args:
-        server, acked_inserts: the recovered server and its acknowledgement table.
-        old: it has applied what it had received.
-        new: it has the empty acknowledgement table.
-
-    Raises:
-        ServerError: one of the three does not answer.
-    """
     source = Source(server)
     there = acked_rows(server, acks)
     ahead = len(acked_rows(old.server, acks).keys() - there.keys())
@@ -514,7 +480,6 @@ def unknown_replica(why: str) -> ReplicaState:
 
 
 def acked_rows(server: Sandbox, acks: AcksTable) -> Mapping[Commit, tuple[int, int]]:
-    """Rows of the acknowledgement table, by commit: their number and a sum over them."""
     found: Sequence[tuple[int, int, int, int]] = server.query(
         "SELECT c, n, COUNT(*), BIT_XOR(CRC32(CONCAT(part, ' ', pad)))"
         f" FROM {acks.database}.{ACKS_TABLE} GROUP BY c, n"

@@ -34,11 +34,6 @@ class DataRoot(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def open(cls, path: Path | None = None) -> Self:
-        """Checks `path` and creates it if it is missing; `run` in flushlab's home if None.
-
-        Raises:
-            NotWritable: it is no directory, or flushlab or the servers' user cannot write there.
-        """
         ours = home()  # first: a data root made in a new home would make that home look like somebody's
         folder = (ours / "run" if path is None else path.expanduser()).absolute()
         try:
@@ -56,19 +51,10 @@ class DataRoot(msgspec.Struct, frozen=True, kw_only=True):
         return free_bytes(self.path, in_memory=self.storage.in_memory)
 
     def require_free(self, size_bytes: int, what: str) -> None:
-        """Checks that bytes fit.
-
-        Args:
-            size_bytes: bytes to be written.
-
-        Raises:
-            NoSpace: fewer bytes are free.
-        """
         require_free(self.path, size_bytes, what, in_memory=self.storage.in_memory)
 
 
 def storage_of(path: Path) -> Storage:
-    """What `path` (which exists) lies on, for the durability rules."""
     under = file_system_of(path)
     return Storage(
         visible=under.filesystem != "unknown",
@@ -81,7 +67,6 @@ def storage_of(path: Path) -> Storage:
 
 
 def free_bytes(path: Path, *, in_memory: bool) -> int:
-    """Bytes that can still be written below `path`; a full memory counts as a full file system."""
     facts = os.statvfs(path)
     free = facts.f_bavail * facts.f_frsize
     if not in_memory:
@@ -91,7 +76,6 @@ def free_bytes(path: Path, *, in_memory: bool) -> int:
 
 
 def require_free(path: Path, size_bytes: int, what: str, *, in_memory: bool) -> None:
-    """Raises NoSpace unless `size_bytes` fit below `path`; see `DataRoot.require_free`."""
     if (free := free_bytes(path, in_memory=in_memory)) < size_bytes:
         raise NoSpace(
             f"{what} needs {format_size(size_bytes)}, but only {format_size(free)} is free in {path}",
@@ -106,7 +90,6 @@ _HINT = "choose a writable directory with --data-root"
 
 
 def _try_directory(folder: Path) -> None:
-    """Makes a directory, gives it to the servers' user, and tries that user's right to write into it."""
     user, made = server_user(), False
     try:
         with passing_folder(folder, "trial") as trial:

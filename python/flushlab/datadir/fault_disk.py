@@ -107,9 +107,7 @@ _READY_S = 120.0
 _POLL_S = 0.002
 _COMMAND_S = 300.0
 _DYING_S = 2.0
-"""How long a command that was killed is waited for."""
 _BUSY_S = 20.0
-"""How long a server that was just killed may still hold the mount."""
 
 _MKFS: dict[FileSystemName, tuple[str, ...]] = {
     "ext4": ("mkfs.ext4", "-q", "-F", "-b", "4096", "-i", "65536", "-E", "nodiscard,lazy_journal_init=1"),
@@ -133,20 +131,11 @@ class NotMounted(HarnessError):
 
 
 class Delay(msgspec.Struct, frozen=True, kw_only=True):
-    """What the way to a disk and back takes, in microseconds."""
-
     flush_us: float = 0.0
     write_us: float = 0.0
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """What a disk has done since it was opened.
-
-    Attributes:
-        flusher: the kernel knows that its program serves a disk, and lets it have memory without writing to
-            that disk for it; not where root lacks CAP_SYS_RESOURCE.
-    """
-
     root: int
     flusher: bool
     records: int
@@ -159,12 +148,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def require_fault_disk(fs: FileSystemName = "ext4") -> None:
-    """Finds out whether such a disk can be made here, before anything is started.
-
-    Raises:
-        UsageError: no root rights, or the file system's tools are missing.
-        HarnessError: the kernel or the container has no FUSE.
-    """
     if os.geteuid() != 0:
         raise UsageError(
             f"a disk of its own needs root; flushlab runs as user {os.geteuid()}",
@@ -178,7 +161,6 @@ def require_fault_disk(fs: FileSystemName = "ext4") -> None:
 
 
 def require_images(fs: FileSystemName) -> None:
-    """Refuses btrfs before Linux 6.7, which mounts no other file system with the same identity."""
     release = platform.release()
     if fs == "btrfs" and tuple(int(part) for part in re.findall(r"\d+", release)[:2]) < (6, 7):
         raise UsageError(
@@ -195,11 +177,8 @@ class _Disk(Closing):
         self.name = f"flushlab-disk-{secrets.token_hex(4)}"
         self.own = folder / self.name
         self.mount = self.own / "mount"
-        """Where the file system is; data go below it."""
         self.device = ""
-        """Name of the loop device while it is open."""
         self.record = folder / f"{self.name}.record"
-        """Folder of the record, if there is one; it outlives the disk."""
         self._outlives = False
         self._guard: Guard | None = None
         self._process: GuardedProcess | None = None
@@ -223,7 +202,6 @@ class _Disk(Closing):
         return self._tell("status")
 
     def fail_flush(self) -> None:
-        """Lets the next flush fail with an I/O error; what waited may be lost."""
         self._tell("fail_flush", after=0)
 
     def be_full(self, on: bool = True) -> None:
@@ -234,11 +212,9 @@ class _Disk(Closing):
         self._tell("delays", delays=_delays(profile, way))
 
     def write_out(self) -> None:
-        """Writes out what the kernel has of its file system, syncfs(2)."""
         _run(["sync", "-f", str(self.mount)], "the disk's file system cannot be written out")
 
     def require_served(self, failing: int = 0) -> None:
-        """Refuses a disk that could not do as it was asked: then what a server made of it says nothing."""
         failed = self.status().failed - failing
         if failed > 0:
             free = shutil.disk_usage(self.folder).free
@@ -365,16 +341,8 @@ class _Disk(Closing):
 class FaultDisk(_Disk):
     """A disk of its own, with a file system on it.
 
-    Args:
-        folder: an existing directory; the disk's own folder and its record are made there.
-        emulate: how slow it is; None: as fast as it can be.
-        record_in: an existing directory for the record; `folder` if None.
-        punctual: its program runs before whatever else runs on the machine, so that a slow disk is as slow as
-            that, and no slower.
-
-    Raises:
-        UsageError, HarnessError: as `require_fault_disk`; the disk is too small for the file system.
-        StorageError: the record cannot be made.
+    If `punctual`, its program runs before whatever else runs on the machine, so that a slow disk is as slow
+    as that, and no slower. `record_in` of None is `folder`.
     """
 
     def __init__(
@@ -419,7 +387,6 @@ class FaultDisk(_Disk):
         return self.open()
 
     def keep(self, name: str) -> None:
-        """Leaves it to itself: it lives as long as there is a run record of that name, without flushlab."""
         assert self._guard is not None, "a disk is kept once, while it is open"
         assert self._outlives, "a disk that is to be kept is made so"
         self._guard.release(goes_with=name)
@@ -427,27 +394,11 @@ class FaultDisk(_Disk):
         self._hang_up()
 
     def start_recording(self) -> None:
-        """Writes out what the kernel has of it; what stands then is image 0, and records count from 1."""
         self.write_out()
         self._tell("record")
 
 
 class FaultImage(_Disk):
-    """What a crash leaves of a disk that recorded, mounted; what is written to it goes with it.
-
-    Mounting replays the file system's journal, as after any crash.
-
-    Args:
-        at: number of the last record that was answered before the crash; 0: none.
-        folder: an existing directory; the image's own folder is made there.
-        fs: file system of the disk; None: what its record says.
-        own_record: record from the first write on, so that a crash of the recovery can be cut, too.
-
-    Raises:
-        StorageError: the record is none, or cannot be read.
-        HarnessError: it cannot be served; `NotMounted`: the file system does not mount what is left.
-    """
-
     def __init__(
         self,
         record: Path,
@@ -478,11 +429,6 @@ class FaultImage(_Disk):
         return self
 
     def show(self, at: int, fail: Failure, seed: int) -> None:
-        """Becomes another image of the same record, in a fraction of the time that opening one takes.
-
-        Raises:
-            HarnessError: something has files open on it, or it records; the file system does not mount.
-        """
         _unmount(self.mount)
         if _is_mount(self.mount):
             raise HarnessError(f"{self.mount} is in use")
@@ -504,7 +450,6 @@ class FaultImage(_Disk):
 
 @contextmanager
 def trusted(disk: FaultDisk | FaultImage) -> Iterator[None]:
-    """What happens on a disk counts, unless the disk itself has failed: then that is raised instead."""
     try:
         yield
     except (FlushlabError, OSError):
@@ -534,7 +479,6 @@ def leave_memory_limit(pid: int) -> None:
 
 
 def record_owner(record: Path) -> str:
-    """Whose a record is, however much there is of it; empty: nobody's, or it is no record of flushlab's."""
     mark = ownership.read_mark(str(record)) or {}
     return mark.get("arm", "") if mark.get("what") == "disk-record" else ""
 
@@ -590,7 +534,6 @@ def _outcome(command: list[str], seconds: float) -> tuple[int, str]:
 
 
 def _is_mount(point: Path) -> bool:
-    """Whether a file system is there, be it one that has shut itself down and answers nothing (XFS: EIO)."""
     try:
         return point.is_mount()
     except OSError:
@@ -598,7 +541,6 @@ def _is_mount(point: Path) -> bool:
 
 
 def _unmount(point: Path) -> None:
-    """Takes the file system off, once nobody has anything open on it; in the end the guard detaches it."""
     deadline = time.monotonic() + _BUSY_S
     while _is_mount(point):
         try:

@@ -19,7 +19,6 @@ from flushlab.units import parse_size
 
 OPEN_LOCK = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 _SHARE = 0.2
-"""Of the file system, that kept folders may take if nobody says otherwise."""
 
 
 class Kept(Protocol):
@@ -61,8 +60,6 @@ class Cache(Protocol[K]):
 
 
 def limit_of(directory: Path) -> int:
-    """What the kept folders of a directory may take together; a UsageError if `$FLUSHLAB_CACHE_SIZE` is not a
-    size."""
     if chosen := os.environ.get("FLUSHLAB_CACHE_SIZE"):
         return parse_size(chosen)
     facts = os.statvfs(directory)
@@ -74,11 +71,6 @@ def latest_first(there: Iterable[K]) -> list[K]:
 
 
 def evicted(there: Iterable[K], limit_bytes: int, remove: Callable[[K], bool]) -> tuple[K, ...]:
-    """Removes kept folders until the rest take at most so much.
-
-    Returns:
-        What was removed.
-    """
     total, removed = 0, list[K]()
     for one in there:
         total += one.allocated_bytes
@@ -89,15 +81,9 @@ def evicted(there: Iterable[K], limit_bytes: int, remove: Callable[[K], bool]) -
 
 
 _held: dict[Path, int] = {}
-"""By a lock's path, this process's descriptor of it."""
 
 
 def hold(folder: Path) -> None:
-    """Counts a folder as used by this process, from now to its end.
-
-    Raises:
-        OSError: its lock cannot be made.
-    """
     lock = _lock(folder)
     if lock not in _held:
         lock.parent.mkdir(exist_ok=True)
@@ -110,11 +96,6 @@ def hold(folder: Path) -> None:
 
 @contextmanager
 def nobody_uses(folder: Path, *, spare_ours: bool) -> Iterator[bool]:
-    """Yields True, and keeps others from using a folder meanwhile, if no process uses it.
-
-    Args:
-        spare_ours: a use of this process counts too; else it ends here.
-    """
     lock = _lock(folder)
     if lock in _held and spare_ours:
         yield False
@@ -127,7 +108,6 @@ def nobody_uses(folder: Path, *, spare_ours: bool) -> Iterator[bool]:
 
 
 def last_used(folder: Path) -> float:
-    """Seconds of the epoch; 0 if that is not known."""
     try:
         return (folder / ownership.MARK).lstat().st_mtime
     except OSError:
@@ -136,7 +116,6 @@ def last_used(folder: Path) -> float:
 
 @contextmanager
 def flocked(descriptor: int, mode: int) -> Iterator[bool]:
-    """Holds a lock of an open file, which is closed at the end; yields False if it is taken."""
     try:
         try:
             fcntl.flock(descriptor, mode)

@@ -29,15 +29,6 @@ Kind = Literal["write", "flush", "failed"]
 
 
 class Record(NamedTuple):
-    """One write or flush.
-
-    Attributes:
-        offset: on the disk, in bytes; 0 for a flush.
-        length: in bytes; 0 for a flush.
-        before: how many records had been answered when it arrived: what a flush makes durable, and what a
-            failed one may lose of them.
-    """
-
     number: int
     time_ns: int
     kind: Kind
@@ -47,8 +38,6 @@ class Record(NamedTuple):
 
 
 class Recording:
-    """A folder with a record of a disk or of an image, as it stands now; a StorageError if it is none."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         try:
@@ -61,7 +50,6 @@ class Recording:
         if version != 1:
             raise StorageError(f"the record {folder} has version {version}; this flushlab reads version 1")
         self.last = min(counted, whole)
-        """Number of the last record; 0 if there is none."""
 
     def records(self, kind: Kind | None = None, first: int = 1, last: int | None = None) -> Iterator[Record]:
         end = self.last if last is None else min(last, self.last)
@@ -94,12 +82,9 @@ _SYNC = 0x1
 
 
 _Extent = tuple[int, int, str, int]
-"""Place on the device, length, file, and offset in the file."""
 
 
 class Extents:
-    """Of all files below a mount point, as they lie now."""
-
     def __init__(self, mount: Path) -> None:
         self._found: list[_Extent] = []
         for folder, _, names in os.walk(mount):
@@ -108,7 +93,6 @@ class Extents:
         self._found.sort()
 
     def file_at(self, place: int) -> tuple[str, int] | None:
-        """The file, and the place in it, of a byte of the device; None: the file system's own, or free."""
         at = bisect_right(self._found, place, key=itemgetter(0)) - 1
         if at < 0:
             return None

@@ -43,13 +43,6 @@ _ZEROS = bytes(_CHUNK_BYTES)
 
 
 class SavedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One file.
-
-    Attributes:
-        allocated_bytes: what it took on disk when it was saved; holes excluded, blocks that are reserved but
-            never written included.
-    """
-
     path: str
     size_bytes: int
     allocated_bytes: int
@@ -59,8 +52,6 @@ class SavedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SavedFolder(msgspec.Struct, frozen=True, kw_only=True):
-    """One directory; `path` is relative, `.` for the data directory itself."""
-
     path: str
     mode: int
 
@@ -81,11 +72,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def survey(directory: Path, key: dict[str, str]) -> Manifest:
-    """The manifest of `directory` as it is now, read in full. Sockets and pipes are left out.
-
-    Raises:
-        StorageError: there is a symbolic link or a device in it, or a name that is not UTF-8.
-    """
+    """The manifest of `directory`, read in full; sockets are left out, links and devices are an error."""
     folders, files = [], []
     for path in _walk(directory):
         name = path.relative_to(directory).as_posix()
@@ -121,7 +108,6 @@ def survey(directory: Path, key: dict[str, str]) -> Manifest:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """The manifest in a file; SnapshotDamaged if it is missing, unreadable or of another schema."""
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
     except (OSError, msgspec.DecodeError) as error:
@@ -153,7 +139,6 @@ def check_facts(manifest: Manifest, directory: Path) -> bool:
 
 
 def check_content(manifest: Manifest, directory: Path) -> None:
-    """Compares sizes and checksums of all files."""
     check_facts(manifest, directory)
     with ThreadPoolExecutor(THREADS) as pool:
         checksums = pool.map(lambda file: checksum(directory / file.path), manifest.files)
@@ -220,12 +205,6 @@ def copy_tree(
     leave_out: Collection[str] = (),
     sparse: Literal["auto", "always"] = "auto",
 ) -> None:
-    """Copies `source` to `target`, a missing or empty directory; the original is only read.
-
-    Raises:
-        NoSpace: it does not fit.
-        StorageError: it cannot be read or written.
-    """
     if target.is_dir():
         target.rmdir()
     what = [source]
@@ -260,7 +239,6 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
 def restore_tree(
     manifest: Manifest, source: Path, target: Path, *, uid: int, gid: int, settle: bool = True
 ) -> Restored:
-    """Makes `target` a copy of the saved directory `source`; see `Snapshots.restore` for the arguments."""
     start = time.monotonic()
     _require_vacant(target)
     try:
@@ -392,7 +370,6 @@ def _clone(source: Path, target: Path) -> bool:
 
 
 def _copy(source: Path, target: Path, file: SavedFile) -> None:
-    """Copies what is not a hole, inside the kernel; sendfile is as fast as copy_file_range and less picky."""
     with source.open("rb", buffering=0) as from_file, target.open("xb", buffering=0) as to_file:
         os.ftruncate(to_file.fileno(), file.size_bytes)
         for start, end in data_segments(from_file.fileno(), file.size_bytes):

@@ -37,30 +37,17 @@ BELIEVED = (0.75, 1.5)
 """Range of measured / asked within which a median is believed. On an idle machine it is within 0.15 of 1;
 other load makes it longer."""
 CARRYING_US = 500.0
-"""What a busy machine may add to it."""
 NEAR = 0.02
-"""Of the latency that was asked for: what is as near needs no correction."""
 WAKING = 0.1
-"""Of the latency that was asked for: most that waking up adds to what the way takes."""
 MOST_BYTES = 256 << 30
 SPARED = 0.1
-"""Of the free space that is left to others."""
 _LEAST_OPERATIONS = 100
 _Z99 = 2.3263
-"""The 99th percentile of a standard normal distribution."""
 _SECONDS = (0.5, 3.0)
 _TRIES = 3
 
 
 class SlowDisk(Closing):
-    """A disk of its own in a data root; a context manager that removes it with all that is on it.
-
-    Raises:
-        UsageError: no root rights.
-        NoSpace: fewer bytes are free than its file system takes.
-        HarnessError: no such disk can be made here, or it is not as slow as was asked for.
-    """
-
     def __init__(
         self,
         data_root: DataRoot,
@@ -91,16 +78,11 @@ class SlowDisk(Closing):
         return self
 
     def another(self, *, outlives: bool = False) -> SlowDisk:
-        """One more like it, beside it: a node of a cluster has its own disk. It is the caller's to open.
-
-        What the way to this one takes is not measured again.
-        """
         other = SlowDisk(self.below, self.profile, self._fs, outlives=outlives)
         other._way = self._way
         return other
 
     def keep(self, name: str) -> None:
-        """Leaves it to itself: it lives as long as there is a run record of that name, without flushlab."""
         self._disk.keep(name)
 
     def close(self) -> None:
@@ -147,8 +129,6 @@ class SlowDisk(Closing):
 
 
 class _Known(NamedTuple):
-    """What the way to such a disk takes: as it was measured alone, and with what waking up adds to it."""
-
     alone: Delay
     way: Delay
     fastest_sync_us: float
@@ -169,13 +149,10 @@ def noise(asked: RequestLatency, seconds: float) -> float:
 
 
 def corrected(way: Delay, alone: Delay, profile: DiskProfile, asked_us: float, off_us: float) -> Delay:
-    """What the way takes, after a look at how long a write with its sync took on the slow disk.
+    """Latency of the way alone, after a look at a write with its sync on the slow disk.
 
-    Args:
-        alone: the path's latency measured without the slow disk. A process takes longer to wake up from a
-            long sleep, which adds to the latency. More than a tenth of the requested latency is other
-            programs' load.
-        asked_us: requested median, in microseconds.
+    A process takes longer to wake up from a long sleep, which adds to the latency. More than a tenth of the
+    requested latency is other programs' load.
     """
     parts = {name: one.p50_us for name in ("flush", "write") if (one := getattr(profile, name)) is not None}
     if not parts:
@@ -222,7 +199,6 @@ LEAST_US = 100.0
 """The way to a disk that is served by a program, and back, takes nearly as long."""
 MOST_US = 1e6
 LEAST_IOPS, LEAST_BYTES_PER_S = 10, 100_000
-"""Of far slower ones nothing can be measured in minutes: seen with iops=1 and bandwidth=10."""
 _FILE = Path(__file__).with_name("disk_profiles.toml")
 _EXAMPLE = "--disk flush=1ms,write=0.1ms,iops=3000"
 
@@ -239,11 +215,6 @@ def named_disks() -> dict[str, NamedDisk]:
 
 
 def parse_disk(text: str) -> DiskProfile:
-    """`gp3`, or `flush=1ms,write=0.1ms/0.5ms,iops=3000,bandwidth=125M`.
-
-    A latency is a median, or a median and a 99th percentile. The words may begin with a name; the following
-    words replace its values: `gp3,iops=16000`.
-    """
     first, *rest = words = [word.strip() for word in text.split(",")]
     known = named_disks().get(first.lower())
     if known is not None:
@@ -304,14 +275,11 @@ def _latency(name: str, value: str) -> RequestLatency:
 
 @dataclass(frozen=True)
 class Volume:
-    """A data root, on a disk of its own if it was asked for."""
-
     data_root: DataRoot
     slow_disk: SlowDisk | None = None
 
     @property
     def below(self) -> DataRoot:
-        """The data root that was asked for: the blocks of a disk of its own lie there."""
         return self.slow_disk.below if self.slow_disk else self.data_root
 
     def machine(self) -> Machine:
@@ -322,7 +290,6 @@ class Volume:
 def open_volume(
     data_root: Path | None, disk: str | None = None, progress: Progress = silent
 ) -> Iterator[Volume]:
-    """Opens a data root, and makes a disk in it if asked to; arguments and errors: as of `volume_in`."""
     own_disk(disk)  # found out before anything is made
     with volume_in(DataRoot.open(data_root), disk, progress) as volume:
         yield volume
@@ -330,12 +297,6 @@ def open_volume(
 
 @contextmanager
 def volume_in(root: DataRoot, disk: str | None = None, progress: Progress = silent) -> Iterator[Volume]:
-    """A data root, or a disk of its own in it, which goes at the end.
-
-    Raises:
-        UsageError: no such disk is known.
-        StorageError, UsageError, HarnessError: as their makers say.
-    """
     profile = own_disk(disk)
     if profile is None:
         yield Volume(root)
@@ -345,5 +306,4 @@ def volume_in(root: DataRoot, disk: str | None = None, progress: Progress = sile
 
 
 def own_disk(disk: str | None) -> DiskProfile | None:
-    """The disk of its own that is asked for, or None; a UsageError if no such disk is known."""
     return None if disk is None else parse_disk(disk)

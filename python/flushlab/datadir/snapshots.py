@@ -56,8 +56,6 @@ _checked: set[tuple[str, int, int]] = set()
 
 
 class SnapshotKey(msgspec.Struct, frozen=True):
-    """What makes a snapshot the one that is wanted: everything that its content depends on."""
-
     parts: Mapping[str, str]
 
     @property
@@ -67,12 +65,6 @@ class SnapshotKey(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """A saved data directory.
-
-    Attributes:
-        path: the saved data directory itself; for reading only, by its owner only.
-    """
-
     key: SnapshotKey
     path: Path
     manifest: Manifest
@@ -91,20 +83,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Snapshots:
-    """The snapshots in one folder; safe to use from several processes and threads at once.
-
-    Args:
-        directory: the folder, created when it is first needed; `snapshots` in flushlab's home if None.
-        limit_bytes: after one was made, those used longest ago go until the rest take no more; None:
-            `$FLUSHLAB_CACHE_SIZE`, else a fifth of the file system.
-    """
-
     def __init__(self, directory: Path | None = None, limit_bytes: int | None = None) -> None:
         self.directory = (home() / "snapshots" if directory is None else directory).absolute()
         self._limit_bytes = limit_bytes
 
     def find(self, key: SnapshotKey) -> Snapshot | None:
-        """The snapshot of `key`, or None if it was never made. Only its manifest is read, or is damaged."""
         folder = self.directory / key.digest
         if not os.path.lexists(folder):
             return None
@@ -114,18 +97,9 @@ class Snapshots:
     def make(self, key: SnapshotKey, fill: Callable[[Path], None]) -> Snapshot:
         """The snapshot of `key`: the one that exists if it is whole, else a new one.
 
-        A process that finds another one at work on the same key waits for it and takes what it made.
-
-        Args:
-            fill: makes the data directory in the empty folder that it is given, which belongs to the servers'
-                user. When it returns, nothing may have a file in there open for writing.
-
-        Raises:
-            NoSpace: the disk was full in the middle.
-            NotWritable: the snapshots' folder cannot be written to, or the servers' user cannot reach it.
-            StorageError: `fill` left something that cannot be saved.
-
-        What `fill` raises passes through, and nothing is left behind.
+        A process that finds another one at work on the same key waits for it and takes what it made. When
+        `fill` returns, nothing may have a file in its folder open for writing. What it raises passes through,
+        and nothing is left behind.
         """
         with self._locked(key.digest):
             reap()
@@ -146,18 +120,9 @@ class Snapshots:
         """Puts a snapshot back as the folder `target`, which must be missing or empty.
 
         Sizes and modification times are checked each time; the content before the first restore of a process,
-        and whenever a modification time differs.
-
-        Args:
-            uid: user that owns it; used when flushlab runs as root, else it stays the caller's.
-            settle: end with everything on the device (syncfs) and neither the snapshot nor the copy in the
-                page cache, so that every trial starts alike. Without it the start is faster and warm.
-
-        Raises:
-            NoSpace: it does not fit, found before or in the middle; nothing is left behind.
-            NotWritable: the target's folder is missing or not writable.
-            SnapshotDamaged: the snapshot is not what was saved; `make` rebuilds it.
-            StorageError: the target is in use.
+        and whenever a modification time differs. `settle` ends with everything on the device (syncfs) and
+        nothing of it in the page cache, so that every trial starts alike. Without it the start is faster and
+        warm. An error leaves nothing behind.
         """
         start = time.monotonic()
         with self._locked(snapshot.key.digest, shared=True):
@@ -170,7 +135,6 @@ class Snapshots:
         return msgspec.structs.replace(restored, seconds=time.monotonic() - start)
 
     def verify(self, snapshot: Snapshot) -> None:
-        """Compares the whole content with its checksums; SnapshotDamaged if something differs."""
         with self._locked(snapshot.key.digest, shared=True):
             _check(_read(snapshot.folder), content=True)
 
@@ -183,7 +147,6 @@ class Snapshots:
         return snapshots
 
     def remove(self, key: SnapshotKey) -> bool:
-        """Removes the snapshot of `key`, damaged or not, after restores of it; False if there was none."""
         with self._locked(key.digest):
             folder = self.directory / key.digest
             if not os.path.lexists(folder):
@@ -193,16 +156,9 @@ class Snapshots:
 
     @property
     def limit_bytes(self) -> int:
-        """What they may take together; a UsageError if `$FLUSHLAB_CACHE_SIZE` is not a size."""
         return limit_of(self.directory) if self._limit_bytes is None else self._limit_bytes
 
     def evict(self, limit_bytes: int, *, keep: str = "", spare_ours: bool = False) -> tuple[Snapshot, ...]:
-        """Removes those used longest ago until the rest take at most `limit_bytes`; those in use stay.
-
-        Returns:
-            What was removed.
-        """
-
         def remove(one: Snapshot) -> bool:
             return one.key.digest != keep and self._evict(one, spare_ours=spare_ours)
 
@@ -271,7 +227,6 @@ class Snapshots:
         sync_filesystem(self.directory)
 
     def _discard(self, folder: Path) -> None:
-        """Takes a snapshot away; a StorageError if it cannot be deleted, or nothing proves that it is one."""
         try:
             gone = discard(folder, what="snapshot", name=folder.name)
         except OSError as error:
@@ -283,7 +238,6 @@ class Snapshots:
 
     @contextmanager
     def _locked(self, digest: str, *, shared: bool = False, wait: bool = True) -> Iterator[bool]:
-        """Holds the key's lock; yields False if it is taken and `wait` is False."""
         locks = self.directory / "locks"
         try:
             if not self.directory.is_dir():
@@ -313,7 +267,6 @@ def _identity(snapshot: Snapshot) -> tuple[str, int, int]:
 
 
 def _check(snapshot: Snapshot, *, content: bool = False) -> None:
-    """Facts always; content if asked, when this process has not yet seen it, or when a file was touched."""
     try:
         identity = _identity(snapshot)
         untouched = check_facts(snapshot.manifest, snapshot.path)

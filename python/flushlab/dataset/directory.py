@@ -51,15 +51,12 @@ _TELLING = {
     **dict.fromkeys(("xtrabackup_info", "mariadb_backup_info"), r"server_version\s*=\s*(\S+)"),
     **dict.fromkeys(("mariadb_upgrade_info", "mysql_upgrade_info"), r"(\d\S+)"),
 }
-"""Files that name the server: of tools for backups, and of servers that upgraded the directory."""
 _A_LOG = re.compile(r"\.\d{6,}$")
 _ENCODED = re.compile(r"@([0-9a-f]{4})")
 _OUTSIDE_HINT = "use a dump instead: mysqldump --single-transaction --databases …"
 
 
 class Directory(msgspec.Struct, frozen=True, kw_only=True):
-    """A data directory that no server runs on; the path is absolute."""
-
     TITLE: ClassVar[str] = "data directory"
 
     path: str
@@ -104,7 +101,6 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def origin(self) -> str:
-        """The server that wrote it, as `MySQL 8.0.36`; empty if no file says so."""
         path = Path(self.path)
         if (found := _number(path / "mysql.ibd", 8, "big")) is None:
             for name, told in _TELLING.items():
@@ -121,20 +117,16 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
         return [of_release(self.path, self.origin, data_directory=True)] if self.origin else []
 
     def copy(self, target: Path) -> None:
-        """Copies the data directory without what makes it another server's; the original is only read."""
         copy_tree(Path(self.path), target, leave_out=_left_out(Path(self.path)))
         if _checkpoints(Path(self.path)) is not None:
             for file in [*_compressed(target)]:  # a server could not drop a database with such a file in it
                 file.unlink()
 
     def left_out(self) -> list[Path]:
-        """What another machine does not need to copy the data directory: keys, logs and passing files."""
         path = Path(self.path)
         return [path / name for name in _left_out(path).difference(_CHECKPOINTS)]
 
     def settings(self) -> dict[str, Value]:
-        """What SET PERSIST wrote down: in force on its server, above every option file. Of a backup, also
-        what the tool wrote down to start a server on it."""
         found: dict[str, Value] = {}
         options, persisted = Path(self.path) / _BACKUP_OPTIONS, Path(self.path) / _PERSISTED
         try:
@@ -148,7 +140,6 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def adopt(server: Server) -> None:
-    """Has the first server on a copied directory forget what it replicated from and what it would load."""
     tables = {
         str(name).lower()
         for (name,) in server.query(
@@ -177,7 +168,6 @@ _FORGOTTEN = (
 
 
 def require_prepared(path: Path) -> None:
-    """Raises StorageError if a backup is still to be decompressed or prepared."""
     checkpoints = _checkpoints(path)
     if checkpoints is None:
         return
@@ -223,7 +213,6 @@ def _layout(file: Path) -> dict[str, Value]:
 
 
 def _left_out(datadir: Path) -> set[str]:
-    """Names at the top of a data directory that are not copied; logs are those that an index names."""
     names = {entry.name for entry in datadir.iterdir()}
     out = {name for pattern in _LEFT_OUT for name in fnmatch.filter(names, pattern)}
     for index in fnmatch.filter(names, "*.index"):
@@ -233,7 +222,6 @@ def _left_out(datadir: Path) -> set[str]:
 
 
 def _values(node: object) -> Iterator[tuple[str, Value]]:
-    """Names and values of mysqld-auto.cnf; its groups differ between versions, its leaves do not."""
     if isinstance(node, dict):
         for name, inner in node.items():
             value = inner.get("Value") if isinstance(inner, dict) else None

@@ -28,18 +28,13 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9_$]+")
 
 
 class SqlData(msgspec.Struct, frozen=True, kw_only=True):
-    """A dump. Kinds of it have `files`, `databases` and `load` of their own; the path is absolute."""
-
     KIND: ClassVar[str]
-    """In its key."""
     TITLE: ClassVar[str]
-    """For people."""
 
     path: str
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All files of the dump; a StorageError if it lacks some, or has rows in a form that is not SQL."""
         raise NotImplementedError
 
     @property
@@ -50,16 +45,13 @@ class SqlData(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def takes_any(self) -> bool:
-        """It names no database itself, so it can be loaded into any."""
         return False
 
     @property
     def key(self) -> Mapping[str, str]:
-        """Changes with the content."""
         return {"dataset": f"{self.KIND} {self.survey().digest}"}
 
     def survey(self) -> Survey:
-        """What is in it; remembered."""
         return survey(Path(self.path), self.files)
 
     def signs(self) -> list[Sign]:
@@ -68,7 +60,6 @@ class SqlData(msgspec.Struct, frozen=True, kw_only=True):
         return [of_release(name, found.origin), *words] if found.origin else words
 
     def settings(self) -> dict[str, Value]:
-        """None: a dump's settings hold for its own statements."""
         return {}
 
     def load(self, filling: Filling) -> None:
@@ -85,7 +76,6 @@ class Dump(SqlData, frozen=True, kw_only=True):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The file itself; its survey says which ones it reads."""
         return (self.file,)
 
     @property
@@ -94,7 +84,6 @@ class Dump(SqlData, frozen=True, kw_only=True):
 
     @property
     def databases(self) -> tuple[str, ...]:
-        """Those that it uses; one by its header or its own name if it uses none."""
         found = self.survey()
         return found.all_databases or (found.named or stem(self.file),)
 
@@ -107,8 +96,6 @@ class Dump(SqlData, frozen=True, kw_only=True):
         self.run(filling, database=database, created=found.created)
 
     def run(self, filling: Filling, *, database: str | None, created: Iterable[str]) -> None:
-        """Runs its statements in their order, the first of them in `database`. Databases that are not among
-        `created` are made first: the others are there, or made before they are used."""
         found = self.survey()
         for name in found.databases:
             if name not in created:
@@ -126,7 +113,6 @@ def stem(path: Path) -> str:
 
 _FOLDER_ENDINGS = (".sql", *(f".sql{one}" for one in COMPRESSED))
 _SCHEMAS, _TABLES, _OTHER, _ROUTINES, _VIEWS, _TRIGGERS = range(6)
-"""In the order of loading. A view may call a function; neither is looked into when a routine is made."""
 
 _STAGES = (
     ({"CREATE TABLE", "CREATE SEQUENCE"}, _TABLES),
@@ -136,12 +122,10 @@ _STAGES = (
     ({"CREATE TRIGGER", "CREATE EVENT"}, _TRIGGERS),
     ({"CREATE DATABASE", "CREATE SCHEMA"}, _SCHEMAS),
 )
-"""Statements of a file and its stage; the first that fits."""
 
 _NUMBER = re.compile(r"(\d+)")
 _NUMBERED = re.compile(r"[vV]?\d")
 _ABSENT = (1146, 1305, 1356)
-"""A view is of a table, a function or a view that is not there yet."""
 
 
 class SqlFolder(SqlData, frozen=True, kw_only=True):
@@ -154,13 +138,11 @@ class SqlFolder(SqlData, frozen=True, kw_only=True):
 
     @property
     def takes_any(self) -> bool:
-        """Its files name no database themselves, or a single one, so they can be loaded into any."""
         found = [script.survey() for script in self._scripts()]
         return len({one.named for one in found}) <= 1 and not any(one.databases for one in found)
 
     @property
     def databases(self) -> tuple[str, ...]:
-        """Those that its files use or are for; one by its own name if there is none."""
         found: dict[str, None] = {}
         for script in self._scripts():
             own = script.survey().all_databases or (self._named(script),)
@@ -185,7 +167,6 @@ class SqlFolder(SqlData, frozen=True, kw_only=True):
         )
 
     def load(self, filling: Filling) -> None:
-        """Loads schemas, tables, rows, routines, views and triggers, in this order."""
         filling.be_lenient()
         for name in sorted({name for name in map(self._named, self._all) if is_system(name)}):
             filling.left_out[f"database {name}"] = 1
@@ -216,7 +197,6 @@ class SqlFolder(SqlData, frozen=True, kw_only=True):
         return all(_NUMBERED.match(file.name) for file in self.files)
 
     def _named(self, script: Dump) -> str:
-        """The database that a file is for, by its header or its folder; empty if there is no telling."""
         folder = script.file.parent
         return script.survey().named or (folder.name if folder != Path(self.path) else "")
 
@@ -240,7 +220,6 @@ class SqlFolder(SqlData, frozen=True, kw_only=True):
 
 
 def sql_files(folder: Path) -> list[Path]:
-    """Files of SQL in a folder, or else in its folders."""
     folders = (one for one in sorted(folder.iterdir()) if one.is_dir())
     found = _sql_in(folder) or [file for one in folders for file in _sql_in(one)]
     for file in found:
@@ -268,7 +247,6 @@ def _natural(file: Path) -> tuple[object, ...]:
 
 
 def _each_after_others(views: list[Dump], run: Callable[[Dump], None]) -> None:
-    """Runs those that wait for another one once that is there; raises DumpRefused if that is in no file."""
     while views:
         waiting: list[tuple[Dump, DumpRefused]] = []
         for view in views:

@@ -87,17 +87,12 @@ _HINTS: dict[int, str] = {
 }
 _SYNTAX = 1064  # ER_PARSE_ERROR
 _OTHER_SERVER = {_SYNTAX, 1101, 1115, 1193, 1231, 1273, 1305, 1901, 1911, 3102, 3135, 3763, 3988, 4161}
-"""Syntax, types, character sets, variables and functions that another version or flavor has."""
 _SAY_EVERY_S = 10.0
 _WORKERS = 4
 T = TypeVar("T")
 
 
 class Filling:
-    """Loads a dump into a server that runs for this alone.
-
-    Statements that name no database go to `database`; `path` of the dump is for messages."""
-
     def __init__(self, server: Server, survey: Survey, database: str, say: Progress, path: str) -> None:
         self._server = server
         self._survey = survey
@@ -105,14 +100,12 @@ class Filling:
         self._path = path
         self.database = database
         self.left_out: dict[str, int] = {}
-        """Statements left out, by the rule."""
         self._read = 0
         self._began = self._said = time.monotonic()
         self._turn = threading.Lock()
         self._stopped = threading.Event()
 
     def read(self, piece: bytes) -> None:
-        """A piece of a file has been read, as it is there; says how far that is, now and then."""
         with self._turn:
             self._read += len(piece)
             now = time.monotonic()
@@ -128,11 +121,9 @@ class Filling:
             )
 
     def create(self, database: str) -> None:
-        """Creates a database if it is not there."""
         self._server.query(f"CREATE DATABASE IF NOT EXISTS {quoted(database)}")
 
     def create_definers(self) -> None:
-        """Makes the accounts that views, routines and triggers run as; nobody can log in to them."""
         if not self._survey.definers:
             return
         known = {
@@ -160,14 +151,6 @@ class Filling:
         script: Path | None = None,
         followed: Collection[Path] = (),
     ) -> None:
-        """Runs the statements of a file.
-
-        Args:
-            database: the default at its beginning.
-            alone: no other file is run meanwhile; as many connections are used as there are processors.
-            script: the file, if it may read others.
-            followed: the files that it may read: those that the survey has read.
-        """
         if database is not None:
             self.create(database)
         identity = self._server.identity
@@ -198,7 +181,6 @@ class Filling:
     def _feed(
         self, stream: _core.ScriptStream, sql: Iterable[bytes], reads: _Reads, meanwhile: Callable[[], None]
     ) -> bool:
-        """Sends a file's statements and those of the files that it reads; whether to the end."""
         for piece, last in chain(((piece, False) for piece in sql), [(b"", True)]):
             source = stream.feed(piece, last, meanwhile)
             while source is not None:
@@ -214,7 +196,6 @@ class Filling:
         return True
 
     def load_rows(self, rows: Iterable[bytes], name: str, into: str) -> None:
-        """Loads a file of rows by LOAD DATA LOCAL; `into` is the statement from INTO on."""
         source, sink = os.pipe()
         failure: list[Exception] = []
         writer = threading.Thread(target=_write, args=(sink, rows, failure, self._stopped), daemon=True)
@@ -237,7 +218,6 @@ class Filling:
             raise failure[0]
 
     def each(self, items: Sequence[T], act: Callable[[T], None]) -> None:
-        """Does something to each item, several at once; ends with the first error."""
         if not items:
             return
         with ThreadPoolExecutor(max_workers=min(_WORKERS, cpu_count(), len(items))) as pool:
@@ -251,8 +231,6 @@ class Filling:
                 raise
 
     def notes(self) -> Iterator[str]:
-        """Statements that were left out, and files that may be cut off, in words."""
-
         def named(kind: str) -> str:
             found = sorted(rule.removeprefix(kind) for rule in self.left_out if rule.startswith(kind))
             return ", ".join(found)
@@ -286,7 +264,6 @@ class Filling:
         return refused(said, errno, self._survey, self._server.identity)
 
     def _tell_of_indexes(self, stream: _core.ScriptStream) -> None:
-        """Says what the server is at while it takes no more, now and then."""
         with self._turn:
             if time.monotonic() - self._said < _SAY_EVERY_S:
                 return
@@ -308,7 +285,6 @@ class _Reads:
         self.folder = folder or (self._by.parent if self._by is not None else None)
 
     def file(self, line: int, name: str) -> Path:
-        """The one that `source NAME` is for."""
         if self._by is None or self.folder is None:
             raise DumpRefused(
                 f"line {line}: source {name}", hint="remove the command: this dump has a folder"
@@ -320,7 +296,6 @@ class _Reads:
 
 
 def _write(sink: int, rows: Iterable[bytes], failure: list[Exception], stopped: threading.Event) -> None:
-    """Feeds the pipe; an error is left to the other thread."""
     try:
         with os.fdopen(sink, "wb") as stream:
             for piece in rows:
@@ -338,7 +313,6 @@ def _escaped(text: str) -> str:
 
 
 def refused(said: str, errno: int, survey: Survey, identity: ServerIdentity) -> DumpRefused:
-    """The error for a statement that the server did not take; `said`: its place, and the server's words."""
     hint = _HINTS.get(errno, "fix the dump, or load it on the server that it comes from")
     if errno == _SYNTAX and survey.cut_off:
         hint = "it does not end with '-- Dump completed': if it was cut off, make it again or copy all of it"
@@ -348,7 +322,6 @@ def refused(said: str, errno: int, survey: Survey, identity: ServerIdentity) -> 
 
 
 def _other_server(said: str, errno: int, survey: Survey, identity: ServerIdentity) -> str:
-    """The way out where another version or flavor wrote the dump; empty if none is known that takes it."""
     message, _, statement = said.rpartition("\n")
     words = [*find_words(message or said, "message"), *find_words(statement)]
     words += [word for word in load_words() if word.says in survey.words]

@@ -30,7 +30,6 @@ from flushlab.server.sql import SYSTEM_LIST, is_system, quoted, require_not_syst
 from flushlab.units import counted, format_seconds, format_size
 
 Dataset = SqlData | Directory
-"""The user's data, in whatever form."""
 
 TAKES = "--dataset takes an SQL dump (.sql, .sql.gz, .sql.zst), a dump folder or a stopped data directory"
 
@@ -41,7 +40,6 @@ _STREAMED = {
 
 
 def open_dataset(path: Path | str) -> Dataset:
-    """Looks at what is there; a StorageError, with a hint, if it is no data set."""
     path = Path(path).expanduser().absolute()
     if path.is_file():
         _require_sql(path)
@@ -73,7 +71,6 @@ def open_dataset(path: Path | str) -> Dataset:
 
 
 def choose_database(data: Dataset, asked: str | None) -> str:
-    """The database that a workload on this data is for; `asked` by the user, or None."""
     there = data.databases
     if asked is None and len(there) == 1:
         return require_not_system(there[0])
@@ -111,7 +108,6 @@ def _require_sql(path: Path) -> None:
 
 
 FORMAT = "7"
-"""Raise this when the way data sets are loaded changes."""
 
 NO_PLUGINS = "--plugin-dir=/nonexistent"
 """A copied directory names libraries that its server loaded; this one finds none, and then forgets them."""
@@ -125,7 +121,6 @@ _FILL_PERCENT = 70
 """Of the pages of an index that is built by sorting: about what inserts in random order leave. Full pages
 would split under a workload's first inserts, as those of a server in production do not."""
 _LEAST_REDO, _MOST_REDO = 64 << 20, 1 << 30
-"""The redo log is as large as the dump, within these: MySQL before 8.0.30 writes all of it at its start."""
 
 USER_TABLES = (
     "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
@@ -206,7 +201,6 @@ def loaded(
 
 
 def estimated_bytes(data: Dataset) -> int:
-    """Of its tables and indexes in InnoDB, about."""
     if isinstance(data, Directory):
         return sum(file.stat().st_size for file in data.files)
     return _in_tables(data.survey())
@@ -217,8 +211,6 @@ def _in_tables(survey: Survey) -> int:
 
 
 def analyze(server: Server) -> None:
-    """Brings the statistics of all user tables up to date: a server that is stopped soon after a load would
-    save those of nearly empty tables."""
     for schema, table in server.query(USER_TABLES):
         server.query(f"ANALYZE TABLE {quoted(schema, table)}")
 
@@ -239,7 +231,6 @@ def _load(server: Server, dump: SqlData, database: str, progress: Progress) -> N
 
 
 def _require(server: Server, database: str, path: str) -> None:
-    """Raises UsageError if the database is not there, StorageError if there is none at all."""
     there = [str(name) for (name,) in server.query("SELECT schema_name FROM information_schema.schemata")]
     own = [name for name in there if not is_system(name)]
     if not own:
@@ -251,7 +242,6 @@ def _require(server: Server, database: str, path: str) -> None:
 
 
 def fast_settings(build: Build, survey: Survey) -> dict[str, Value]:
-    """How the loading server runs: nothing is flushed, written twice or logged for replicas."""
     pool = max(_LEAST_POOL, _in_tables(survey))
     settings: dict[str, Value] = {
         "innodb_flush_log_at_trx_commit": 0,

@@ -29,7 +29,6 @@ from flushlab.settings.words import find_words
 
 PIECE_BYTES = 1 << 20
 _COMPRESSED_BYTES = 64 << 10
-"""Read at once of what may become a thousand times as large."""
 
 
 class _Told:
@@ -96,10 +95,8 @@ _WAYS: tuple[tuple[bytes, Callable[[_Told], Iterator[bytes]]], ...] = (
 
 
 FORMAT = "4"
-"""Raise this when a survey finds more."""
 
 MOST_FILES, DEEPEST = 1000, 16
-"""Files that a script may read, and how deep one may lie in others."""
 
 _OVERLAP_BYTES = 512
 _HEAD_BYTES = 8 << 10
@@ -107,12 +104,10 @@ _DEFINER = re.compile(rb"DEFINER\s*=\s*`((?:[^`\n]|``)*)`@`((?:[^`\n]|``)*)`")
 _OUTSIDE = re.compile(
     rb"(?:DATA|INDEX)\s+DIRECTORY\s*=?\s*'(?!')[^'\n]*'|ADD\s+DATAFILE\s+'/[^'\n]*'", re.IGNORECASE
 )
-"""In a value of a row the quotes would be escaped."""
 
 _OUTSIDE_WORDS = (b"DIRECTORY", b"directory", b"DATAFILE", b"datafile")
 _SAMPLE_BYTES = 1 << 20
 _SAMPLE_OF_FILE_BYTES = 64 << 10
-"""Of its SQL, in which words are looked for that only some servers have."""
 _TOOL = re.compile(r"^-- (MySQL|MariaDB) dump [\d.]+[- ]+(?:Distrib )?([\d.]+)([^\n,]*)", re.MULTILINE)
 _SERVER = re.compile(
     r"^(?:--|#) Server version:?\s+(\S+)"  # mysqldump
@@ -129,13 +124,10 @@ _HEADER_DATABASE = re.compile(
     re.MULTILINE,
 )
 _LABELLED = re.compile(r"^(?:--|#)\s+([^:：`\n]+?)\s*[:：]\s*(.*?)\s*$", re.MULTILINE)
-"""A line of a client's header, whose label is in the user's language."""
 _OWN_VERSION = re.compile(r"PHP|HeidiSQL")
-"""In the label of phpMyAdmin's and HeidiSQL's own versions, in every language, behind the server's."""
 _VERSION = re.compile(r"\d+\.\d+\.\d+(?!\.\d)\S*")
 _QUOTED_NAME = re.compile(r"`(?:[^`]|``)+`")
 _SEQUEL = re.compile(r"^# [^\n]*\((?:MySQL|MariaDB) (\S+)\)\s*\n# [^\n:：]*[:：]\s*(\S+)\s*$", re.MULTILINE)
-"""Sequel Ace and Sequel Pro, in the user's language: the server, then the database."""
 
 _COMPLETE = b"-- Dump completed"
 
@@ -148,7 +140,6 @@ class Followed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stands(self) -> bool:
-        """It has not changed since."""
         try:
             return _state(Path(self.path)) == self.state
         except OSError:
@@ -156,7 +147,7 @@ class Followed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Survey(msgspec.Struct, frozen=True, kw_only=True):
-    """What a dump holds.
+    """Content of a dump.
 
     Attributes:
         digest: SHA-256 of its content; what its snapshot depends on.
@@ -194,19 +185,15 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Reader:
-    """Gathers accounts, paths and the header of SQL as it is read."""
-
     def __init__(self) -> None:
         self.definers: dict[tuple[str, str], None] = {}
         self.outside = ""
-        """Where it has a server write outside its data directory; the first."""
         self.sql_bytes = 0
         self.head = b""
         self.sample = b""
         self._tail = b"\n"
 
     def begin(self, piece: bytes) -> None:
-        """The first piece of a file."""
         if len(self.sample) < _SAMPLE_BYTES:
             self.sample += piece[:_SAMPLE_OF_FILE_BYTES] + b"\n"
 
@@ -237,13 +224,6 @@ def survey(
     sql: Callable[[Path], bool] = lambda _: True,
     within: Path | None = None,
 ) -> Survey:
-    """Reads a dump through, unless it has been read before and has not changed since.
-
-    Args:
-        look: adds what the kind of dump knows by itself.
-        sql: whether a file holds SQL.
-        within: the folder in which a script's `source` is followed, resolved; None: the files are no scripts.
-    """
     files = sorted(files)
     stats = [(str(file), *_state(file)) for file in files]
     name = f"{hashlib.sha256(repr((FORMAT, stats)).encode()).hexdigest()[:32]}.json"
@@ -312,19 +292,15 @@ def _read(path: Path, files: list[Path], sql: Callable[[Path], bool], within: Pa
 
 
 class _Statements:
-    """Gathers databases and kinds of the statements of scripts; of other files nothing."""
-
     def __init__(self, within: Path | None) -> None:
         self._within = within
         self._script: _core.ScriptSurvey | None = None
         self.sources: dict[Path, list[Path]] = {}
         self.databases: dict[str, bool] = {}
-        """Whether they are created, by name; the server's own are left out."""
         self.kinds: set[str] = set()
         self.begins_within = False
 
     def read(self, file: Path, piece: bytes, *, last: bool = False) -> None:
-        """The next piece of a file; all of one come before those of another."""
         if self._within is None:
             return
         self._script = self._script or _core.ScriptSurvey()
@@ -347,7 +323,6 @@ class _Statements:
 
 
 def header(head: str) -> tuple[str, str]:
-    """Database and origin by a dump's first lines; empty where they do not say."""
     if sequel := _SEQUEL.search(head):
         return sequel[2], origin_of(sequel[1])
     tool, server, number = _TOOL.search(head), _SERVER.search(head), _NAVICAT.search(head)
@@ -374,7 +349,6 @@ def _unquoted(name: str) -> str:
 
 
 def origin_of(version: str) -> str:
-    """`MySQL 8.0.36`, or `MariaDB 10.11.6`, by a version as the server gives it; empty without one."""
     flavor = "MariaDB" if "mariadb" in version.lower() else "MySQL"
     bare = version.removeprefix("5.5.5-") if flavor == "MariaDB" else version
     return f"{flavor} {bare.partition('-')[0]}" if version else ""
@@ -401,13 +375,11 @@ def sourced(folder: Path, by: Path, line: int, name: str) -> Path:
 
 
 def unreadable(name: str, error: _core.CoreError) -> DumpRefused:
-    """The error for a script that cannot be split, or has a command that is not taken."""
     hint = error.hint or "the dump is cut off or damaged: make it again"
     return DumpRefused(f"{name}, {error.message}", hint=hint)
 
 
 def _require_end(file: Path, sources: Mapping[Path, Sequence[Path]]) -> None:
-    """Raises StorageError if files read each other in a circle, or too many, or too deep."""
     files: dict[Path, tuple[int, int]] = {}
 
     def look(at: Path, chain: tuple[Path, ...]) -> tuple[int, int]:

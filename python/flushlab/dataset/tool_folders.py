@@ -25,9 +25,7 @@ _STAGES = (
     ("-schema-view.sql",),
     ("-schema-triggers.sql",),
 )
-"""Endings of files in the order in which they are loaded; `.sql` is what no other ending fits."""
 _VIEWS = 4
-"""One after the other: a view takes the place of a table that stands in for it, and others may be of it."""
 _BODIES = (3, 5)
 """Files with routines, events and triggers. mydumper and myloader do not support DELIMITER. A statement ends
 at a semicolon that ends a line; within a body, mydumper writes a space after each semicolon."""
@@ -35,7 +33,6 @@ _DELIMITER = b"$$flushlab$$"
 _GTID = re.compile(
     r"gtid\w*\s*[:=]\s*[\"']?(?:(\d+-\d+-\d+)(?![\w-])|[0-9a-f]{8}-[0-9a-f]{4}-)", re.IGNORECASE
 )
-"""MariaDB's has a domain, a server and a number; MySQL's has a UUID."""
 
 
 class MydumperDump(SqlData, frozen=True, kw_only=True):
@@ -62,8 +59,6 @@ class MydumperDump(SqlData, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(name for name in names if not is_system(name)))
 
     def survey(self) -> Survey:
-        """No file names the server, but positions of replication differ."""
-
         def look(found: Survey) -> Survey:
             text = (Path(self.path) / METADATA).read_text(errors="replace")
             position = _GTID.search(text)
@@ -91,7 +86,6 @@ class MydumperDump(SqlData, frozen=True, kw_only=True):
 
 
 def _delimited(sql: Iterator[bytes]) -> Iterator[bytes]:
-    """The statements of a file with bodies, in the way of the servers' own clients."""
     text = b"".join(sql)
     yield b"DELIMITER " + _DELIMITER + b"\n" + text.replace(b";\n", _DELIMITER + b"\n")
 
@@ -119,8 +113,6 @@ _COMPRESSIONS = (".zst", ".gz")
 
 
 class _Table(msgspec.Struct, frozen=True, kw_only=True):
-    """A table or view, and the beginning of its files' names."""
-
     schema: str
     name: str
     base: str
@@ -128,7 +120,6 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _ROWS = r"\.tsv(\.zst|\.gz)?"
-"""Ending of files with rows."""
 
 
 class ShellDump(SqlData, frozen=True, kw_only=True):
@@ -154,7 +145,6 @@ class ShellDump(SqlData, frozen=True, kw_only=True):
         return survey(Path(self.path), self.files, look, sql=lambda file: file.suffix == ".sql")
 
     def load(self, filling: Filling) -> None:
-        """Loads tables, rows, views, routines and triggers, in this order."""
         filling.be_lenient("sql_mode = 'NO_AUTO_VALUE_ON_ZERO'", "local_infile = 1", "time_zone = '+00:00'")
         tables = [table for schema in self.databases for table in self._tables(schema)]
         for schema in self.databases:  # with its routines and events
@@ -200,7 +190,6 @@ class ShellDump(SqlData, frozen=True, kw_only=True):
         return (file for file in self.files if name.fullmatch(file.name))
 
     def _require_all(self, read: Collection[Path]) -> None:
-        """Refuses rows that no table claims: the table would be empty."""
         schemas = tuple(f"{self._header.get('basenames', {}).get(one, one)}@" for one in self.databases)
         rows = re.compile(rf".*{_ROWS}")
         for file in self.files:

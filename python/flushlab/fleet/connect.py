@@ -39,7 +39,6 @@ _ALIVE_S = 2.0
 _ANSWER_S = 30.0
 _SAID = 300
 _OTHER_VERSION = "Version mismatch"
-"""Of Ray's exception, with both versions."""
 _UNREADABLE = "RAY_AUTH_TOKEN_PATH is set but"
 """Ray 2.60 aborts with these words."""
 _TRIES = "RAY_gcs_server_port_wait_time_s"
@@ -60,8 +59,6 @@ _TOKEN_HINT = (
 
 
 class Address(NamedTuple):
-    """Of the first machine of a fleet."""
-
     host: str
     port: int
 
@@ -70,8 +67,6 @@ class Address(NamedTuple):
 
 
 class FleetNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A living machine, as Ray lists it; versions are empty where flushlab did not start it."""
-
     id: str
     name: str
     address: str
@@ -82,11 +77,6 @@ class FleetNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def require_ray() -> str:
-    """Ray's version.
-
-    Raises:
-        ExtraMissing: it is not installed.
-    """
     if find_spec("ray") is None:
         raise ExtraMissing(
             "a fleet needs Ray, which is not installed", hint="install it: pip install 'flushlab[fleet]'"
@@ -95,7 +85,7 @@ def require_ray() -> str:
 
 
 def labels() -> dict[str, str]:
-    """Versions for Ray's list of nodes; Ray takes letters, digits, `-`, `_` and `.` only."""
+    """Ray takes letters, digits, `-`, `_` and `.` only."""
     found = {
         "flushlab": __version__,
         "flushlab-ray": require_ray(),
@@ -105,11 +95,6 @@ def labels() -> dict[str, str]:
 
 
 def parse_address(text: str) -> Address:
-    """An address from `HOST[:PORT]`, its host resolved.
-
-    Raises:
-        UsageError: it is none, or its host is unknown.
-    """
     host, _, port = text.partition(":")
     number = int(port) if port.isdecimal() else PORT
     if not host or (port and not port.isdecimal()) or not 0 < number < 65536:
@@ -127,7 +112,6 @@ def parse_address(text: str) -> Address:
 
 
 def takes_connections(address: Address) -> bool:
-    """Whether somebody listens there, and answers soon."""
     try:
         socket.create_connection(address, timeout=_ALIVE_S).close()
     except OSError:
@@ -136,13 +120,11 @@ def takes_connections(address: Address) -> bool:
 
 
 def own_fleet() -> Address | None:
-    """The fleet that this machine is in, if flushlab started its node."""
     record = local_node.read()
     return None if record is None or not record.is_alive else parse_address(record.fleet)
 
 
 def environment_for(address: Address) -> dict[str, str]:
-    """Ray's variables for a fleet: from this machine's node, or none for somebody else's cluster."""
     record = local_node.read()
     if record is None or not record.is_alive or record.fleet != str(address):
         return {"RAY_USAGE_STATS_ENABLED": "0"}
@@ -151,13 +133,7 @@ def environment_for(address: Address) -> dict[str, str]:
 
 @contextmanager
 def connected(address: Address) -> Iterator[tuple[FleetNode, ...]]:
-    """Connects to a fleet, and disconnects at the end; the machines that were alive when it connected.
-
-    Raises:
-        ExtraMissing: no Ray.
-        FleetError: as `nodes`; this machine is not in the fleet; Ray refuses the connection; this process has
-            lost a fleet, whose connection Ray cannot close.
-    """
+    """Raises FleetError also if this process has lost a fleet, whose connection Ray cannot close."""
     require_ray()
     if _left_open:
         raise FleetError(
@@ -222,7 +198,7 @@ _left_open: list[Address] = []
 
 
 def is_left_open() -> bool:
-    """Whether a connection was not closed: this process has to end by `os._exit`, or Ray 2.60 crashes."""
+    """Then this process has to end by `os._exit`, or Ray 2.60 crashes."""
     return bool(_left_open)
 
 
@@ -233,7 +209,6 @@ def _keep_quiet() -> None:
 
 
 def task_on(node_id: str, work: Callable[..., object]) -> Any:
-    """A task of Ray on one node, started by `.remote(…)`; needs a connection."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -242,15 +217,6 @@ def task_on(node_id: str, work: Callable[..., object]) -> Any:
 
 
 def nodes(address: Address, environment: Mapping[str, str]) -> tuple[FleetNode, ...]:
-    """The living machines of the fleet at an address, by name.
-
-    Args:
-        address: of the fleet.
-        environment: Ray's variables for it.
-
-    Raises:
-        FleetError: nobody answers there, or no Ray, or one with another key, or this machine is not in it.
-    """
     _require_answer(address, environment)
     is_own = "RAY_AUTH_TOKEN_PATH" in environment  # or the user gave the variables
     try:
@@ -290,7 +256,6 @@ def nodes(address: Address, environment: Mapping[str, str]) -> tuple[FleetNode, 
 
 
 def _require_answer(address: Address, environment: Mapping[str, str]) -> None:
-    """Refuses an address where nobody answers, or not with the TLS of these variables."""
     own_tls = environment.get("RAY_USE_TLS") == "1"
     context = ssl.create_default_context(cafile=environment["RAY_TLS_CA_CERT"] if own_tls else None)
     context.set_alpn_protocols(["h2"])
@@ -329,11 +294,6 @@ def _require_answer(address: Address, environment: Mapping[str, str]) -> None:
 
 
 def require_same(found: tuple[FleetNode, ...], address: Address) -> None:
-    """Refuses a head that runs other versions than this machine.
-
-    Raises:
-        FleetError: with both versions.
-    """
     head = next((node for node in found if node.is_head), None)
     if head is None:
         raise FleetError(f"the fleet at {address} has no first machine", hint="start it again")

@@ -33,15 +33,8 @@ Kind = Literal["build", "files", "data"]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file, folder or symbolic link.
-
-    Attributes:
-        path: relative to the manifest's root.
-        mode: permission bits.
-        digest: of a file, SHA-256; of one that stays, of its text without passwords.
-        target: of a symbolic link.
-        stays: why a file is never sent.
-    """
+    """`digest`: SHA-256 of a file; of one that stays, of its text without passwords. `stays`: why it is never
+    sent."""
 
     path: str
     mode: int = 0o755
@@ -54,9 +47,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """Files that belong together: folders before their content, paths relative to `root`; `name` is for
-    people."""
-
     kind: Kind
     name: str
     root: str
@@ -64,7 +54,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """Changes with paths, modes and content."""
         alike = [msgspec.structs.replace(entry, changed_ns=0) for entry in self.entries]
         return hashlib.sha256(msgspec.json.encode([self.kind, alike])).hexdigest()
 
@@ -73,11 +62,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return (entry for entry in self.entries if entry.target is None and not entry.is_folder)
 
     def require_inside(self) -> None:
-        """Refuses paths that lead out of the root.
-
-        Raises:
-            UsageError: there is one.
-        """
         for entry in self.entries:
             path = PurePosixPath(entry.path)
             if path.is_absolute() or ".." in path.parts or not path.parts:
@@ -94,17 +78,6 @@ def manifest_of(
     leave_out: Collection[Path] = (),
     folders: Iterable[Path] = (),
 ) -> Manifest:
-    """Reads files and folders below a root, with all that is in the folders.
-
-    Args:
-        kind, name, root, paths: of the manifest.
-        stays: why a file is never sent; empty if it is.
-        leave_out: paths that are not sent.
-        folders: further folders, without their content.
-
-    Raises:
-        StorageError: a file cannot be read.
-    """
     entries = dict[str, Entry]()
 
     def add_above(inside: Path) -> None:
@@ -169,7 +142,6 @@ def digest_of(file: Path) -> str:
 
 
 def text_of(file: Path) -> str:
-    """The text of a script; empty for programs and other binary files."""
     if file.stat().st_size > _MOST_TEXT_BYTES:
         return ""
     content = file.read_bytes()
@@ -186,7 +158,6 @@ def _digest_without_passwords(file: Path) -> str:
 
 
 def is_alike(entry: Entry, file: Path) -> bool:
-    """Whether a file has the content of an entry."""
     try:
         if entry.stays:
             return _digest_without_passwords(file) == entry.digest
@@ -196,7 +167,6 @@ def is_alike(entry: Entry, file: Path) -> bool:
 
 
 def looks_alike(entry: Entry, file: Path) -> bool:
-    """Whether a file has the size and the time of modification of an entry."""
     try:
         status = file.stat()
     except OSError:
@@ -205,12 +175,10 @@ def looks_alike(entry: Entry, file: Path) -> bool:
 
 
 def missing(manifest: Manifest, root: Path) -> list[Entry]:
-    """The files that are sent and not whole below a folder."""
     return [entry for entry in manifest.files if not entry.stays and not is_alike(entry, root / entry.path)]
 
 
 def prepare(manifest: Manifest, root: Path) -> None:
-    """Makes the folders, the links, and files of the final sizes, which can be written."""
     for entry in manifest.entries:
         path = root / entry.path
         if entry.is_folder:
@@ -239,7 +207,6 @@ def copy_staying(manifest: Manifest, there: Path, root: Path) -> None:
 
 
 def seal(manifest: Manifest, root: Path) -> None:
-    """Gives files and folders their modes and times."""
     for entry in reversed(manifest.entries):
         path = root / entry.path
         if entry.target is None:

@@ -30,7 +30,6 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def main() -> int:
-    """Runs Ray until it ends or this process is asked to; Ray's exit code."""
     draft, *command = sys.argv[1:]
     record = msgspec.structs.replace(
         msgspec.json.decode(draft, type=NodeRecord), keeper=myself(), world=world()

@@ -29,11 +29,7 @@ def new_token() -> str:
 
 
 def parse(text: bytes, where: str) -> str:
-    """The token in a file; the error does not repeat the content.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The error does not repeat the content."""
     if re.fullmatch(rb"\s*[0-9a-f]{64}\s*", text):
         return text.decode().strip()
     raise UsageError(
@@ -43,8 +39,7 @@ def parse(text: bytes, where: str) -> str:
 
 
 def write_identity(folder: Path, token: str, address: str) -> None:
-    """Writes the token as `key`, the private key, the fleet's certificate, and that of a machine's address,
-    each with mode 0600."""
+    """All files have mode 0600."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -86,11 +81,6 @@ def write_identity(folder: Path, token: str, address: str) -> None:
 
 
 def identity() -> str:
-    """Private key and certificate of this machine's address, PEM.
-
-    Raises:
-        FleetError: no fleet of flushlab's runs on this machine.
-    """
     try:
         return "".join((fleet_folder() / name).read_text() for name in ("machine.key", "machine.pem"))
     except FileNotFoundError:
@@ -101,5 +91,4 @@ def identity() -> str:
 
 
 def authority() -> Path:
-    """File of the certificate that all machines of the fleet trust."""
     return fleet_folder() / "authority.pem"

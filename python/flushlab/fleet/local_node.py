@@ -34,22 +34,12 @@ from flushlab.process.identity import (
 from flushlab.undo import undo_all
 
 MARK = "FLUSHLAB_FLEET_NODE"
-"""In the environment of all that a node runs: the token of its record."""
 _STOP_S = 30.0
 _SECRETS = ("key", "authority.pem", "machine.pem", "machine.key")
 
 
 class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that runs here.
-
-    Attributes:
-        role: `head` is the first machine.
-        fleet: address and port of the head.
-        listens: others can reach it; then TLS is on.
-        token: in the mark of `folder` with Ray's files, and in the environment of its processes. No secret.
-        world: boot and pid namespace of `keeper`, which ends all other processes.
-        machine: across boots; empty if it has no machine-id.
-    """
+    """`token` is no secret; `world`: boot and pid namespace of `keeper`, which ends all other processes."""
 
     role: Literal["head", "member"]
     fleet: str
@@ -67,7 +57,6 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_of_this_machine(self) -> bool:
-        """Whether this machine wrote it, now or before its last boot; machines may share a state folder."""
         is_older = self.world.split()[0] != world().split()[0]
         return self.world == world() or (is_older and self.machine != "" and self.machine == machine())
 
@@ -81,7 +70,6 @@ def fleet_folder() -> Path:
 
 
 def read() -> NodeRecord | None:
-    """The node of this machine, alive or not."""
     try:
         return msgspec.json.decode((fleet_folder() / "node.json").read_bytes(), type=NodeRecord)
     except (FileNotFoundError, msgspec.DecodeError):
@@ -94,7 +82,6 @@ def write(record: NodeRecord) -> None:
 
 @contextmanager
 def locked() -> Iterator[None]:
-    """Raises FleetError if another command starts or stops this machine's node."""
     with (fleet_folder() / "lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -137,18 +124,11 @@ def variables(folder: Path, *, listens: bool) -> dict[str, str]:
 
 
 def ask_to_stop() -> bool:
-    """Asks this machine's node to end, without waiting; False if there is none."""
     record = read()
     return record is not None and record.is_alive and signal_process(record.keeper, signal.SIGTERM)
 
 
 def stop() -> NodeRecord | None:
-    """Ends this machine's node and all that it runs, removes its files; None if there was none.
-
-    Raises:
-        FleetError: the node is another machine's.
-        HarnessError: a process survives SIGKILL.
-    """
     record = read()
     if record is None:
         forget()
@@ -177,14 +157,12 @@ def forget() -> None:
 
 
 def end_marked(token: str, *, but: int = 0) -> None:
-    """Kills every process whose environment has this token, until there is none."""
     deadline = time.monotonic() + _STOP_S
     while (found := marked(token, but=but)) and time.monotonic() < deadline:
         undo_all(partial(kill, one) for one in found)
 
 
 def marked(token: str, *, but: int = 0) -> list[ProcessIdentity]:
-    """Living processes whose environment has this token."""
     wanted = f"{MARK}={token}".encode()
     found = []
     for entry in Path("/proc").iterdir():

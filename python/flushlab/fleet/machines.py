@@ -20,7 +20,6 @@ from flushlab.record import OtherLoad
 from flushlab.version import __version__
 
 CELL_S = 1.0
-"""Window of each measurement on the disk, and of the look at other load."""
 ANSWER_S = 60.0
 CLOCK_S = 60.0
 """A clock that is off by more makes certificates and the times in records wrong."""
@@ -28,21 +27,8 @@ _FILE_BYTES = 16 << 20
 
 
 class MachineStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One machine of a fleet as `fleet status` shows it, with measurements of its disk.
-
-    Attributes:
-        name, address: as Ray lists it.
-        problem: why the disk was not measured, or nothing is known; empty if all is well.
-        flushlab, ray, python: versions.
-        is_root: whether servers on disks of a given speed can run there.
-        cpu_model, cpu_count, memory_bytes, kernel: of the machine.
-        directory: where servers' data lie; `filesystem`, `disk`, `free_bytes` are its.
-        sync_us_p50: of fdatasync after a write of 4 KiB.
-        ceiling_per_s: commits/s of one session whose redo log and binary log are synced, without a server.
-        servers: builds that are installed.
-        others: load of other programs.
-        clock_ahead_s: of the clock of the machine that asks; 0 if that is less than the question took.
-    """
+    """`sync_us_p50`: of fdatasync after a write of 4 KiB; `ceiling_per_s`: commits/s of one session whose
+    redo log and binary log are synced, without a server."""
 
     name: str
     address: str
@@ -67,12 +53,10 @@ class MachineStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def facts(name: str, address: str) -> bytes:
-    """This machine, as JSON of `MachineStatus`; what cannot be measured stays unknown, with the reason."""
     return msgspec.json.encode(_measured(name, address))
 
 
 def clock() -> float:
-    """Unix time here."""
     return time.time()
 
 
@@ -120,7 +104,6 @@ def _measured(name: str, address: str) -> MachineStatus:
 
 
 def _disk(directory: Path) -> tuple[float | None, float | None]:
-    """Latency of a sync, and the ceiling of commits at the strictest settings with one session."""
     from flushlab import _core
     from flushlab.probe import ceilings, disk
     from flushlab.probe.ceilings import STRICT, Place
@@ -138,7 +121,6 @@ def _disk(directory: Path) -> tuple[float | None, float | None]:
 
 
 def survey(nodes: Sequence[FleetNode]) -> tuple[MachineStatus, ...]:
-    """All machines, in the order of `nodes`; needs a connection."""
     import ray
 
     def status(node: FleetNode, call: Any) -> MachineStatus:

@@ -19,25 +19,19 @@ from flushlab.process import discard, make_lasting
 
 _WHAT = "content"
 _MOST_NAME = 200
-"""Characters of a name in a mark, which is read up to 4 KiB."""
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder of received content; `what` is in it, as its sender named it."""
-
     folder: Path
     what: str
     allocated_bytes: int
 
     @property
     def id(self) -> str:
-        """Hash of its manifest."""
         return self.folder.name.partition("-")[2]
 
 
 class Received:
-    """The content in flushlab's home, a `Cache`; safe to use from several processes at once."""
-
     def list(self) -> list[Content]:
         directory = home_path() / "content"
         found = [] if not directory.is_dir() else sorted(directory.iterdir())
@@ -52,8 +46,6 @@ class Received:
             return not free
 
     def evict(self, limit_bytes: int, *, spare_ours: bool = False) -> tuple[Content, ...]:
-        """As `Cache`; with `spare_ours`, what this process uses stays, too."""
-
         def remove(content: Content) -> bool:
             with nobody_uses(content.folder, spare_ours=spare_ours) as free, suppress(OSError):
                 return free and discard(content.folder, what=_WHAT)
@@ -63,7 +55,6 @@ class Received:
 
 
 def make_part(folder: Path, name: str) -> None:
-    """A new folder for content of that name that arrives."""
     make_lasting(folder, _WHAT, of=name[:_MOST_NAME])
 
 

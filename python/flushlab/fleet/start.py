@@ -38,14 +38,6 @@ _STARTED = "Ray runtime started."
 
 
 def start(listen: str | None = None, port: int = PORT, name: str | None = None) -> NodeRecord:
-    """Starts a fleet whose first machine this is.
-
-    Raises:
-        ExtraMissing: no Ray.
-        UsageError: `listen` is no address of this machine.
-        PortTaken: another program has the port.
-        FleetError: this machine is in a fleet, or Ray does not start.
-    """
     connect.require_ray()
     address = LOOPBACK if listen is None else _own_address(listen)
     with local_node.locked():
@@ -57,13 +49,6 @@ def start(listen: str | None = None, port: int = PORT, name: str | None = None) 
 
 
 def join(fleet: Address, key: str, listen: str | None = None, name: str | None = None) -> NodeRecord:
-    """Joins a fleet that another machine has started.
-
-    Raises:
-        ExtraMissing: no Ray.
-        UsageError: `listen` is no address of this machine, or the fleet is on loopback.
-        FleetError: as `connect.nodes`; other versions; this machine is in a fleet; Ray does not start.
-    """
     connect.require_ray()
     if ipaddress.ip_address(fleet.host).is_loopback:
         raise UsageError(
@@ -193,7 +178,6 @@ def _require_free(host: str, port: int) -> None:
 
 
 def _own_address(text: str) -> str:
-    """An address of this machine that others can reach."""
     address = connect.parse_address(text if ":" not in text else "").host if text else ""
     is_shared = bool(address) and not ipaddress.ip_address(address).is_unspecified
     with socket.socket() as tried:
@@ -210,7 +194,7 @@ def _own_address(text: str) -> str:
 
 
 def _towards(fleet: Address) -> str:
-    """This machine's address on the way to the first one; no packet is sent."""
+    """No packet is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as tried:
         try:
             tried.connect(fleet)
@@ -222,15 +206,7 @@ def _towards(fleet: Address) -> str:
 
 
 def stop(progress: Callable[[str], None]) -> NodeRecord | None:
-    """Ends the fleet here, and on the first machine everywhere; None if no fleet ran here.
-
-    The others are asked by a task on each; one that cannot be asked ends by itself, because its Ray gives up
-    60 s after the first machine is gone.
-
-    Raises:
-        FleetError: another command starts or stops it.
-        HarnessError: a process survives SIGKILL.
-    """
+    """A machine that cannot be asked ends by itself: its Ray gives up 60 s after the first one is gone."""
     with local_node.locked():
         record = local_node.read()
         if record is not None and record.role == "head" and record.is_alive and record.listens:

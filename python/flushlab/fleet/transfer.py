@@ -49,33 +49,23 @@ from flushlab.workload.generators import Reached
 
 PIECE_BYTES = 4 << 20
 LEVEL = 3
-"""Of Zstandard: its default."""
 WINDOW = 4
 """Pieces on their way at once: neither this machine nor Ray's object store holds more."""
 PROGRESS_S = 30.0
-"""A transfer that takes longer says how far it is, so often."""
 ABSOLUTE = "another file names it by an absolute path"
-"""Why a file stays: that name cannot be changed."""
 
 
 class Needed(msgspec.Struct, frozen=True, kw_only=True):
-    """Content that a campaign needs on every machine. Builds outside flushlab's home cannot be sent; beside
-    each is the `--basedir` that it was asked for in."""
-
     manifests: tuple[Manifest, ...] = ()
     builds: tuple[tuple[Build, str | None], ...] = ()
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where content is on a machine: the root of the manifest's paths, and the key of a data set as it is
-    there."""
-
     root: str
     key: Mapping[str, str] = {}
 
 
 Delivered = tuple[Place, ...] | FlushlabError
-"""Where each manifest's content is on a machine, or why it is not there."""
 
 
 def send(
@@ -84,18 +74,8 @@ def send(
     say: Callable[[str], None],
     keep: Callable[[bytes], Any] = bytes,
 ) -> dict[str, Delivered]:
-    """Sends what machines lack; each piece is read once for all of them.
-
-    Args:
-        needed: of every machine.
-        machines: their recipients.
-        say: takes a line for people.
-        keep: what calls take along for a packed piece.
-
-    Raises:
-        StorageError: a file has changed since the manifest was made, or cannot be read.
-        FleetError: the first machine is not heard of.
-    """
+    """Each piece is read once for all machines. Raises StorageError if a file changed since the manifest was
+    made."""
     failed = dict[str, FlushlabError]()
 
     def answer(machine: Reached, wait: Callable[[], Any]) -> Any:
@@ -150,7 +130,6 @@ def send(
 
 
 def _pieces(file: Path, expected: str) -> Iterator[tuple[int, bytes]]:
-    """Offsets and bytes of a file, which must have this digest."""
     digest, offset = hashlib.sha256(), 0
     try:
         with file.open("rb") as handle:
@@ -165,18 +144,10 @@ def _pieces(file: Path, expected: str) -> Iterator[tuple[int, bytes]]:
 
 
 class Recipient:
-    """Takes the content of one campaign, on a machine."""
-
     def __init__(self) -> None:
         self._arriving: tuple[_Arriving, ...] = ()
 
     def expect(self, needed: Needed) -> list[list[str]]:
-        """The files of each manifest that are missing here.
-
-        Raises:
-            UsageError: something that is not sent is not here.
-            NoSpace: it does not fit.
-        """
         for build, basedir in needed.builds:
             _require_build(build, basedir)
         for manifest in needed.manifests:
@@ -185,22 +156,12 @@ class Recipient:
         return [[entry.path for entry in one.missing] for one in self._arriving]
 
     def take(self, number: int, path: str, offset: int, packed: bytes) -> None:
-        """Writes a packed piece of a file of a manifest.
-
-        Raises:
-            NoSpace: the disk is full.
-        """
         arriving = self._arriving[number]
         with _told(arriving.part), (arriving.part / path).open("r+b") as file:
             file.seek(offset)
             file.write(zstandard.decompress(packed))
 
     def finish(self) -> tuple[Place, ...]:
-        """Puts all in place, and makes room as other caches do; where each manifest's content is now.
-
-        Raises:
-            HarnessError: something did not arrive whole.
-        """
         places = tuple(one.finish() for one in self._arriving)
         received = Received()
         received.evict(received.limit_bytes, spare_ours=True)
@@ -208,14 +169,6 @@ class Recipient:
 
 
 class _Arriving:
-    """Content on its way.
-
-    Attributes:
-        part: folder of what has arrived.
-        root: folder of the whole, if it is here.
-        missing: files that are not whole.
-    """
-
     def __init__(self, manifest: Manifest) -> None:
         self.manifest, digest = manifest, manifest.digest[:32]
         self.part = home_part("content") / f"part-{digest}"
@@ -282,11 +235,6 @@ class _Arriving:
         return missing
 
     def finish(self) -> Place:
-        """Checks the whole and puts it in place.
-
-        Raises:
-            HarnessError: it is not whole.
-        """
         if self.root is None:
             self.root = self._final
             if self.manifest.kind == "build":
@@ -331,7 +279,6 @@ class _Arriving:
 
 
 def _same_path(manifest: Manifest) -> Path | None:
-    """Where files may be that are at the same path on every machine; None: a build has a home."""
     return None if manifest.kind == "build" else Path(manifest.root)
 
 

@@ -37,7 +37,6 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_membership(text: str) -> dict[str, str]:
-    """Controller -> group, from /proc/self/cgroup (cgroups(7)); the key of the v2 hierarchy is empty."""
     rows = (line.split(":", 2) for line in text.splitlines())
     return {controller: group for _, names, group in rows for controller in names.split(",")}
 
@@ -58,12 +57,10 @@ def locate(controller: str, membership: Mapping[str, str], seen: list[Mount]) ->
 
 
 def group_of_self(controller: str) -> Group | None:
-    """This process's group for `controller`, or None."""
     return group_of("self", controller)
 
 
 def group_of(pid: int | str, controller: str) -> Group | None:
-    """A process's group for `controller`, or None."""
     try:
         text = Path(f"/proc/{pid}/cgroup").read_text()
     except OSError:
@@ -72,7 +69,6 @@ def group_of(pid: int | str, controller: str) -> Group | None:
 
 
 def memory_limit_bytes(group: Group) -> int | None:
-    """The tightest memory limit on `group`, or None."""
     return min((limit for _, limit in _memory_limits(group)), default=None)
 
 
@@ -84,7 +80,6 @@ def _memory_limits(group: Group) -> Iterator[tuple[Path, int]]:
 
 
 def memory_headroom_bytes(group: Group) -> int | None:
-    """How much more memory `group` could use, cached file pages that can be dropped included; or None."""
     of_use, of_cache = (
         ("memory.usage_in_bytes", "total_inactive_file")
         if group.version == 1
@@ -99,7 +94,6 @@ def memory_headroom_bytes(group: Group) -> int | None:
 
 
 def parse_meminfo(text: str) -> dict[str, int]:
-    """Name -> bytes, from /proc/meminfo; lines that are not in kB are left out."""
     rows = (line.split() for line in text.splitlines())
     return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) == 3 and row[2] == "kB"}
 
@@ -110,7 +104,6 @@ def memory_bytes() -> int:
 
 
 def available_memory_bytes() -> int:
-    """Memory usable now without swapping: the smaller of MemAvailable and the cgroup's headroom."""
     return _smaller("MemAvailable", memory_headroom_bytes)
 
 
@@ -122,7 +115,6 @@ def _smaller(of_machine: str, of_group: Callable[[Group], int | None]) -> int:
 
 
 def thread_headroom(group: Group) -> int | None:
-    """How many more threads `group` may start (`pids.max`), or None if nothing limits it."""
     rooms = []
     for folder in group.upwards():
         limit, used = _number(folder / "pids.max"), _number(folder / "pids.current")
@@ -132,7 +124,6 @@ def thread_headroom(group: Group) -> int | None:
 
 
 def cpu_quota(group: Group) -> float | None:
-    """The tightest CPU quota on `group` in processors (1.5 = one and a half), or None."""
     quotas = []
     for folder in group.upwards():
         if group.version == 1:
@@ -158,7 +149,6 @@ class CpuPeriods(msgspec.Struct, frozen=True):
 
 
 def cpu_periods(group: Group) -> CpuPeriods | None:
-    """The periods of the group, or the parent, with the tightest quota; None without a quota."""
     found = []
     for folder in group.upwards():
         quota = cpu_quota(msgspec.structs.replace(group, top=folder, path=folder))
@@ -171,14 +161,12 @@ def cpu_periods(group: Group) -> CpuPeriods | None:
 
 
 IoKind = Literal["riops", "wiops", "rbps", "wbps"]
-"""Reads, writes, bytes read and bytes written per second, as io.max of cgroup v2 calls the limits."""
 _IO_FILES: Mapping[IoKind, tuple[str, str, str, str]] = {
     "riops": ("read_iops", "io_serviced", "Read", "rios"),
     "wiops": ("write_iops", "io_serviced", "Write", "wios"),
     "rbps": ("read_bps", "io_service_bytes", "Read", "rbytes"),
     "wbps": ("write_bps", "io_service_bytes", "Write", "wbytes"),
 }
-"""By kind: file of the limit and file of the use in v1, the word there, and the word in io.stat of v2."""
 
 
 class IoLimit(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,7 +177,6 @@ class IoLimit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def io_limits(group: Group, disk_number: tuple[int, int]) -> tuple[IoLimit, ...]:
-    """Every limit on the group, and on its parents, for a whole disk."""
     disk = f"{disk_number[0]}:{disk_number[1]}"
     found = []
     for folder in group.upwards():
@@ -208,7 +195,6 @@ def io_limits(group: Group, disk_number: tuple[int, int]) -> tuple[IoLimit, ...]
 
 
 def parse_io_max(text: str, disk: str) -> dict[str, int]:
-    """The numbers of a disk in io.max or io.stat of v2: `254:0 rbps=max wbps=max riops=max wiops=120`."""
     for line in text.splitlines():
         name, _, rest = line.partition(" ")
         if name == disk:
@@ -223,7 +209,6 @@ def _of_disk(text: str, begin: str) -> int | None:
 
 
 def usable_cpus(allowed: int, quota: float | None) -> int:
-    """Processors that can be busy at once: those allowed, or the quota rounded up if that is fewer."""
     return allowed if quota is None else max(1, min(allowed, math.ceil(quota)))
 
 

@@ -20,7 +20,6 @@ _LEAST_VERSION = 2
 _WRITE_FILE, _TRUNCATE = 1 << 1, 1 << 14
 _TRUNCATE_SINCE = 3
 _ENTRIES = 0x3FF0
-"""Entries of directories: REMOVE_DIR, REMOVE_FILE, the MAKE_ rights, REFER."""
 _DEVICES = ("/dev/null",)
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -28,7 +27,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @functools.cache
 def version() -> int:
-    """Landlock's version in this kernel, -1 if it is missing or refused."""
     return int(_libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION_FLAG))
 
 
@@ -37,13 +35,7 @@ def available() -> bool:
 
 
 def confine(places: list[str]) -> None:
-    """From here on, this thread and its children write to these files and below these folders only.
-
-    Without Landlock, nothing happens. A missing place stays missing.
-
-    Raises:
-        OSError: the kernel refuses the rule.
-    """
+    """This thread and its children write to these places only; without Landlock, nothing happens."""
     if not available():
         return
     file = _WRITE_FILE | (_TRUNCATE if version() >= _TRUNCATE_SINCE else 0)

@@ -18,20 +18,17 @@ from flushlab.record import DiskEmulation, Machine
 
 
 def parse_cpu_model(text: str) -> str:
-    """The processor's name from the text of /proc/cpuinfo; `unknown` where it has none (most ARM)."""
     keys = ("model name", "Model", "cpu model", "cpu")
     names = (re.search(rf"^{key}\s*: (.+)$", text, re.MULTILINE) for key in keys)
     return next((" ".join(name[1].split()) for name in names if name), "unknown")
 
 
 def cpu_count() -> int:
-    """Processors that this process can keep busy: its affinity, or the cgroup's quota if that is less."""
     group = group_of_self("cpu")
     return usable_cpus(len(os.sched_getaffinity(0)), None if group is None else cpu_quota(group))
 
 
 def threads_left() -> int | None:
-    """How many more threads its control group and the kernel let this process start; None: unknown."""
     group = group_of_self("pids")
     limits = [None if group is None else thread_headroom(group)]
     with suppress(OSError, ValueError, IndexError):  # /proc/loadavg counts the threads that there are
@@ -42,7 +39,6 @@ def threads_left() -> int | None:
 
 
 def describe(data_root: Path, slow_disk: DiskEmulation | None = None) -> Machine:
-    """This machine, with the file system and device under `data_root` (an existing path)."""
     under = file_system_of(data_root)
     return msgspec.structs.replace(
         describe_client(),
@@ -56,7 +52,6 @@ def describe(data_root: Path, slow_disk: DiskEmulation | None = None) -> Machine
 
 
 def describe_client() -> Machine:
-    """This machine, from which the load on the user's own server comes."""
     return Machine(
         cpu_model=parse_cpu_model(Path("/proc/cpuinfo").read_text()),
         cpu_count=cpu_count(),
@@ -67,7 +62,6 @@ def describe_client() -> Machine:
 
 
 _SECTOR_BYTES = 512
-"""Of the kernel's counters, whatever the disk has."""
 
 
 class Requests(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,14 +98,11 @@ class DiskUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DiskCounters(msgspec.Struct, frozen=True, kw_only=True):
-    """Counters of all disks at one moment; only differences mean something."""
-
     at_s: float
     disks: Mapping[str, tuple[int, ...]]
 
 
 def disk_counters() -> DiskCounters:
-    """The counters now; none where the kernel does not tell."""
     try:
         text = Path("/proc/diskstats").read_text()
     except OSError:
@@ -125,7 +116,6 @@ def parse_diskstats(text: str) -> dict[str, tuple[int, ...]]:
 
 
 def disk_use(first: DiskCounters, last: DiskCounters, disk: str) -> DiskUse | None:
-    """A disk from `first` to `last`; None if it was not there all the time, or its counters were set back."""
     before, after, seconds = first.disks.get(disk), last.disks.get(disk), last.at_s - first.at_s
     if before is None or after is None or seconds <= 0:
         return None

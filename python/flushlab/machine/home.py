@@ -29,7 +29,6 @@ from flushlab.errors import HarnessError, NotWritable
 from flushlab.machine import ownership
 
 NAME = "flushlab"
-"""Of the user when flushlab runs as root."""
 
 _COMMAND = (
     *("useradd", "--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"),
@@ -40,12 +39,6 @@ _TRY_AGAIN_S = 0.1
 
 
 class ServerUser(msgspec.Struct, frozen=True, kw_only=True):
-    """Who owns data directories and runs servers.
-
-    Attributes:
-        name: login name, or the number as text if it has none.
-    """
-
     name: str
     uid: int
     gid: int
@@ -53,11 +46,6 @@ class ServerUser(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def server_user() -> ServerUser:
-    """The user that servers run as: the caller, or `flushlab` when the caller is root.
-
-    Raises:
-        HarnessError: the caller is root, and the user is missing and cannot be made.
-    """
     uid, name = os.geteuid(), str(os.geteuid())
     if uid != 0:
         with suppress(KeyError):
@@ -86,7 +74,6 @@ def _flushlabs_user() -> pwd.struct_passwd | None:
 
 
 def may_enter(path: Path, user: ServerUser) -> bool:
-    """True if `user` can traverse the directory `path` and all its parents."""
     return _try_as(user, 'test -d "$1" && test -x "$1"', path)
 
 
@@ -95,7 +82,6 @@ def may_write(path: Path, user: ServerUser) -> bool:
 
 
 def first_closed_parent(path: Path, user: ServerUser) -> Path | None:
-    """The topmost of `path` and its parents that `user` cannot enter; None if all can be entered."""
     if may_enter(path, user):
         return None
     return next((parent for parent in reversed(path.parents) if not may_enter(parent, user)), path)
@@ -107,14 +93,13 @@ def _try_as(user: ServerUser, script: str, path: Path) -> bool:
 
 
 def run_as(user: ServerUser) -> dict[str, Any]:
-    """Arguments for `subprocess.run` that make `user` the one who runs it."""
     if user.uid == os.geteuid():
         return {}
     return {"user": user.uid, "group": user.gid, "extra_groups": ()}
 
 
 def is_open_to_all(file: Path) -> bool:
-    """Whether anybody may write to a file: servers and clients ignore such option files (`my_default.c`)."""
+    """True if anybody may write to a file: servers and clients ignore such option files (`my_default.c`)."""
     mode = file.stat().st_mode
     return stat.S_ISREG(mode) and bool(mode & stat.S_IWOTH)
 
@@ -124,12 +109,7 @@ ROOT_STATE = Path("/var/lib/flushlab")
 
 
 def home() -> Path:
-    """The absolute path of flushlab's folder, created if needed with mode 0755.
-
-    Raises:
-        NotWritable: it cannot be created or written to, is no directory or somebody else's, or the user that
-            servers run as cannot reach it.
-    """
+    """The path of flushlab's folder, of mode 0755; NotWritable if the servers' user cannot reach it."""
     path = home_path()
     if not path.is_dir():
         with suppress(OSError):  # whatever is wrong with it is told below
@@ -144,11 +124,6 @@ def home_path() -> Path:
 
 
 def home_part(name: str) -> Path:
-    """A folder of that name in the home, created if needed.
-
-    Raises:
-        NotWritable: as `home`, or something else has that name.
-    """
     folder = home() / name
     try:
         folder.mkdir(exist_ok=True)
@@ -163,11 +138,6 @@ def home_part(name: str) -> Path:
 
 
 def make_open(path: Path) -> None:
-    """Creates a directory, and those above it, that everyone may enter, whatever the umask.
-
-    Raises:
-        OSError: it cannot be created, or is no directory.
-    """
     for folder in reversed((path, *path.parents)):
         if not folder.is_dir():
             folder.mkdir(exist_ok=True)  # another flushlab may be quicker
@@ -175,11 +145,6 @@ def make_open(path: Path) -> None:
 
 
 def state() -> Path:
-    """The absolute path of the folder for results, created if needed; the home if `FLUSHLAB_HOME` is set.
-
-    Raises:
-        NotWritable: as `home`.
-    """
     path = state_path()
     return home() if path == home_path() else _own(path, "state folder", 0o700)
 
@@ -236,7 +201,6 @@ def _mark(path: Path, what: str) -> None:
 
 @cache
 def _refuse_closed(folder: Path, path: Path) -> None:
-    """Cached, because it is tried in a child and `home` is asked for often."""
     user = server_user()
     closed = first_closed_parent(folder, user) if user.uid != os.geteuid() else None
     if closed is not None:

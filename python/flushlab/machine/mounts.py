@@ -18,17 +18,10 @@ from pathlib import Path
 import msgspec
 
 IN_MEMORY = frozenset({"tmpfs", "ramfs"})
-"""File systems that are gone after an OS crash."""
 
 
 class Mount(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of /proc/self/mountinfo (proc(5)).
-
-    Attributes:
-        device_number: major and minor number of the file system's device; major 0 is no device.
-        root: the folder of the file system that is mounted (a subvolume, a bind mount), else `/`.
-        options: of the file system itself; a cgroup v1 mount names its controllers here.
-    """
+    """A line of /proc/self/mountinfo, proc(5); major 0 is no device, options of cgroup v1 are controllers."""
 
     id: int
     device_number: tuple[int, int]
@@ -42,14 +35,8 @@ class Mount(msgspec.Struct, frozen=True, kw_only=True):
 class BlockDevice(msgspec.Struct, frozen=True, kw_only=True):
     """A block device as /sys shows it.
 
-    Attributes:
-        disk: name of the whole disk (`vda`); the same as `name` if it is no partition.
-        scheduler: I/O scheduler of the disk, or None.
-        volatile_cache: True for `write back`, False for `write through`, None if unknown.
-        rotational: the kernel takes the disk for a spinning one; None if unknown, or if a virtual disk says
-            that it spins: virtio's default, whatever is under it.
-        logical_block_bytes: smallest write that the disk takes, or None.
-        model: of the disk, or of the first disk that it is made of; empty if it tells none.
+    `rotational` is None if unknown, or if a virtual disk says that it spins: virtio's default, whatever is
+    under it. `volatile_cache` is True for `write back`.
     """
 
     name: str
@@ -63,14 +50,6 @@ class BlockDevice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileSystem(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the file system under a path.
-
-    Attributes:
-        filesystem: as the kernel names it; `unknown` where it cannot be seen.
-        device: the block device, or None.
-        record_size_bytes: ZFS's recordsize, or None.
-    """
-
     filesystem: str
     in_memory: bool = False
     device: BlockDevice | None = None
@@ -101,11 +80,6 @@ def parse_mountinfo(text: str) -> list[Mount]:
 
 
 def mounts(pid: int | str = "self") -> list[Mount]:
-    """The mounts that this process sees, or another one.
-
-    Raises:
-        OSError: there is no such process, or it cannot be seen.
-    """
     text = Path(f"/proc/{pid}/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
     return parse_mountinfo(text)
 
@@ -128,7 +102,6 @@ def mount_of(path: Path, pid: int | str = "self") -> Mount | None:
 
 
 def file_system_of(path: Path, pid: int | str = "self") -> FileSystem:
-    """What is known of the file system under `path`, which exists; `pid` as in `mount_of`."""
     mount = mount_of(path, pid)
     if mount is None:
         return FileSystem(filesystem="unknown")
@@ -142,13 +115,11 @@ def file_system_of(path: Path, pid: int | str = "self") -> FileSystem:
 
 
 def parse_scheduler(text: str) -> str | None:
-    """The chosen one of `none [mq-deadline] kyber`; None if none is marked (`none` alone is chosen)."""
     found = re.search(r"\[([^\]]+)\]", text)
     return found[1] if found else (text.strip() or None)
 
 
 def parse_write_cache(text: str) -> bool | None:
-    """Volatile or not, from /sys/block/*/queue/write_cache (the kernel's queue-sysfs documentation)."""
     return {"write back": True, "write through": False}.get(text.strip())
 
 
@@ -163,7 +134,6 @@ def _rotational(disk: Path) -> bool | None:
 
 
 def block_device(number: tuple[int, int], sys: Path = Path("/sys")) -> BlockDevice | None:
-    """The block device with a major and minor number; None if /sys does not show it."""
     folder = sys / "dev/block" / f"{number[0]}:{number[1]}"
     if not folder.exists():
         return None

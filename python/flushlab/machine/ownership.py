@@ -51,12 +51,6 @@ def new_token() -> str:
 
 
 def make(folder: str, mark: Mapping[str, str], mode: int = 0o700) -> None:
-    """Makes a folder that has its mark from the first moment.
-
-    Raises:
-        FileExistsError: there is something of that name, if only a dangling link.
-        OSError: it cannot be made.
-    """
     parent, name = os.path.split(folder)
     limbo = _limbo(mark["token"])
     with _opened(parent, _PARENT) as above:
@@ -74,11 +68,6 @@ def make(folder: str, mark: Mapping[str, str], mode: int = 0o700) -> None:
 
 
 def mark_existing(folder: str, mark: Mapping[str, str]) -> None:
-    """Marks a folder that is there, and is flushlab's for another reason.
-
-    Raises:
-        OSError: it is no real directory, or something of the mark's name is in it.
-    """
     with _opened(folder) as opened:
         _write_mark(opened, mark)
 
@@ -129,13 +118,6 @@ def remove(folder: str, **proof: str) -> bool:
 
 
 def unmount(folders: Sequence[str], points: Sequence[str], token: str) -> None:
-    """Takes off all that is mounted at these points, each in one of the folders, if its mark has the token.
-
-    Who still has files open there keeps the file system until it ends; nobody else finds it any more.
-
-    Raises:
-        OSError: the kernel does not let go of one.
-    """
     for point in points:
         folder, name = os.path.split(point)
         if folder not in folders:
@@ -152,7 +134,6 @@ def unmount(folders: Sequence[str], points: Sequence[str], token: str) -> None:
 
 
 def _is_other_device(point: str, folder: str) -> bool:
-    """False if nothing is mounted there: without the right to unmount, the system refuses before it looks."""
     try:
         return os.stat(point).st_dev != os.stat(folder).st_dev  # noqa: PTH116
     except FileNotFoundError:
@@ -247,7 +228,6 @@ def _unlink(name: str, folder: int) -> None:
 
 
 def _rename_new(above: int, old: str, new: str, told: str) -> None:
-    """renameat2(2) with RENAME_NOREPLACE; a file system without it gets an empty folder to replace."""
     if _libc.renameat2(above, os.fsencode(old), above, os.fsencode(new), _RENAME_NOREPLACE) == 0:
         return
     code = ctypes.get_errno()

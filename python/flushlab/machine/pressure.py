@@ -38,15 +38,7 @@ Resource = Literal["cpu", "io", "memory"]
 
 
 class MachineSample(msgspec.Struct, frozen=True, kw_only=True):
-    """Counters at one moment; only differences mean something.
-
-    Attributes:
-        at_s: monotonic clock.
-        busy_s, steal_s, total_s: over all processors, from /proc/stat.
-        own_s: of this process.
-        disk_s: in which the disk was busy, or None.
-        stalled_us: time in which some task waited for a processor (cpu), I/O or memory; None without PSI.
-    """
+    """Counters at one moment; only differences mean something. `stalled_us` is None without PSI."""
 
     at_s: float
     busy_s: float = 0.0
@@ -84,13 +76,11 @@ def parse_cpu_line(text: str) -> tuple[int, int, int]:
 
 
 def parse_stalled_us(text: str) -> int | None:
-    """The `some` line's total in microseconds from the text of a file of /proc/pressure."""
     found = re.search(r"^some .*\btotal=(\d+)$", text, re.MULTILINE)
     return int(found[1]) if found else None
 
 
 def sample(disk: str | None = None) -> MachineSample:
-    """The counters now."""
     tick = os.sysconf("SC_CLK_TCK")
     busy_s, steal_s, total_s = (count / tick for count in parse_cpu_line(Path("/proc/stat").read_text()))
     disk_s = None
@@ -112,7 +102,6 @@ def sample(disk: str | None = None) -> MachineSample:
 
 
 def between(first: MachineSample, last: MachineSample) -> Pressure:
-    """The shares of the time from `first` to `last`, which was taken later."""
     assert last.at_s >= first.at_s, "samples are given in the order in which they were taken"
 
     def stalled(resource: Resource) -> float | None:
@@ -134,7 +123,6 @@ def _share(part: float, whole: float) -> float:
 
 
 def watch(seconds: float, data_root: Path) -> OtherLoad:
-    """Watches the machine for so long; `data_root` exists, and says which disk is meant."""
     device = file_system_of(data_root).device
     disk = device.disk if device else None
     with _wanting_processors():
@@ -158,7 +146,6 @@ def taken(first: MachineSample, last: MachineSample) -> OtherLoad:
 
 
 def parse_disk_s(text: str) -> float:
-    """Seconds with a request under way, from a disk's `stat` (the kernel's Documentation/block/stat.rst)."""
     return int(text.split()[9]) / 1000
 
 

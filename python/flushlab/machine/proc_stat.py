@@ -6,11 +6,9 @@ Machine layer; the standard library only, since the guard imports this file alon
 from __future__ import annotations
 
 STATE, PARENT, SESSION, USER_TICKS, SYSTEM_TICKS, START_TICKS = 0, 1, 3, 11, 12, 19
-"""Places in the list of `fields`."""
 
 
 def fields(pid: int | str) -> list[str] | None:
-    """Fields 3 and following, or None if there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", errors="replace") as handle:  # noqa: PTH123
             return parse(handle.read())
@@ -19,5 +17,4 @@ def fields(pid: int | str) -> list[str] | None:
 
 
 def parse(line: str) -> list[str]:
-    """The same of a line; field 2, the name, may hold spaces and parentheses."""
     return line[line.rindex(")") + 2 :].split()

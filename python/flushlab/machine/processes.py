@@ -18,13 +18,10 @@ from flushlab.machine import proc_stat
 from flushlab.machine.mounts import read_or_empty
 
 _CREDENTIALS = struct.Struct("3i")
-"""struct ucred: pid, uid, gid."""
 _SERVERS = ("mysqld", "mariadbd")
 _WORDS = 6
-"""Of a command line that may name its program: a loader and its options may precede it."""
 
 Address = tuple[str, int]
-"""IP address and port; an IPv4 address in IPv6 is written as IPv4."""
 
 
 def peer_pid(connection: socket.socket) -> int | None:
@@ -65,12 +62,10 @@ def _holder(inode: int) -> int | None:
 
 
 def is_server(pid: int) -> bool:
-    """Whether a process is a server of MySQL or MariaDB, by its command line."""
     return any(PurePath(word).name.startswith(_SERVERS) for word in command_line(pid)[:_WORDS])
 
 
 def command_line(pid: int) -> tuple[str, ...]:
-    """The words of its command line; none if it cannot be seen."""
     with suppress(OSError):
         return tuple(Path(f"/proc/{pid}/cmdline").read_text(errors="replace").rstrip("\0").split("\0"))
     return ()
@@ -79,7 +74,6 @@ def command_line(pid: int) -> tuple[str, ...]:
 def peer_end(
     texts: Iterable[str], *, local: tuple[object, ...], remote: tuple[object, ...]
 ) -> tuple[int, int] | None:
-    """The inode of the socket at the other end of a TCP connection, and its user; None: it is not here."""
     wanted = _known(remote), _known(local)
     for text in texts:
         for line in text.splitlines()[1:]:
@@ -107,37 +101,21 @@ def _plain(address: str | bytes) -> str:
 
 
 _KERNEL = "2"
-"""kthreadd, the parent of all kernel threads."""
 
 
 class ProcessIo(msgspec.Struct, frozen=True, kw_only=True):
-    """Of all processes that can be seen, at one moment.
-
-    Attributes:
-        written: bytes by process id and start time.
-    """
-
     written: Mapping[tuple[int, str], int]
     names: Mapping[tuple[int, str], str]
     unseen: int = 0
 
 
 class Writer(msgspec.Struct, frozen=True):
-    """Processes of one name.
-
-    Attributes:
-        name: of the program.
-        pids: the one that wrote most comes first.
-        bytes_written: in the window.
-    """
-
     name: str
     pids: tuple[int, ...]
     bytes_written: int
 
 
 def process_io() -> ProcessIo:
-    """The counters now; kernel threads write for others and are left out."""
     written, names, unseen = dict[tuple[int, str], int](), dict[tuple[int, str], str](), 0
     for folder in Path("/proc").iterdir():
         if not folder.name.isdecimal():
@@ -166,7 +144,6 @@ def parse_io(text: str) -> int:
 
 
 def writers(first: ProcessIo, last: ProcessIo) -> tuple[Writer, ...]:
-    """Who wrote from `first` to `last` by name, the most first. Those that ended are missing."""
     found = defaultdict[str, list[tuple[int, int]]](list)
     for key, after in last.written.items():
         grown = after - first.written.get(key, 0)
@@ -180,7 +157,7 @@ def writers(first: ProcessIo, last: ProcessIo) -> tuple[Writer, ...]:
 
 
 def has_files_open(pid: int, device: int) -> bool | None:
-    """Whether a process has regular files open on a file system (`st_dev`); None if it cannot be seen."""
+    """True if a process has regular files open on a file system (`st_dev`); None if it cannot be seen."""
     try:
         descriptors = list(Path(f"/proc/{pid}/fd").iterdir())
     except OSError:
@@ -194,7 +171,6 @@ def has_files_open(pid: int, device: int) -> bool | None:
 
 
 def run_delays(pid: int) -> dict[int, float]:
-    """Seconds of each thread of a process since it began; empty if they cannot be seen."""
     found = {}
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
@@ -204,7 +180,6 @@ def run_delays(pid: int) -> dict[int, float]:
 
 
 def waiting(before: dict[int, float], after: dict[int, float], seconds: float) -> float | None:
-    """Mean number of threads that waited for a processor; None if none was there all of the time."""
     both = before.keys() & after.keys()
     if not both or seconds <= 0:
         return None

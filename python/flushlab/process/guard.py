@@ -34,14 +34,6 @@ Network = Literal["none", "host", "own"]
 
 
 class Reach(NamedTuple):
-    """What the kernel lets a guarded program reach.
-
-    Attributes:
-        writes: folders below which it may write, besides its log (`machine.confinement`); None: no limit.
-        network: `none`, it refuses connections; `host`; or `own`, a network that ends with the program and
-            its children (root only).
-    """
-
     writes: Sequence[Path] | None
     network: Network = "none"
 
@@ -52,16 +44,7 @@ _CLEAN_S = 120.0
 
 
 class Guard(Closing):
-    """Owns processes and folders: both are gone when it is closed.
-
-    Args:
-        mounts: places below these folders; what is mounted there when it is closed is taken off.
-
-    Raises:
-        UsageError: the name is taken, or something is in the place of a folder.
-        NotWritable: a folder cannot be made.
-        HarnessError: the guard process does not come up.
-    """
+    """Owns processes and folders: both are gone when it is closed, and whatever is mounted below `mounts`."""
 
     def __init__(self, name: str, folders: Sequence[Path] = (), mounts: Sequence[Path] = ()) -> None:
         assert all(folder.is_absolute() for folder in folders), folders
@@ -103,15 +86,9 @@ class Guard(Closing):
     ) -> GuardedProcess:
         """Starts a program in a session of its own, as the servers' user, with stdin closed.
 
-        The run record names the process before the program is executed.
-
-        Args:
-            before_exec: called with the pid while the process waits (to put it into a cgroup).
-            outlives_guard: for a process that will be released; it is not killed when the guard dies.
-            serves_disk: it keeps flushlab's user, and is the last that the kernel kills for want of memory.
-
-        Raises:
-            HarnessError: the program cannot be executed.
+        The run record names the process before the program is executed. `before_exec` gets the pid while the
+        process waits, to put it into a cgroup. One that `serves_disk` keeps flushlab's user, and is the last
+        that the kernel kills for want of memory.
         """
         user = server_user()
         uid, gid = (os.geteuid(), os.getegid()) if serves_disk else (user.uid, user.gid)
@@ -142,12 +119,6 @@ class Guard(Closing):
         return process
 
     def release(self, *, forget: bool = False, goes_with: str = "") -> None:
-        """Leaves processes and folders to themselves: the sandbox becomes a kept one.
-
-        Args:
-            forget: remove the run record instead of keeping it (a restart of a sandbox that has its own).
-            goes_with: name of the run record whose end is its end; empty: it lives until it is stopped.
-        """
         if forget:
             run_record.remove(self.name)
         else:
@@ -160,11 +131,7 @@ class Guard(Closing):
             process.forget()
 
     def close(self) -> None:
-        """Kills the processes, removes the folders and the record; does nothing the second time.
-
-        Raises:
-            HarnessError: the guard does not come to an end within two minutes.
-        """
+        """Does nothing the second time; a HarnessError if the guard does not end within two minutes."""
         if self._abandoned:
             return
         self._abandoned = True
@@ -183,7 +150,6 @@ class Guard(Closing):
             reap_record(self._record)
 
     def strike(self, threads: Collection[int]) -> None:
-        """Kills its servers, if one of these threads has made it; from any thread."""
         if self._thread in threads:
             for process in list(self._processes.values()):
                 if not process.serves_disk:
@@ -191,12 +157,10 @@ class Guard(Closing):
                         process.signal(signal.SIGKILL)
 
     def remove_folder(self, folder: Path) -> None:
-        """Removes one of its folders now; what cannot be removed goes when the guard is closed."""
         with suppress(OSError):
             ownership.remove(str(folder), token=self._record.token)
 
     def exit_status(self, pid: int, seconds: float) -> int:
-        """Wait status of a process that has ended, as the guard reaped it."""
         process = self._processes[pid]
         deadline = time.monotonic() + seconds
         while process.status is None:
@@ -238,7 +202,6 @@ class Guard(Closing):
         return messages
 
     def abandon_after_fork(self) -> None:
-        """In a forked child of flushlab: lets go of the guard, which is the parent's."""
         self._abandoned = True
         self._control.close()
 
@@ -256,17 +219,14 @@ class GuardedProcess:
         self.status: int | None = None
 
     def alive(self) -> bool:
-        """True while it runs; a zombie does not."""
         return not self._ended(0)
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends a signal, to this very process; nothing happens if it is dead."""
         if self._handle is not None and self.alive():
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handle, number)
 
     def wait(self, seconds: float) -> int | None:
-        """Waits for its end; the exit code (negative: the signal), or None if it still runs."""
         if not self._ended(seconds):
             return None
         return os.waitstatus_to_exitcode(self._guard.exit_status(self.pid, _ANSWER_S))

@@ -95,7 +95,6 @@ class Guard:
             self._control.sendall(json.dumps(message).encode() + b"\n")
 
     def kill_all(self) -> None:
-        """Kills and reaps until no child is left; a subreaper's children include its servers' orphans."""
         for pid in self._running:
             _kill_group(pid)
         while True:
@@ -258,7 +257,6 @@ def _limit_resources() -> None:
 
 
 def _say_when_to_be_killed(score: str) -> None:
-    """A pool that was set too large must cost this server, not somebody's other process: proc(5)."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as handle:  # noqa: PTH123
         handle.write(score)
 
@@ -287,7 +285,6 @@ def _kill(pid: int) -> None:
 
 
 def _mounts(record: str) -> list[str]:
-    """Where its run record says that something may be mounted; nowhere if the record is gone."""
     try:
         with open(record) as handle:  # noqa: PTH123
             return list(json.load(handle)["mounts"])

@@ -30,13 +30,11 @@ class ProcessIdentity(msgspec.Struct, frozen=True, kw_only=True):
     start_ticks: int
 
     def alive(self) -> bool:
-        """True if this very process runs; a zombie does not."""
         state = _state(self.pid)
         return state is not None and state[1] == self.start_ticks and state[0] not in _DEAD_STATES
 
 
 def identify(pid: int) -> ProcessIdentity | None:
-    """The process that has this pid now, zombie or not; None if there is none."""
     state = _state(pid)
     return None if state is None else ProcessIdentity(pid=pid, start_ticks=state[1])
 
@@ -49,7 +47,6 @@ def myself() -> ProcessIdentity:
 
 @cache
 def world() -> str:
-    """Names the boot and the pid namespace within which pids and start times mean something."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
 
@@ -89,14 +86,7 @@ _KILL_DEADLINE_S = 30.0
 
 
 def terminate(process: ProcessIdentity, *, grace_s: float) -> bool:
-    """SIGTERM, then SIGKILL if it still runs after `grace_s`.
-
-    Returns:
-        True if it ended by itself within the grace.
-
-    Raises:
-        HarnessError: it survives SIGKILL for 30 s (it hangs in the kernel).
-    """
+    """SIGKILL after `grace_s`, then false; a HarnessError if it survives that for 30 s."""
     if grace_s > 0 and signal_process(process, signal.SIGTERM) and wait_for_end(process, grace_s):
         return True
     kill(process)
@@ -104,7 +94,6 @@ def terminate(process: ProcessIdentity, *, grace_s: float) -> bool:
 
 
 def kill(process: ProcessIdentity) -> None:
-    """SIGKILL, and waits until it is dead; a HarnessError if it survives for 30 s."""
     if signal_process(process, signal.SIGKILL) and not wait_for_end(process, _KILL_DEADLINE_S):
         raise HarnessError(f"process {process.pid} survived SIGKILL", hint="its disk may hang; see dmesg")
 
@@ -131,7 +120,6 @@ def kill_session(leader: ProcessIdentity, folders: Sequence[str]) -> None:
 
 
 def signal_process(process: ProcessIdentity, number: signal.Signals) -> bool:
-    """Sends a signal; False if the process is dead."""
     with _opened(process) as handle, suppress(ProcessLookupError):
         if handle is not None:
             signal.pidfd_send_signal(handle, number)
@@ -140,13 +128,11 @@ def signal_process(process: ProcessIdentity, number: signal.Signals) -> bool:
 
 
 def wait_for_end(process: ProcessIdentity, seconds: float) -> bool:
-    """Waits until a process is dead; False if it still runs after `seconds`."""
     with _opened(process) as handle:
         return handle is None or has_ended(handle, seconds)
 
 
 def has_ended(handle: int, seconds: float) -> bool:
-    """Waits until the process of a pidfd is dead; False if it still runs after `seconds`."""
     poll = select.poll()
     poll.register(handle, select.POLLIN)
     return bool(poll.poll(seconds * 1000))
@@ -154,7 +140,6 @@ def has_ended(handle: int, seconds: float) -> bool:
 
 @contextmanager
 def _opened(process: ProcessIdentity) -> Iterator[int | None]:
-    """A pidfd of this very process, checked after it was opened; None if it is dead."""
     try:
         handle = os.pidfd_open(process.pid)
     except ProcessLookupError:

@@ -20,27 +20,18 @@ from flushlab.undo import Closing
 from flushlab.units import format_latency
 
 LATENCIES_S = (0.0002, 1.0)
-"""What may be asked for. Below, the carrying itself takes as long; above, a cluster would fall apart."""
 BELIEVED = (0.9, 1.5)
 """Range of measured / asked within which a latency is believed."""
 CARRYING_S = 0.0005
-"""What the carrying may add to it."""
 
 _MAIN = Path(__file__).with_name("network_main.py")
 _COMMAND = (sys.executable, "-I", "-S", str(_MAIN))
 _ANSWER_S = 30.0
 _TRIES = 10
-"""So often a latency is measured again that is not what was asked for: a busy machine has moments."""
 _POLL_S = 0.001
 
 
 def require_network(latency_s: float) -> None:
-    """Finds out whether an emulated network can be made here, before anything is started.
-
-    Raises:
-        UsageError: no such latency, or no root rights.
-        HarnessError: the kernel or the container does not let one make networks.
-    """
     low, high = LATENCIES_S
     if not low <= latency_s <= high:
         raise UsageError(
@@ -61,8 +52,6 @@ def require_network(latency_s: float) -> None:
 
 
 class EmulatedNetwork(Closing):
-    """An emulated network; closed when its owner closes it, or is gone."""
-
     def __init__(self, latency_s: float) -> None:
         self.latency_s = latency_s
         self.measured_s: float | None = None
@@ -81,16 +70,9 @@ class EmulatedNetwork(Closing):
 
     @staticmethod
     def address(number: int) -> str:
-        """Of the process of this number, from 1, once it is attached."""
         return f"{NETWORK}{number}"
 
     def attach(self, number: int, pid: int) -> None:
-        """Attaches a process with a network of its own, or one in the place of another; measures the way from
-        a new one to those that are there.
-
-        Raises:
-            HarnessError: it has none, or the latency is not what was asked for.
-        """
         _await_own_network(pid)
         self._tell(f"attach {number} {pid}", f"node {number} cannot be given its network")
         others = [] if number in self._pids else list(self._pids)
@@ -99,11 +81,9 @@ class EmulatedNetwork(Closing):
             self._measure(number, other)
 
     def detach(self, number: int) -> None:
-        """Takes a process off, as if its cable was pulled: what it has not sent yet, nobody gets."""
         self._tell(f"detach {number}", f"node {number} cannot be taken off its network")
 
     def close(self) -> None:
-        """Ends it; its processes reach each other no more. Does nothing the second time."""
         for pipe in (self._relay.stdin, self._relay.stdout, self._relay.stderr):
             assert pipe is not None
             pipe.close()

@@ -36,7 +36,6 @@ TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x1, 0x1000
 SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK = 0x8914, 0x8916, 0x891C
 SIOCSIFMTU, SIOCSIFTXQLEN, IFF_UP = 0x8922, 0x8943, 0x1
 NETWORK = "198.18.0."
-"""Of the range that RFC 2544 sets aside for measurements."""
 DEVICE = b"tun"
 MTU, QUEUE = 65000, 10_000
 PROBES = 9
@@ -55,7 +54,6 @@ def enter(pid: int) -> None:
 
 
 def tun(number: int) -> int:
-    """A TUN device in this thread's network, up, with its address; its file descriptor."""
     device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     fcntl.ioctl(device, TUNSETIFF, struct.pack("16sH22x", DEVICE, IFF_TUN | IFF_NO_PI))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
@@ -141,8 +139,6 @@ class Relay:
 
 
 def probe(pid: int, address: str) -> float:
-    """Seconds of the shortest of some round trips: a connection to a port where nobody listens is refused by
-    the other end after one."""
     enter(pid)
     least = float("inf")
     for _ in range(PROBES):
@@ -156,7 +152,6 @@ def probe(pid: int, address: str) -> float:
 
 
 def check() -> None:
-    """Raises OSError if this machine lets nobody make networks and TUN devices."""
     _call(_libc.unshare(CLONE_NEWNET), "unshare")
     os.close(tun(1))
 

@@ -42,7 +42,6 @@ from flushlab.undo import undo_all
 Kind = Literal["owned", "kept"]
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
-"""Of a sandbox. No dots: `k.json` would be the record of `k`."""
 
 _OWN_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 _BEING_WRITTEN = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)\.(?P<ticks>\d+)\.being-written")
@@ -55,13 +54,8 @@ _NO_NAMELESS_FILES = {errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One sandbox, one run of a server's set-up program, or one passing folder.
 
-    Attributes:
-        kind: `owned` dies with its owner, `kept` lives until it is stopped.
-        machine: the same across its boots; empty if it has no name.
-        guard: the owner's guard process, once it runs; None for a kept sandbox.
-        mounts: places below these folders where something may be mounted, which goes before them.
-        goes_with: name of the record that a kept one goes with: the disk of a sandbox; empty for none.
-        token: in the folders' marks; empty in records of flushlab 0.1, whose folders had none.
+    `owned` dies with its owner, `kept` lives until it is stopped. `mounts` go before the folders that they
+    are in. `token` is in the folders' marks; empty in records of flushlab 0.1, whose folders had none.
     """
 
     name: str
@@ -78,7 +72,6 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def mine(cls, name: str, *folders: Path, token: str | None = None) -> Self:
-        """A record of this process; with a new token if none is given."""
         return cls(
             name=name,
             kind="owned",
@@ -95,7 +88,6 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_of_this_machine(self) -> bool:
-        """True if this machine started it, now or before its last boot; a home may lie on several's disk."""
         same_boot = self.world.split()[0] == world().split()[0]
         return self.is_here or (not same_boot and self.machine != "" and self.machine == machine())
 
@@ -106,12 +98,10 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_folder() -> Path:
-    """`run` in flushlab's home; sandboxes' folders and records lie there."""
     return home_part("run")
 
 
 def record_path(name: str) -> Path:
-    """Where the record of that name lies; a UsageError if no record can have that name."""
     if not _OWN_NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a valid sandbox name", hint=NAME_HINT)
     return run_folder() / f"{name}.json"
@@ -121,7 +111,6 @@ NAME_HINT = "use at most 40 lowercase letters, digits, hyphens and underscores"
 
 
 def claim(record: RunRecord) -> None:
-    """Writes a new record; a UsageError if the name is taken."""
     temporary = _write_beside(record)
     try:
         record_path(record.name).hardlink_to(temporary)  # fails if it exists, unlike rename
@@ -141,7 +130,6 @@ def rewrite(record: RunRecord) -> None:
 
 
 def read(name: str) -> RunRecord | None:
-    """The record of that name, or None; a UsageError if no record can have that name."""
     return _read(record_path(name))
 
 
@@ -151,17 +139,14 @@ def all_records() -> list[RunRecord]:
 
 
 def that_go_with(name: str) -> list[RunRecord]:
-    """Records of kept things that go with the one of that name."""
     return [record for record in all_records() if record.kind == "kept" and record.goes_with == name]
 
 
 def remove(name: str) -> None:
-    """Removes a record; it may be gone."""
     record_path(name).unlink(missing_ok=True)
 
 
 def sweep() -> None:
-    """Removes what writers that were killed have left beside the records; it has a record's content."""
     for file in run_folder().glob(".*.being-written"):
         named = _BEING_WRITTEN.fullmatch(file.name)
         record = _read(file)
@@ -197,7 +182,6 @@ def _write_beside(record: RunRecord) -> Path:
 
 
 def _name_whole(file: Path, content: bytes) -> None:
-    """Gives a file its name once all is in it: what a kill leaves is nothing, or can be told for a record."""
     folder = os.open(file.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         nameless = os.open(file.parent, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o644)
@@ -213,12 +197,6 @@ def _name_whole(file: Path, content: bytes) -> None:
 
 @contextmanager
 def passing_folder(parent: Path, what: str, *, name: str | None = None, mode: int = 0o700) -> Iterator[Path]:
-    """A new folder in `parent`; what is left of it at the end is removed.
-
-    Args:
-        what: purpose; part of the folder's name, and in its mark.
-        name: in its mark; that of the folder if None.
-    """
     folder = parent / f"flushlab-{what}-{secrets.token_hex(4)}"
     record = RunRecord.mine(folder.name, folder)
     claim(record)
@@ -233,11 +211,6 @@ def passing_folder(parent: Path, what: str, *, name: str | None = None, mode: in
 
 
 def make_lasting(folder: Path, what: str, **more: str) -> None:
-    """A new folder that stays; a kill in the middle leaves it to the janitor.
-
-    Raises:
-        OSError: it cannot be made there.
-    """
     record = RunRecord.mine(f"make-{secrets.token_hex(4)}", folder)
     claim(record)
     try:
@@ -247,14 +220,7 @@ def make_lasting(folder: Path, what: str, **more: str) -> None:
 
 
 def discard(folder: Path, **proof: str) -> bool:
-    """Removes a folder of ours that no record names; a kill in the middle leaves it to the janitor.
-
-    Returns:
-        False if something is there that is not flushlab's; it was left as it is.
-
-    Raises:
-        OSError: it could not be removed.
-    """
+    """Removes a folder that no record names; false if it is not flushlab's: it was left as it is."""
     mark = ownership.read_mark(str(folder))
     if mark is None:
         return ownership.remove(str(folder), **proof)
@@ -269,11 +235,6 @@ _GUARD_S = 10.0
 
 
 def reap() -> list[str]:
-    """Reaps all that is owned by somebody dead, or goes with something that is gone; returns the names.
-
-    Raises:
-        HarnessError: a server survived SIGKILL; all others are reaped.
-    """
     sweep()
     reaped = []
 
@@ -287,14 +248,6 @@ def reap() -> list[str]:
 
 
 def reap_record(record: RunRecord) -> list[Path]:
-    """Kills what a record names, removes its folders and then the record, with all that goes with it.
-
-    Returns:
-        Folders of its that are not marked as its own; they were left as they are.
-
-    Raises:
-        OSError: a folder could not be removed; the record stays.
-    """
     if record.is_here:
         if record.guard is not None and not wait_for_end(record.guard, _GUARD_S):  # it may be at this work
             kill(record.guard)

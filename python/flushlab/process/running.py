@@ -40,7 +40,6 @@ from flushlab.record.running import (
 
 FOLDER = "live"
 ANSWER_S = 5.0
-"""Who has not answered by then does not count as running; on a busy machine a second is no reason."""
 LEFT_BEHIND = 16
 """So many sockets may lie there before somebody looks for dead ones; each is an empty file."""
 SETTLED_S = 10.0
@@ -49,12 +48,9 @@ MOST_BYTES = 4 << 20
 SECONDS_KEPT = 60
 MARKS_KEPT = 240
 LOADS_KEPT = 32
-"""So many loads' totals are kept apart: more than servers run at once."""
 
 
 class LiveStatus:
-    """What this process is doing. Notes are taken by one thread at a time; anybody may read."""
-
     def __init__(self, running: Running) -> None:
         self._now = running
         self._seconds: deque[LoadSecond] = deque(maxlen=SECONDS_KEPT)
@@ -69,7 +65,6 @@ class LiveStatus:
 
     @property
     def is_seen(self) -> bool:
-        """Whether anybody may ask: what is dear to find out need not be, otherwise."""
         return self is not _NOBODYS
 
     def current(self) -> Running:
@@ -96,7 +91,6 @@ class LiveStatus:
         )
 
     def is_about(self, *, campaign: str = "", server: str = "", workload: str = "") -> None:
-        """What was asked for, as far as it is known by now."""
         known = {"campaign": campaign, "server": server, "workload": _shown(workload)}
         self._note(**{name: value for name, value in known.items() if value})
 
@@ -132,7 +126,6 @@ class LiveStatus:
 
     @contextmanager
     def running_server(self, server: WatchedServer, *, trial: bool = False) -> Iterator[None]:
-        """A server runs while the context lasts, for one trial or for more."""
         self.server_started(server)
         if trial:
             self._mark("trial", self._called(server.arm))
@@ -150,7 +143,6 @@ class LiveStatus:
 
     @contextmanager
     def driving(self, key: str, arm: str) -> Iterator[None]:
-        """Load runs a slice on one of several servers while the context lasts."""
         began = time.monotonic()
         arm = self._called(arm)
         self._note(arm=arm)
@@ -179,7 +171,6 @@ class LiveStatus:
         )
 
     def load(self, load: int, totals: LoadSeen) -> None:
-        """What one of the loads has done since it began; those that have ended count on."""
         self._loads.pop(load, None)
         self._loads[load] = totals
         if len(self._loads) > LOADS_KEPT:
@@ -187,7 +178,6 @@ class LiveStatus:
             self._loads = {0: _together([first, second]), **dict(others)}
 
     def fill(self, progress: FillProgress) -> None:
-        """A fill is so far; `rows_by_table` is added up here."""
         before = self._now.fill
         rows = {**(before.rows_by_table if before else {}), progress.table: progress.rows}
         self._note(fill=msgspec.structs.replace(progress, rows_by_table=rows))
@@ -214,12 +204,10 @@ _boards: list[LiveStatus] = []
 
 
 def live_status() -> LiveStatus:
-    """The board of what runs in this process; one that nobody sees if nothing does."""
     return _boards[-1] if _boards else _NOBODYS
 
 
 def current_status() -> Running | None:
-    """What this process runs, or None."""
     return _boards[-1].current() if _boards else None
 
 
@@ -227,10 +215,7 @@ def current_status() -> Running | None:
 def publish_status(
     kind: RunningKind, *, server: str = "", workload: str = "", floor: str = ""
 ) -> Iterator[LiveStatus]:
-    """This process runs something while the context lasts, and tells whoever asks.
-
-    What runs within something else (a bench within a probe) is part of that.
-    """
+    """A bench within a probe, for example, is part of the probe."""
     if _boards:
         yield _boards[-1]
         return
@@ -264,7 +249,6 @@ class _StatusServer:
 
     @classmethod
     def open(cls, status: LiveStatus) -> _StatusServer | None:
-        """None where the home takes no socket: then nobody can find what runs, and it runs all the same."""
         with suppress(OSError, FlushlabError):
             folder = home_part(FOLDER)
             if len(list(folder.iterdir())) > LEFT_BEHIND:
@@ -308,7 +292,6 @@ class RunningProcess(msgspec.Struct, frozen=True):
 
 
 def find() -> list[RunningProcess]:
-    """What runs on this machine under this home, the newest first."""
     places: list[Path] = []
     with suppress(OSError):
         places = sorted((home_path() / FOLDER).iterdir())
@@ -317,7 +300,6 @@ def find() -> list[RunningProcess]:
 
 
 def ask(place: Path) -> Running | None:
-    """What a process tells; None if it is gone, or does not answer."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         asking.settimeout(ANSWER_S)
         try:
@@ -339,8 +321,7 @@ def ask(place: Path) -> Running | None:
 
 
 def _is_left(place: Path) -> bool:
-    """Whether something that refuses is the socket of a killed process of this machine. Between its first and
-    its second call a living one refuses, too; it has no more than an instant there."""
+    """True for the socket of a killed process; a living one refuses for an instant, too, at its beginning."""
     facts = place.lstat()
     old = time.time() - facts.st_mtime > SETTLED_S
     return stat.S_ISSOCK(facts.st_mode) and old and place.name.startswith(f"{_here()}-")

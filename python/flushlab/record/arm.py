@@ -14,11 +14,8 @@ sizes are integers in bytes; enumerations are spelled as the server spells them.
 
 
 BASE = "base"
-"""Name of the arm that the others are compared with."""
 CONTROL = "control"
-"""Name of the arm that runs the base's settings once more."""
 BEST = "best"
-"""Name of the arm that is composed of all that proved faster."""
 
 
 class Arm(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,16 +47,13 @@ class Ratio(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def verdict(self) -> Verdict:
-        """What the interval says about 1."""
         return "faster" if self.low > 1 else "slower" if self.high < 1 else "no difference found"
 
     @property
     def half_width(self) -> float:
-        """Of the interval, as a fraction: 0.02 is ± 2 %."""
         return math.sqrt(self.high / self.low) - 1
 
     def inverse(self) -> Ratio:
-        """The base against the arm."""
         return Ratio(estimate=1 / self.estimate, low=1 / self.high, high=1 / self.low)
 
     def over(self, other: Ratio) -> Ratio:
@@ -98,7 +92,6 @@ class FactorEffect(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """`binlog`, or `binlog × flush 2`."""
         return " × ".join(self.factors)
 
 

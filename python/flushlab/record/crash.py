@@ -10,39 +10,13 @@ import msgspec
 from flushlab.record.arm import SourceText, Value, Warning
 
 CrashKind = Literal["process", "os", "power", "lying-disk", "torn", "eio", "full"]
-"""The failure; see `Failure`. `eio`: a flush fails under load; `full`: the file system fills up; in both, the
-power fails later. For the positive controls of `eio` and `full`, only the power fails."""
+"""`eio`: a flush fails under load; `full`: the file system fills up; in both, the power fails later."""
 CrashOutcome = Literal["kept", "sound", "lost", "inconsistent", "not_started", "unknown"]
-"""State after the crash:
-
-- `kept`: every acknowledged commit is in the tables.
-- `sound`: the server starts and its tables are sound; without an acknowledgement table, no more is known.
-- `lost`: the last acknowledged commits of connections are missing, none before them.
-- `inconsistent`: the tables are in a state that the server never had.
-- `not_started`: the server does not start.
-- `unknown`: flushlab could not judge the crash.
-"""
 PointKind = Literal["random", "after_ack", "before_flush", "most_unsynced", "after_write", "in_recovery"]
-"""`in_recovery`: a second crash while the server recovers."""
 
 ReplicaOutcome = Literal["follows", "diverged", "stopped", "unknown"]
-"""See `ReplicaState`."""
 NodesKind = Literal["one", "all", "cascade"]
-"""Which nodes of a cluster crash:
-
-- `one`: one node.
-- `all`: all nodes at once.
-- `cascade`: one node after the other, until none is left.
-"""
 NodeWay = Literal["stayed", "bootstrap", "ist", "sst", "none"]
-"""How a node reached the state of the cluster:
-
-- `stayed`: the node did not crash.
-- `bootstrap`: the cluster was started from the node.
-- `ist`: the node received the missing transactions.
-- `sst`: the node received a copy of another node's data.
-- `none`: nothing was missing.
-"""
 
 
 class CrashPoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -222,15 +196,7 @@ class CrashArm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CrashRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One crash of a configuration: a row of a campaign, as a `Trial` is one.
-
-    Attributes:
-        arm: the configuration, without crashes; its rate, records and fault are of the run that crashed.
-        number: of the arm's crashes, from 0; of two rows with one number the later one counts.
-        crash: its outcome.
-        seconds: time of the campaign: record, crash; then what passed since the row before it (`between`), or
-            since the command began (`before`).
-    """
+    """Of two rows with one number the later one counts."""
 
     arm: CrashArm
     number: int
@@ -239,17 +205,14 @@ class CrashRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def machine(self) -> str:
-        """Of the fleet; empty without one."""
         return self.crash.machine
 
     @property
     def spent_s(self) -> float:
-        """Seconds of all parts."""
         return sum(self.seconds.values())
 
     @property
     def once_s(self) -> float:
-        """Seconds that later crashes of the arm do not repeat."""
         return sum(self.seconds.get(name, 0.0) for name in ("record", "before"))
 
 

@@ -18,16 +18,8 @@ once more would select by the result."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """How to reach a server. Either `socket`, or `host` and `port`.
-
-    `option_file` is a mode-0600 file whose `[client]` section holds all of these values for other programs.
-
-    `connect_timeout_s` bounds a connection of the load from the first attempt to the end of the login.
-
-    `get_server_public_key` lets `caching_sha2_password` over TCP without TLS accept the server's RSA key
-    unchecked, as the option of MySQL's clients does. Set the field only where nobody can intercept the
-    connection, as on loopback.
-    """
+    """`get_server_public_key` lets `caching_sha2_password` accept the server's RSA key unchecked: set it only
+    where nobody can intercept the connection, as on loopback."""
 
     user: str
     password: str
@@ -44,21 +36,12 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SslMode = Literal["disabled", "required", "verify_ca", "verify_identity"]
-"""As `--ssl-mode` of MySQL's clients: no TLS; TLS with anybody; with a server whose certificate is signed by
-one of `ssl_ca`; … that also bears the host's name. No `preferred`: a measurement knows what it measures."""
+"""No `preferred`: a measurement knows what it measures."""
 
 
 class UpsertSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What only the workload `upsert` has.
-
-    Attributes:
-        key: `unique`: rows conflict in a unique index next to an auto-increment primary key; `primary`:
-            in the primary key.
-        hit_ratio: share of the rows whose key exists already.
-        commit_rows: each connection commits after the statement that brings it to so many rows.
-        commit_seconds: … after the first statement that ends so long after its last commit.
-            Neither: autocommit.
-    """
+    """Each connection commits after the statement that brings it to `commit_rows`, or that ends
+    `commit_seconds` after its last commit; neither: autocommit."""
 
     rows: int = 1
     key: Literal["unique", "primary"] = "primary"
@@ -97,50 +80,32 @@ class OltpSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SequenceParameter(msgspec.Struct, frozen=True, kw_only=True, tag="sequence", tag_field="kind"):
-    """Ascending numbers, of each connection or of all together."""
-
     start: int = 1
     step: int = 1
     shared: bool = True
 
 
 class TextDraw(msgspec.Struct, frozen=True, kw_only=True, tag="text", tag_field="kind"):
-    """`low` to `high` characters of an alphabet."""
-
     low: int
     high: int
     alphabet: str
 
 
 class UuidParameter(msgspec.Struct, frozen=True, kw_only=True, tag="uuid", tag_field="kind"):
-    """A UUID: random (version 4) or ascending with time (version 7); as text or as 16 bytes."""
-
     ascending: bool = False
     binary: bool = False
 
 
 class ColumnParameter(msgspec.Struct, frozen=True, kw_only=True, tag="column", tag_field="kind"):
-    """A column of the row that an event draws from a set of `TxnSpec.rows`."""
-
     rows: int
     column: int
 
 
 Parameter = SequenceParameter | TextDraw | UuidParameter | ColumnParameter
-"""What draws the values of a parameter of `--workload data`."""
 
 
 class TxnStatement(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement of a transaction.
-
-    Attributes:
-        name: in percentiles.
-        sql: with a `?` per parameter.
-        place: where it stands in the user's file, for messages.
-        parameters: numbers of `TxnSpec.parameters`, in the order of the `?`.
-        fresh: parameters drawn anew each time the statement runs; others keep their value in an event.
-        think_us, exponential: time before it, constant or the mean of an exponential distribution.
-    """
+    """`parameters`: numbers of `TxnSpec.parameters`, in the order of the `?`; `fresh`: drawn each time."""
 
     name: str
     sql: str
@@ -154,13 +119,7 @@ class TxnStatement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TxnTransaction(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of transaction.
-
-    Attributes:
-        weight: share, relative to the other transactions.
-        explicit: between BEGIN and COMMIT; else every statement commits by itself.
-        think_us, exponential: as of a statement; this time is no part of the latency.
-    """
+    """`think_us` is no part of the latency; with `exponential`, a mean."""
 
     name: str
     weight: int = 1
@@ -171,12 +130,7 @@ class TxnTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TxnRows(msgspec.Struct, frozen=True, kw_only=True):
-    """A set of rows, of which each event draws one.
-
-    Attributes:
-        columns: each with the values of all rows: whole numbers, or bytes in hexadecimal and None.
-        own: each connection draws rows that no other one has, if there are enough.
-    """
+    """`columns`: whole numbers, or bytes in hexadecimal and None."""
 
     columns: tuple[tuple[int | str | None, ...], ...]
     own: bool = False
@@ -185,11 +139,7 @@ class TxnRows(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TxnSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The user's own transactions, ready for the engine.
-
-    Attributes:
-        parameters: each a `Parameter`, or the JSON that `flushlab.plan.draws` makes of a file's parameter.
-    """
+    """`parameters`: each a `Parameter`, or the JSON that `flushlab.plan.draws` makes of one of a file."""
 
     parameters: tuple[Any, ...]
     transactions: tuple[TxnTransaction, ...]
@@ -197,13 +147,7 @@ class TxnSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AcksSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A table in which each connection counts its transactions, and a file that each acknowledged one is
-    appended to; `flushlab.crashed.judge` has the format.
-
-    Attributes:
-        file: of the notes; made anew.
-        position: file that holds the position of a disk's record; empty: there is none.
-    """
+    """`flushlab.crashed.judge` has the format of `file`; an empty `position`: there is no disk's record."""
 
     file: str
     position: str = ""
@@ -215,14 +159,7 @@ IGNORED_ERRORS = (1213, 1020, 1205)
 
 
 class ShareSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a load that one of several load generators drives.
-
-    Attributes:
-        generator: which one, from 0; keys and sequences of each are its own.
-        generators: how many there are.
-        first_connection: number of its first connection among those of the whole load, from 0.
-        connections: of the whole load.
-    """
+    """Numbers count from 0; keys and sequences of each generator are its own."""
 
     generator: int
     generators: int
@@ -297,14 +234,6 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScriptSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an SQL script runs, and how long at most.
-
-    Attributes:
-        endpoint, transport, ssl_mode, ssl_ca: as in `LoadSpec`.
-        database: the default database; it must exist.
-        limit_s: the script must end within it.
-    """
-
     endpoint: Endpoint
     transport: Literal["socket", "tcp"] = "socket"
     ssl_mode: SslMode = "disabled"
@@ -314,18 +243,8 @@ class ScriptSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a dump goes, and what of it does not.
-
-    Attributes:
-        endpoint: its socket is used.
-        database: the default at the beginning, or None.
-        leave_out: beginnings of statements that are not run, as words in capitals.
-        leave_out_databases: databases of which nothing is run.
-        leave_out_modes: words that are taken out of statements that set `sql_mode`.
-        late_indexes_from_bytes: of a table's rows, before its plain indexes are dropped until all rows are
-            there; None: they never are.
-        connections: at most, at once; more than one run what comes to the same in any order.
-    """
+    """`leave_out`: beginnings of statements, as words in capitals; `late_indexes_from_bytes`: of a table's
+    rows, from which on its plain indexes are built after all rows; None: never."""
 
     endpoint: Endpoint
     database: str | None
@@ -337,15 +256,6 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a dump is.
-
-    Attributes:
-        statements: answered or left out.
-        left_out: statements left out, by the rule that says so.
-        beside: statements that other connections than the first ran; those that build indexes, too.
-        building: tables whose indexes are being built now, with their databases.
-    """
-
     statements: int
     bytes: int
     left_out: Mapping[str, int]
@@ -446,16 +356,7 @@ class OpenLoop(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """A glance at a running load; cheap to take.
-
-    Attributes:
-        elapsed_s: since start.
-        events: completed since start.
-        per_second: transactions or rows of the last whole seconds since start, committed or not; at most 60.
-        errors: server errors since start.
-        failed: why the load stopped by itself (a fatal error), or None.
-        hint: the way out, where one is known.
-    """
+    """`per_second`: of the last whole seconds since start, committed or not; at most 60."""
 
     elapsed_s: float
     events: int
@@ -466,17 +367,7 @@ class LoadProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a running load has done since start.
-
-    Attributes:
-        events: completed.
-        errors: server errors by their number.
-        latencies_us: latencies in microseconds, ascending, alike in two digits, and how many events took so
-            long.
-        latency_sum_s: of all events together.
-        backlog: events that are due and not begun; None in a closed loop.
-        lag_p99_us: how late 99 of 100 events of the open window were begun at most; None in a closed loop.
-    """
+    """`latencies_us`: ascending, alike in two digits; `backlog` and `lag_p99_us`: None in a closed loop."""
 
     events: int = 0
     errors: tuple[tuple[int, int], ...] = ()
@@ -487,7 +378,6 @@ class LoadSeen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def seen_together(parts: Sequence[LoadSeen]) -> LoadSeen:
-    """All that several loads have done, without backlog and lag."""
     errors, latencies = Counter[int](), Counter[int]()
     for part in parts:
         errors.update(dict(part.errors))
@@ -637,9 +527,7 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_stall(self) -> bool:
-        """Nothing was committed, and the throughput is that of `NOTHING`."""
         return 0 < self.throughput * self.seconds < (1 + NOTHING) / 2
 
     def stalled(self) -> LoadResult:
-        """This result of a window in which nothing was committed, with the throughput that it counts for."""
         return msgspec.structs.replace(self, throughput=NOTHING / self.seconds)

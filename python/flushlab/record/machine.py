@@ -8,17 +8,8 @@ import msgspec
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """What crashes, and how much a crash may tear.
-
-    Attributes:
-        kind: the failure. `process`: mysqld is killed; the data in the operating system's cache stay.
-            (The process is killed on the disk itself, without a recording.) `os`: the data that reached the
-            disk stay. `power`: the data written before the last flush stay, and any of the later data may.
-            `lying-disk`: as `power`, but the disk did not do the last flushes. `torn`: all writes stay, but
-            the last write of more than `tear` bytes is cut.
-        tear: bytes that the disk writes whole or not at all, 512 or 4,096; None: it tears no write.
-        lying_flushes: how many flushes a lying disk has not done.
-    """
+    """`power`: of data written after the last flush, any may stay. `torn`: the last write of more than `tear`
+    bytes (512 or 4,096; None: none) is cut."""
 
     kind: Literal["process", "os", "power", "lying-disk", "torn"]
     tear: Literal[512, 4096] | None = 512
@@ -122,7 +113,6 @@ class OtherLoad(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """The shares for people: `others: CPU 2%, disk 1%, steal 0%`."""
         disk = "" if self.disk_share is None else f"disk {self.disk_share:.0%}, "
         return f"others: CPU {self.cpu_share:.0%}, {disk}steal {self.steal_share:.0%}"
 
@@ -131,7 +121,6 @@ Flavor = Literal["mysql", "mariadb"]
 
 
 def server_name(flavor: str, version: tuple[int, ...]) -> str:
-    """`mariadb@10.11.19`, or `mariadb` without a version."""
     return "@".join(filter(None, (flavor, ".".join(map(str, version)))))
 
 
@@ -154,17 +143,15 @@ class ServerIdentity(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """Its name; a cluster's with what it is."""
         return self.name if self.nodes == 1 else f"{self.nodes}-node Galera cluster of {self.name}"
 
     @property
     def name(self) -> str:
-        """`mariadb@10.11.19`."""
         return server_name(self.flavor, self.version)
 
     @property
     def persists(self) -> bool:
-        """Whether it has SET PERSIST; MySQL 8.0.11 was the first generally available server with it
+        """MySQL 8.0.11 was the first generally available server with it
         (https://dev.mysql.com/doc/refman/8.0/en/persisted-system-variables.html)."""
         return self.flavor == "mysql" and self.version >= (8, 0, 11)
 

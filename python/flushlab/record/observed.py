@@ -63,19 +63,14 @@ class ObservedLoad(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def throughput(self) -> float:
-        """Commits per second."""
         return self.commits / self.seconds if self.seconds else 0.0
 
     @property
     def write_us(self) -> float | None:
-        """Mean time in write statements and commit of a transaction, in microseconds.
-
-        A stretch in which no sample met a writer counts as half a sample.
-        """
+        """A stretch in which no sample met a writer counts as half a sample."""
         return self.write_us_of(self.commits) if self.commits else None
 
     def write_us_of(self, commits: float) -> float:
-        """The same for so many transactions. Where no statement ended, samples tell."""
         if self.source == "statements" and self.write_s > 0:
             return self.write_s * 1e6 / commits
         least_s = self.seconds / (2 * self.samples) if self.samples else 1e-9
@@ -83,7 +78,6 @@ class ObservedLoad(msgspec.Struct, frozen=True, kw_only=True):
         return max(spent_s, least_s) * 1e6 / commits
 
     def by_samples(self) -> Self:
-        """The same stretch with its latency by samples."""
         if self.source == "samples":
             return self
         return msgspec.structs.replace(
@@ -92,11 +86,9 @@ class ObservedLoad(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def commit_us(self) -> float | None:
-        """Mean time in the commit of a transaction, in microseconds."""
         return None if self.commit_s is None or not self.commits else self.commit_s * 1e6 / self.commits
 
     def percentile_us(self, share: float) -> float | None:
-        """Latency that this share of the write statements did not exceed; None without a histogram."""
         total, up_to = sum(self.histogram.values()), 0
         for high_us, count in sorted(self.histogram.items()):
             up_to += count
@@ -105,13 +97,11 @@ class ObservedLoad(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def per_commit(self, amount: float | None) -> float | None:
-        """An amount of the stretch for each commit."""
         return None if amount is None or not self.commits else amount / self.commits
 
 
 def together(parts: Sequence[ObservedLoad]) -> ObservedLoad:
-    """Several stretches of one server as one; what one of them lacks is left out. Where one of them has no
-    sums of statements, samples are the source of all."""
+    """Where one of them has no sums of statements, samples are the source of all."""
     first = parts[0]
     busy = [one for one in parts if one.commits or one.write_s] or parts
     whole = {one.source for one in busy} == {"statements"}
@@ -149,7 +139,6 @@ def together(parts: Sequence[ObservedLoad]) -> ObservedLoad:
 
 
 def side_by_side(parts: Sequence[ObservedLoad]) -> ObservedLoad:
-    """The loads of a cluster's nodes in the same stretch, as one."""
     whole = together(parts)
     return msgspec.structs.replace(whole, seconds=max(one.seconds for one in parts))
 

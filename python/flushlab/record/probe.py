@@ -10,17 +10,8 @@ from flushlab.record.arm import Warning
 from flushlab.record.machine import Machine
 
 Way = Literal["fsync", "fdatasync", "dsync", "direct_dsync", "direct", "pair"]
-"""How a write becomes durable:
-
-- `fsync`, `fdatasync`: a system call after the write.
-- `dsync`: the file is open with O_DSYNC.
-- `direct_dsync`: the file is open with O_DIRECT and O_DSYNC.
-- `direct`: written with O_DIRECT, without any flush; nothing is durable.
-- `pair`: two files, a write and an fdatasync each, as one commit of a server with a binary log.
-"""
 
 Layout = Literal["written", "allocated", "extending"]
-"""Of the blocks: written before; allocated by fallocate; the file grows."""
 
 Order = Literal["sequential", "random"]
 

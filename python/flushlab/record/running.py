@@ -17,15 +17,8 @@ RunningKind = Literal["tune", "series", "compare", "bench", "fill", "test", "cra
 
 
 class WatchedServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A server that stands for what runs.
-
-    Attributes:
-        key: unlike that of any other server of this process.
-        arm: whose settings it has; empty where there are no arms.
-        endpoint, transport, ssl_mode, ssl_ca: how it is reached.
-        pids: of the processes of all its nodes, as far as they can be seen.
-        driven_s: how long load has driven it; None where nobody knows when it is driven.
-    """
+    """`pids`: of all its nodes, as far as they can be seen; `driven_s`: None where nobody knows when it is
+    driven."""
 
     key: str
     endpoint: Endpoint
@@ -39,13 +32,7 @@ class WatchedServer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadSecond(msgspec.Struct, frozen=True, kw_only=True):
-    """A second of load, or a slice.
-
-    Attributes:
-        number: grows by one.
-        per_second: transactions, rows or statements.
-        p50_ms, p99_ms: of the events that ended in it; None if there were none.
-    """
+    """Latencies are of the events that ended in it; None if there were none."""
 
     number: int
     arm: str
@@ -55,8 +42,6 @@ class LoadSecond(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FillProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a load of rows is; `rows_by_table` counts all tables."""
-
     table: str
     rows: int
     total: int
@@ -68,8 +53,6 @@ class FillProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunningMark(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that began; `number` grows by one."""
-
     number: int
     at: float
     kind: Literal["stage", "trial", "slice"]
@@ -77,10 +60,6 @@ class RunningMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownRatio(msgspec.Struct, frozen=True, kw_only=True):
-    """A gain over the base that an interim analysis has proven, by the objective.
-
-    `early`: later analyses follow."""
-
     arm: str
     low: float
     mid: float
@@ -90,19 +69,7 @@ class ShownRatio(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):
-    """What runs.
-
-    Attributes:
-        kind, campaign, server, workload, floor: what was asked for.
-        began: Unix time.
-        arm, stage, round, trial, left_s: of the current measurement; `trial` counts from 1.
-        servers: the servers that run, the base's first; the one that is driven is of the arm `arm`.
-        pids: processes of all servers.
-        seconds: the latest.
-        trial_results: of each arm's last trial.
-        ratios: proven so far.
-        marks: the latest.
-    """
+    """`began`: Unix time; `servers`: the base's first; `ratios`: proven so far."""
 
     kind: RunningKind
     campaign: str = ""

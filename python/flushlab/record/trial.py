@@ -385,12 +385,11 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spent_s(self) -> float:
-        """All seconds of it."""
         return sum(self.seconds.values())
 
     @property
     def once_s(self) -> float:
-        """Those that no further trial takes again: the data are prepared, the command has started."""
+        """Not taken again by a further trial: the data are prepared, the command has started."""
         return sum(self.seconds.get(name, 0.0) for name in ("prepare", "before"))
 
 
@@ -424,17 +423,14 @@ class OverMachines(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def slowest(self) -> MachineRatio:
-        """The machine on which the arm gains least."""
         return min(self.ratios, key=lambda one: one.ratio.estimate)
 
     @property
     def better_on(self) -> tuple[str, ...]:
-        """Machines on which the arm is proven better than the base."""
         return tuple(one.machine for one in self.ratios if one.ratio.verdict == "faster")
 
     @property
     def worse_on(self) -> tuple[str, ...]:
-        """Machines on which it is proven worse."""
         return tuple(one.machine for one in self.ratios if one.ratio.verdict == "slower")
 
 

@@ -52,14 +52,7 @@ class Load(Protocol):
 
 @dataclass(frozen=True)
 class Access:
-    """How clients get in.
-
-    Attributes:
-        address: of this machine, where the server listens.
-        hosts: addresses of the clients.
-        password: of their account.
-        identity: the server's private key and its certificate for `address`, PEM.
-    """
+    """Ways in for clients; `hosts` are theirs, `identity` is the server's key and certificate in PEM."""
 
     address: str
     hosts: tuple[str, ...]
@@ -87,6 +80,5 @@ class Clients(Protocol):
 
 
 def clients_of(server: object) -> Clients | None:
-    """Those that load a server; None: this machine does."""
     found: Clients | None = getattr(server, "clients", None)
     return found

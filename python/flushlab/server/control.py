@@ -67,8 +67,6 @@ _FINAL: Mapping[int, str] = {
     4150: "correct the password, then let the server forget the failed logins: FLUSH PRIVILEGES",
     4151: _UNLOCK,
 }
-"""Errors that another try meets again, or makes worse: servers lock accounts and hosts after failed
-logins."""
 _PASSING: Mapping[int, str] = {
     1040: "close connections or raise max_connections; one more is kept for accounts with SUPER (from MySQL"
     " 8.0 on CONNECTION_ADMIN, from MariaDB 10.5 on CONNECTION ADMIN)",
@@ -155,11 +153,7 @@ class ConnectionGone(Exception):
 
 
 class Control:
-    """A control connection, opened when it is first used.
-
-    Args:
-        connect_s: longest wait for a connection; None waits for a server that starts up.
-    """
+    """A control connection, opened at its first use; `connect_s` of None waits while a server starts up."""
 
     def __init__(
         self,
@@ -180,16 +174,6 @@ class Control:
     def query(
         self, sql: str, args: Sequence[Any] = (), *, answer_s: float | None = None
     ) -> list[tuple[Any, ...]]:
-        """Runs one statement, on a new connection if the present one is gone.
-
-        Args:
-            answer_s: longest wait for an answer, and for a connection if there is none; for ever if None,
-                since statements may take long.
-
-        Raises:
-            StatementFailed: the server answered with an error.
-            ConnectionGone: it did not answer.
-        """
         with self._turn:
             if self._connection is not None:
                 answer_within(self._connection, answer_s)
@@ -197,7 +181,6 @@ class Control:
             return self._run(sql, args, answer_s)
 
     def close(self) -> None:
-        """Closes the connection; it opens again when it is used."""
         with self._turn:
             self._drop()
 
@@ -275,16 +258,11 @@ def connect(
     tls: ssl.SSLContext | None = None,
     local_infile: bool = False,
 ) -> Connection:
-    """A new connection. A server that starts up is waited for as long as it lives.
+    """A new connection; a server that starts up is waited for as long as it lives.
 
-    Args:
-        answer_s: longest wait for an answer; for ever if None, since statements may take long.
-        tls: encryption of TCP. A password that `caching_sha2_password` has not seen since the server's start
-            needs a private channel, or encryption with the server's key. The key is accepted unseen only if
-            the endpoint allows it.
-
-    Raises:
-        pymysql.MySQLError, OSError: it cannot be had.
+    A password that `caching_sha2_password` has not seen since the server's start needs a private channel, or
+    encryption with the server's key. The key is accepted unseen only if the endpoint allows it. `answer_s` of
+    None waits for ever.
     """
     where: dict[str, Any] = {"host": endpoint.host, "port": endpoint.port}
     if transport == "socket":
@@ -327,7 +305,6 @@ def connect(
 
 
 def _stranger(endpoint: Endpoint, transport: str) -> str:
-    """What answers in the place of a server, by its first bytes on one more connection."""
     first = b""
     if transport != "socket":
         with (
@@ -341,16 +318,10 @@ def _stranger(endpoint: Endpoint, transport: str) -> str:
 
 
 def answer_within(connection: Connection, seconds: float | None) -> None:
-    """Changes how long a connection waits for an answer; PyMySQL lets it be chosen at connecting only."""
     vars(connection)["_read_timeout"] = seconds
 
 
 def tls_context(mode: SslMode, ca: str = "") -> ssl.SSLContext | None:
-    """What a connection is encrypted with; None without TLS.
-
-    Raises:
-        UsageError: the file of certificates cannot be read.
-    """
     if mode == "disabled":
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -368,7 +339,6 @@ def tls_context(mode: SslMode, ca: str = "") -> ssl.SSLContext | None:
 
 
 def explain(error: pymysql.MySQLError) -> tuple[int, str]:
-    """Error number and text; 0 where there is no number."""
     match error.args:
         case (int(number), *more):
             return number, str(more[0]) if more else ""

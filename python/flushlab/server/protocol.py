@@ -18,21 +18,12 @@ from flushlab.settings.configuration import Configuration
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting that the server did not accept, with the server's own reason (an error's text or the
-    line of its error log)."""
-
     name: str
     value: Value
     reason: str
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of settings that were applied.
-
-    Attributes:
-        refused: settings that the server did not accept and runs without.
-    """
-
     settings: Mapping[str, Value]
     refused: tuple[Refusal, ...] = ()
     restarted: bool = False
@@ -110,8 +101,6 @@ class Server(Protocol):
 
 
 class SingleServer:
-    """The members of `Server` that are about nodes, for a server that is no cluster."""
-
     @property
     def nodes(self) -> Sequence[Server]:
         return (cast(Server, self),)
@@ -120,7 +109,6 @@ class SingleServer:
         return 0.0
 
     def losing_nodes(self) -> AbstractContextManager[None]:
-        """Nothing: there is no other node."""
         return nullcontext()
 
 
@@ -128,12 +116,6 @@ N = TypeVar("N", bound=Server)
 
 
 class NodeGroup(Generic[N]):
-    """Nodes that take a load as one server, or a server that is alone.
-
-    Args:
-        nodes: in their order; every node is of the same version.
-    """
-
     def __init__(self, nodes: Sequence[N]) -> None:
         assert nodes, "there is a server"
         self.nodes = tuple(nodes)
@@ -161,14 +143,12 @@ class NodeGroup(Generic[N]):
 
     @property
     def speaker(self) -> N:
-        """The node that speaks for all: the first one; inside `losing_nodes`, the first that is left."""
         if not self._may_lose:
             return self.first
         return next((node for node in self.nodes if self._is_left(node)), self.first)
 
     @contextmanager
     def losing_nodes(self) -> Iterator[None]:
-        """Inside, nodes may die: the first of those that are left speaks for all."""
         self._may_lose = True
         try:
             yield
@@ -184,11 +164,7 @@ _ANSWER_S = 5.0
 
 
 def quorum_problem(server: Server, lost: Collection[int] = ()) -> str:
-    """Which nodes of a cluster are dead, frozen or without a quorum; empty if none is, or if it is alone.
-
-    Args:
-        lost: numbers of nodes, from 1, that may be dead as long as others are left.
-    """
+    """Nodes that are dead, frozen or without a quorum, in words; numbers in `lost`, from 1, may be dead."""
     if len(server.nodes) == 1:
         return ""
     nodes = dict(enumerate(server.nodes, 1))
@@ -209,12 +185,6 @@ def not_in_step(
     queues_empty: bool = False,
     answer_s: float | None = None,
 ) -> str:
-    """What a node still waits for; empty if it is in step.
-
-    Args:
-        nodes: expected size of the cluster; None: any.
-        answer_s: longest wait for its answer; for ever if None.
-    """
     status = wsrep_status(node.query, answer_s=answer_s)
     if status["wsrep_cluster_status"] != "Primary":
         return f"{name} has no quorum"
@@ -238,13 +208,11 @@ def _trouble(node: Server) -> str:
 
 
 def wsrep_status(query: Callable[..., list[tuple[Any, ...]]], *, answer_s: float | None) -> dict[str, str]:
-    """How a node sees its cluster: the status variables of Galera by name, in lower case."""
     rows = query("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'", answer_s=answer_s)
     return {str(name).lower(): str(value) for name, value in rows}
 
 
 def differences(nodes: Mapping[str, Server], names: Iterable[str]) -> list[str]:
-    """The settings among `names` that are not the same on every node, with the nodes' names, in words."""
     (first_name, first), *others = nodes.items()
     wanted, words = first.read_back(names), list[str]()
     for node_name, node in others:
@@ -258,7 +226,7 @@ def differences(nodes: Mapping[str, Server], names: Iterable[str]) -> list[str]:
 
 
 def replica_statement(identity: ServerIdentity) -> str:
-    """What shows a replica's state: MariaDB has a row for each of its sources."""
+    """Statement for a replica's state: MariaDB has a row for each of its sources."""
     if identity.flavor == "mariadb":
         return "SHOW ALL SLAVES STATUS"
     return "SHOW REPLICA STATUS" if identity.version >= (8, 0, 22) else "SHOW SLAVE STATUS"
@@ -275,5 +243,4 @@ def sources_of(server: Server) -> list[str]:
 
 
 def replicas_of(server: Server) -> int:
-    """How many replicas are connected to a server, as far as the account may see."""
     return sum(str(row[4]).startswith("Binlog Dump") for row in server.query("SHOW PROCESSLIST"))

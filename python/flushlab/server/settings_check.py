@@ -62,7 +62,6 @@ _RELEASES: dict[tuple[str, tuple[int, ...]], tuple[int, ...]] = {
     ("mariadb", (11, 8)): (11, 8, 9),
     ("mariadb", (12, 3)): (12, 3, 2),
 }
-"""The release that a series stands for: a late one, as servers that are kept are."""
 
 _LATE: tuple[tuple[Flavor, tuple[int, ...]], ...] = tuple(
     (flavor, _RELEASES.get((flavor, version[:2]), version))
@@ -75,13 +74,6 @@ _UNSEEN, _USUAL = Storage(visible=False), Launch()
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
-    """What the real build said to a file, on an empty data directory.
-
-    Attributes:
-        refusal: its words when it refused the file as it is; empty if it did not.
-        said: warnings and errors of its error log that it does not print without the file.
-    """
-
     server: str
     refusal: str
     without: tuple[str, ...]
@@ -94,12 +86,6 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """A check's answer.
-
-    Attributes:
-        in_force: it is about the variables that a server has, not about a file that it may start with.
-    """
-
     server: ServerIdentity
     assumed: bool = False
     asked: bool = False
@@ -122,15 +108,6 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """How a file is checked.
-
-    Attributes:
-        server: a build's name, or `flavor@version` of a server that is not here; None assumes one.
-        basedir: where the build is, if it is none of the known ones.
-        memory: of the machine that the file is for, like `64G`; this one's if None.
-        start: start the build with the file, on an empty data directory.
-    """
-
     server: str | None = None
     basedir: Path | None = None
     floor: Floor | None = None
@@ -141,13 +118,6 @@ class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge_file(file: Path, request: CheckRequest, *, progress: Progress = silent) -> Judged:
-    """The meaning of an option file, or of a file of variables.
-
-    Raises:
-        StorageError: the file cannot be read.
-        UsageError: it is neither, or an option is for the other kind.
-        BuildNotFound: the name says neither a build that is here nor a version.
-    """
     text = text_of(file)  # once: a pipe gives it only once
     dump = read_dump(text)
     if dump is None:
@@ -171,12 +141,6 @@ def judge_file(file: Path, request: CheckRequest, *, progress: Progress = silent
 
 
 def judge_server(address: Address, request: CheckRequest) -> Judged:
-    """The meaning of a running server's variables; of the request, only floor and memory count.
-
-    Raises:
-        ServerError: it does not answer.
-        UsageError: the memory is no size.
-    """
     with RemoteServer(address, connect_s=CONNECT_S) as server:
         identity = server.identity
         checked = in_force(all_variables(server.query), identity, path=address.name)
@@ -232,11 +196,6 @@ def _judged(
     further: Iterable[Remark] = (),
     **rest: Any,
 ) -> Judged:
-    """The answer, whatever the settings were read from; `rest` as in `Judged`.
-
-    Args:
-        memory_bytes: of the machine, where the request names none; None: not known.
-    """
     (storage, launch), floor, found = running, request.floor, [*further, *checked.findings]
     if memory := parse_size(request.memory) if request.memory else memory_bytes:
         found += too_large(checked, path, identity, memory, named=request.memory is not None)
@@ -272,12 +231,6 @@ def _require_same(identity: ServerIdentity, server: str, file: Path) -> None:
 
 
 def server_of(name: str | None, basedir: Path | None) -> tuple[ServerIdentity, Build | None, bool]:
-    """The server that a name means, its build if it is here, and whether its release was assumed.
-
-    Raises:
-        UsageError: a sandbox; its build's name is what is needed.
-        BuildNotFound: the name says neither a build that is here nor a version.
-    """
     if name is not None and name.startswith("sandbox:"):
         raise UsageError(
             f"--check takes a build or flavor@version, not {name}", hint="for example --server mysql@8.0"
@@ -301,7 +254,6 @@ def server_of(name: str | None, basedir: Path | None) -> tuple[ServerIdentity, B
 
 
 def _start(build: Build, checked: CheckedFile, memory: str | None, progress: Progress) -> Started:
-    """Starts the build on an empty data directory: as the file is, then without what stops it."""
     admitted, left_out = admit({**checked.others, **checked.settings})
     root = DataRoot.open()
     fitted = fit_here(admitted, build.identity, root, memory=memory)
@@ -335,8 +287,7 @@ def _start(build: Build, checked: CheckedFile, memory: str | None, progress: Pro
 
 
 def _as_written(checked: CheckedFile, fitted: Fit, build: Build) -> tuple[str, ...]:
-    """The user's own lines as arguments: those of settings that go in as they are, then those that stop the
-    start. Where a server reads a line otherwise than flushlab does, it says so."""
+    """The user's lines as arguments; where a server reads a line otherwise than flushlab does, it says so."""
     scaled = {one.name for one in fitted.scaled}
     taken = {name: checked.written.get(name) for name in fitted.settings if name not in scaled}
     words = (inside(word) for word in ({**taken, **checked.rejected}).values() if word)
@@ -344,8 +295,6 @@ def _as_written(checked: CheckedFile, fitted: Fit, build: Build) -> tuple[str, .
 
 
 class _Outcome(NamedTuple):
-    """Of one start: whether it ran, what it said, which settings its refusal names."""
-
     ran: bool
     said: tuple[str, ...]
     names: tuple[str, ...] = ()
@@ -368,7 +317,6 @@ def _start_once(
 
 
 def _in_memory(checked: CheckedFile) -> tuple[str, ...]:
-    """What the file puts into memory, as far as its folders are on this machine."""
     places = {name: Path(str(place)) for name in LOCATIONS if (place := checked.given.get(name))}
     seen = {name: place if place.is_dir() else place.parent for name, place in places.items()}
     return tuple(

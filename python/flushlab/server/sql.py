@@ -16,23 +16,15 @@ from flushlab.settings.configuration import Configuration, literal
 from flushlab.settings.in_force import values_of
 
 SYSTEM_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
-"""MySQL 5.7 and later; MariaDB has `sys` since 10.6, and a user's database of that name is none before."""
 
 SYSTEM_LIST = f"({', '.join(repr(name) for name in SYSTEM_DATABASES)})"
-"""For SQL: `table_schema NOT IN (…)`."""
 
 
 def is_system(name: str) -> bool:
-    """Whether a database is the server's own, in whatever case it is spelled."""
     return name.lower() in SYSTEM_DATABASES
 
 
 def require_not_system(name: str) -> str:
-    """The name of a database that is to be written to.
-
-    Raises:
-        UsageError: it is the server's own.
-    """
     if is_system(name):
         raise UsageError(
             f"the database {name} is the server's own: flushlab writes nothing into it",
@@ -42,15 +34,11 @@ def require_not_system(name: str) -> str:
 
 
 def quoted(*names: str) -> str:
-    """A name as SQL spells it, qualified by those before it: `schema`.`table`.
-
-    Backticks are doubled, as the manuals of both servers say ("Schema Object Names", "Identifier Names").
-    """
+    """A name as SQL spells it: backticks are doubled ("Identifier Names" in the manuals of both servers)."""
     return ".".join(f"`{name.replace('`', '``')}`" for name in names)
 
 
 def account_of(current_user: str) -> str:
-    """The account as GRANT spells it, from what CURRENT_USER() gives."""
     user, _, host = current_user.rpartition("@")
     return "@".join("'" + re.sub(r"(['\\])", r"\\\1", part) + "'" for part in (user, host))
 
@@ -59,7 +47,6 @@ Query = Callable[..., list[tuple[Any, ...]]]
 
 
 def read_variables(query: Query, identity: ServerIdentity, names: Iterable[str]) -> dict[str, Value]:
-    """Global variables under the names asked for; unknown ones are left out."""
     wanted = {name: Configuration({}, identity).here(name) for name in map(canonical, names)}
     if not wanted:
         return {}
@@ -74,7 +61,6 @@ def all_variables(query: Query) -> dict[str, str]:
 
 
 def persisted(query: Query, identity: ServerIdentity) -> dict[str, str] | None:
-    """What SET PERSIST has stored; None where the server has no such thing, or the account may not see it."""
     if not identity.persists:
         return None
     try:
@@ -102,8 +88,7 @@ def redo_capacity_in_force(query: Query) -> int | None:
 
 
 def redo_enabled(query: Query, identity: ServerIdentity) -> bool:
-    """Whether the server writes a redo log: MySQL can do without since 8.0.21
-    (https://dev.mysql.com/doc/refman/8.0/en/innodb-redo-log.html)."""
+    """MySQL can do without since 8.0.21 (https://dev.mysql.com/doc/refman/8.0/en/innodb-redo-log.html)."""
     if identity.flavor == "mariadb" or identity.version < (8, 0, 21):
         return True
     rows = query("SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_enabled'")
@@ -115,11 +100,6 @@ def _texts(rows: Iterable[tuple[Any, ...]]) -> dict[str, str]:
 
 
 def set_variable(query: Query, identity: ServerIdentity, name: str, value: Value) -> None:
-    """SET GLOBAL; whatever the server answers is the caller's to judge.
-
-    Raises:
-        ServerError: the server refused it.
-    """
     here = Configuration({}, identity).here(name)
     if here is not None and here.part:
         _set_option(query, here, value)

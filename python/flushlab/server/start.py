@@ -32,12 +32,6 @@ def is_kept(server: str) -> bool:
 
 
 def attach(server: str) -> Sandbox | Cluster:
-    """A kept sandbox (`sandbox:NAME`) or cluster (`cluster:NAME`) that runs.
-
-    Raises:
-        UsageError: there is none of that name.
-        ServerDied: it does not run any more.
-    """
     if server.startswith(CLUSTER):
         return Cluster.attach(server.removeprefix(CLUSTER))
     return Sandbox.attach(server.removeprefix(SANDBOX))
@@ -97,17 +91,7 @@ def sandbox(*, kept: bool = False, progress: Progress = silent, **given: Any) ->
 
 
 def restart_kept(name: str) -> tuple[Sandbox | Cluster, Choice | None] | None:
-    """Starts a kept sandbox or cluster that was stopped with its data kept, or that died.
-
-    Returns:
-        The server, and the bootstrap node of a cluster of which no node ran; None if nothing is kept under
-        the name.
-
-    Raises:
-        UsageError: it runs.
-        StorageError: no node of a cluster knows its position; a disk of its own is gone.
-        StartFailed: it did not become ready.
-    """
+    """Starts a stopped or dead one; with the bootstrap node of a cluster none of whose nodes ran."""
     if name in kept_clusters():
         cluster = Cluster.attach(name, stopped=True)
         if cluster.alive():
@@ -126,7 +110,6 @@ def restart_kept(name: str) -> tuple[Sandbox | Cluster, Choice | None] | None:
 
 
 def require_unused(name: str) -> None:
-    """Makes sure that no kept sandbox or cluster has that name: both are started again and removed by it."""
     found = []
     for one in kept.statuses():
         cluster = one.saved.membership.cluster if one.saved.membership is not None else None
@@ -149,23 +132,7 @@ def require_unused(name: str) -> None:
 
 
 def stop(name: str, *, keep_data: bool = False) -> list[Path]:
-    """Stops a kept sandbox or cluster in an orderly way and removes it.
-
-    A cluster's first node goes last: it has every transaction, and the cluster is bootstrapped from it.
-
-    Args:
-        name: of the sandbox, the cluster or, if its data are kept, one node; also as `sandbox:NAME` or
-            `cluster:NAME`.
-        keep_data: keep the data; `flushlab server start --name NAME` starts the server again.
-
-    Returns:
-        Folders that flushlab cannot prove to be its own, and so left.
-
-    Raises:
-        UsageError: there is none of that name here; lists those that there are.
-        HarnessError: a server survived SIGKILL.
-        StorageError: its folders cannot be removed.
-    """
+    """Stops a cluster's first node last; returns folders that flushlab cannot prove to be its own."""
     cluster, sandbox_name = name.removeprefix(CLUSTER), name.removeprefix(SANDBOX)
     names = [sandbox_name] if name.startswith(SANDBOX) else node_names(cluster) or [cluster]
     for one in () if keep_data else kept.statuses():
@@ -182,7 +149,6 @@ def stop(name: str, *, keep_data: bool = False) -> list[Path]:
 
 
 def stopped_names() -> list[str]:
-    """What `stop` takes: kept clusters, and kept sandboxes that are no nodes."""
     members = [(one.saved.name, one.saved.membership) for one in kept.statuses()]
     clusters = dict.fromkeys(member.cluster for _, member in members if member is not None)
     return [*clusters, *(name for name, member in members if member is None)]

@@ -43,12 +43,10 @@ _ERROR = re.compile(
     rb"|An error has occurred, (?:this and )?all later migrations canceled"  # Rails
     rb"|\(details: Error \d{4}\b.*|while executing migration \d+: .*"  # golang-migrate, sqlx
 )
-"""What these programs print only where a statement failed. An error without a line is one of the connection:
-scripts wait for a server so."""
+"""An error without a line is one of the connection: scripts wait for a server so."""
 _MOST_ERRORS = 3
 _TAIL_BYTES = 1 << 16
 _END = b"\0flushlab: the end of the command\0"
-"""Written behind the command's own output."""
 
 
 class CommandEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,8 +83,6 @@ def run(words: Sequence[str], environment: Mapping[str, str], output: int | None
 
 
 def run_listening(words: Sequence[str], environment: Mapping[str, str]) -> CommandEnd:
-    """Runs a command with its output on stderr and a copy of it searched for errors; on a terminal, it has
-    one, too."""
     if os.isatty(2):
         source, sink = os.openpty()
         tty.setraw(sink)
@@ -105,8 +101,6 @@ def run_listening(words: Sequence[str], environment: Mapping[str, str]) -> Comma
 
 
 class _Listener(threading.Thread):
-    """Copies what it hears to stderr; goes on after the command's end, for processes that it left behind."""
-
     def __init__(self, source: int) -> None:
         super().__init__(name="listen", daemon=True)
         self._source = source
@@ -143,7 +137,6 @@ def shield_thread() -> None:
 
 
 def _wait(child: subprocess.Popen[bytes], seen: list[int], watched: set[signal.Signals]) -> int:
-    """Waits for the child and handles each signal by its sender, as the kernel reports it."""
     with _blocked(watched):
         for number in seen:  # received before they were blocked: the sender is unknown
             if number != signal.SIGINT or not _in_foreground():
@@ -161,7 +154,6 @@ def _wait(child: subprocess.Popen[bytes], seen: list[int], watched: set[signal.S
 
 
 def _in_foreground() -> bool:
-    """Whether a terminal's Ctrl-C would reach this process group, and so the command too."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -187,7 +179,6 @@ def _blocked(watched: set[signal.Signals]) -> Iterator[None]:
 
 @contextmanager
 def _noting(seen: list[int]) -> Iterator[list[signal.Signals]]:
-    """Records signals instead of ending flushlab, which must wait for its command; yields the signals."""
     heeded = [number for number in _PASSED_ON if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, lambda got, _: seen.append(got)) for number in heeded}
     try:

@@ -46,14 +46,11 @@ _CONNECTIONS = {"kill": True, "keep": False}
 """Values of `connections` behind an address and a question mark: whether all of them end, or only those in a
 transaction."""
 _LONGEST = 65536
-"""Of a request's head, and of its body."""
 
 Body = Mapping[str, object]
 
 
 class _Refused(Exception):
-    """An answer that is none."""
-
     def __init__(self, status: str, text: str) -> None:
         super().__init__(text)
         self.status = status
@@ -97,7 +94,6 @@ class SuiteEndpoint(ThreadingTCPServer):
         threading.Thread(target=self.shutdown, daemon=True).start()  # waits for the other thread's next look
 
     def answer(self, request: _Request) -> tuple[str, Body]:
-        """Status and body of an answer."""
         try:
             return "200 OK", self._find(request.path)(request)
         except _Refused as refused:
@@ -108,7 +104,6 @@ class SuiteEndpoint(ThreadingTCPServer):
             return "500 Internal Server Error", {"error": str(error)}
 
     def _find(self, path: str) -> Callable[[_Request], Body]:
-        """What answers at a path."""
         if (server := self._servers.get(path)) is not None:
             return lambda request: _reset(server, request)
         match path.removeprefix(self._root).strip("/").split("/") if path.startswith(self._root) else ():
@@ -171,7 +166,6 @@ class _Answer(StreamRequestHandler):
             self.wfile.write(f"{head}Connection: close\r\n\r\n{text}".encode())
 
     def _requested(self) -> _Request:
-        """A request; its head and body are read and left alone. Raises ValueError if it is none."""
         method, path, _ = self.rfile.readline(_LONGEST).decode("latin-1").split(" ", 2)
         left, length = _LONGEST, 0
         while (line := self.rfile.readline(left)).strip():
@@ -184,7 +178,6 @@ class _Answer(StreamRequestHandler):
         path, _, query = path.partition("?")
 
         def is_open() -> bool:
-            """Whether whoever asked still waits for the answer."""
             readable = select.poll()
             readable.register(self.connection, select.POLLIN)
             try:
@@ -238,8 +231,6 @@ _MOST = 3
 
 
 class Objects(msgspec.Struct, frozen=True, kw_only=True):
-    """Schema objects that a suite created or dropped, and the seconds of these statements."""
-
     count: int
     seconds: float
 
@@ -269,7 +260,6 @@ class Habits:
 
     @property
     def recreated(self) -> Objects | None:
-        """Objects dropped and created again at the start; None: none, or the tests drop and create."""
         dropped = sum(self._counted[name] for name in DROPS)
         if self._counted["Com_drop_db"] and self._counted["Com_create_db"]:
             dropped = max(dropped, self._there)
@@ -323,7 +313,6 @@ class SuiteMonitor:
                 habits.sample()
 
     def _make_room(self) -> None:
-        """Moves servers out of memory, one by one, until enough is free."""
         for server in (*self._servers, *(self._pool.leased if self._pool is not None else ())):
             if not server.sandbox.storage.in_memory or server.stopped_for:
                 continue

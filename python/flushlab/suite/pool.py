@@ -25,17 +25,13 @@ from flushlab.suite.servers import Check, Reset, SuiteServer
 from flushlab.units import counted
 
 LEASE_S = 600.0
-"""Of a test that asks for no other time."""
 LONGEST_LEASE_S = 86_400.0
 QUIET_S = 60.0
 """A lease whose test has had no connection for so long ends while other tests wait."""
 WAIT_S = 120.0
-"""Longest wait of a test for a server."""
 LEAST = 4
-"""Servers at most, where nobody said how many and there are fewer processors."""
 _LOOK_S = 1.0
 _GAP_S = 5.0
-"""A silence is one if it was seen so often at least."""
 _WAKE_S = 0.2
 _TELL_S = 3.0
 _MOST_REMEMBERED = 1000
@@ -63,8 +59,7 @@ class PoolUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pool:
-    """Servers for tests; safe for threads. `start` calls its argument now and then, whose exception ends the
-    start."""
+    """`start` calls its argument now and then, whose exception ends the start."""
 
     def __init__(
         self,
@@ -159,8 +154,7 @@ class Pool:
             raise UsageError(self._over.get(lease, "there is no such lease"))
 
     def give_back(self, lease: str, *, cut: bool = True) -> None:
-        """Ends a lease; its server is reset in the background. Connections that stay can write to the next
-        database."""
+        """Connections that stay can write to the next database."""
         with self._changed:
             server = self.find(lease)
             self._close(lease, "the database was given back already")
@@ -168,7 +162,6 @@ class Pool:
             self._submit(self._reset, server, cut)
 
     def look(self) -> None:
-        """Ends the leases of tests that are gone; called now and then, by one thread."""
         now = time.monotonic()
         with self._changed:
             leases, wanted = list(self._leases.values()), self._waiting > 0
@@ -219,7 +212,6 @@ class Pool:
         return None
 
     def _tell_of_wait(self, waited_s: float) -> None:
-        """Says once that tests wait for each other, since a framework's time limit is often shorter."""
         if waited_s < _TELL_S or self._has_told or not self._leases:
             return
         self._has_told = True
@@ -231,7 +223,6 @@ class Pool:
         )
 
     def _grow(self, wanted: int) -> None:
-        """Starts servers until so many are free, or will be soon; the caller holds the lock."""
         while (
             not self._ended
             and not self._failure
@@ -244,7 +235,6 @@ class Pool:
             self._submit(self._start_one)
 
     def _require_hope(self, left_s: float) -> None:
-        """Raises ServerError where a test waits in vain."""
         failure = self._failure
         if self._ended:
             raise ServerError("the suite has ended")
@@ -317,7 +307,6 @@ class Pool:
             del self._over[next(iter(self._over))]
 
     def _retire(self, server: SuiteServer) -> None:
-        """Ends a server for good; it counts as leaving already."""
         try:
             server.end()
         finally:

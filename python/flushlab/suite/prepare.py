@@ -20,9 +20,6 @@ Query = Callable[..., list[tuple[Any, ...]]]
 
 
 class Record(NamedTuple):
-    """Migration tools' table of applied files: lower-case `columns`, all of them if `name` is set; a row
-    `by_file`."""
-
     tools: str
     columns: frozenset[str]
     by_file: bool
@@ -102,7 +99,6 @@ def reason_not_reusable(facts: Facts) -> str:
 
 
 def only_added(before: Sequence[History], after: Sequence[History], added: int) -> bool:
-    """Whether the tools' records show that exactly the added inputs were applied."""
     then = {(one.schema, one.table): one for one in before}
     now = {(one.schema, one.table): one for one in after}
     if not then or then.keys() != now.keys():

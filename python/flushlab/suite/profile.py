@@ -156,7 +156,6 @@ def logging_rows(build: ServerKind, chosen: Mapping[str, Value]) -> dict[str, Va
 
 
 def content_settings(settings: Mapping[str, Value]) -> dict[str, Value]:
-    """Settings that may change the content of a data directory: all except paths and monitoring."""
     others = {"performance_schema", *(one.name for one in CHOICES if one.where is not None)}
     return {name: value for name, value in settings.items() if name not in others}
 
@@ -164,7 +163,6 @@ def content_settings(settings: Mapping[str, Value]) -> dict[str, Value]:
 FOLDERS = ("/dev/shm", "/run/shm")
 
 GROWTH_BYTES = 256 << 20
-"""Room for what a suite writes on top of its template."""
 
 SERVER_BYTES = 384 << 20
 """Memory of one server's process with the throwaway profile; largest seen: MySQL 9.7."""
@@ -188,7 +186,6 @@ def reserve_bytes() -> int:
 
 
 def memory_for(root: ChosenRoot, template_bytes: int, servers: int) -> int:
-    """Bytes of memory that so many servers may take, with their data directories if these are in it."""
     data = template_bytes + GROWTH_BYTES if root.in_memory else 0
     return servers * (data + SERVER_BYTES)
 

@@ -34,7 +34,6 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def parse_templates(assignments: Sequence[str]) -> dict[str, str]:
-    """Variables that the user asked for: `SPRING_DATASOURCE_URL=jdbc:mysql://{host}:{port}/{database}`."""
     templates = dict[str, str]()
     for assignment in assignments:
         name, separator, text = assignment.partition("=")
@@ -120,8 +119,6 @@ def _jdbc_url(build: Build, endpoint: Endpoint, database: str) -> str:
 
 
 class SuiteRequest(Recipe, frozen=True, kw_only=True):
-    """A run of a suite; `settings` are the user's, on top of the profile."""
-
     spec: DatabaseSpec
     words: tuple[str, ...] = ()
     workers: int = 1
@@ -210,8 +207,8 @@ def server_of(spec: DatabaseSpec, signs: Sequence[Sign], progress: Progress) -> 
 
 
 def _shape(brought: Mapping[str, Value], build: Build) -> dict[str, Value]:
-    """What shapes the files of the user's data directory, such as the page size of a backup; the server does
-    not start on it otherwise."""
+    """Settings such as the page size of a backup, without which the server does not start on the user's
+    files."""
     from flushlab.settings.admission import admit_for
     from flushlab.settings.configuration import layout_of
 

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 Check = Callable[[], None]
 BY_ITSELF = 1
-"""How many wait where nobody said."""
 WORTH_IT = 3
 """Resets that could not be undone before clones are made by themselves: there may be no more of them."""
 _CALM_S = 0.05
@@ -50,7 +49,6 @@ _CALM_S = 0.05
 _T = TypeVar("_T")
 
 _ANSWER_S = 1.0
-"""Longest wait for an answer that can be done without."""
 _OTHERS = (
     "SELECT COUNT(*) FROM information_schema.processlist WHERE id NOT IN (CONNECTION_ID(), {own})"
     " AND user NOT IN ('system user', 'event_scheduler')"
@@ -77,8 +75,6 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Clones:
-    """Standby servers on copies of the template: a reset takes one, and the next starts in the background."""
-
     def __init__(
         self,
         start: Callable[[Check], Pristine],
@@ -116,7 +112,6 @@ class Clones:
             self._waiting.extend(self._pool.submit(self._start_in, wait_s) for _ in range(missing))
 
     def take(self) -> Pristine | None:
-        """The one that has waited longest, once it is ready; None if there is none, or it did not start."""
         if not self._waiting:
             return None
         try:
@@ -146,9 +141,6 @@ class Clones:
 
 
 class SuiteServer:
-    """One sandbox on a copy of a template. `fault`: the first reset whose result was wrong, and was
-    replaced."""
-
     def __init__(
         self,
         pristine: Pristine,
@@ -175,7 +167,6 @@ class SuiteServer:
 
     @property
     def name(self) -> str:
-        """That callers know it by: of its first sandbox, whose folder stays to the end."""
         return self._first.name
 
     @property
@@ -188,18 +179,14 @@ class SuiteServer:
 
     @property
     def shortages(self) -> int:
-        """How often a caller's connection waited because this process had no file descriptor for it."""
         return self._proxy.shortages if self._proxy is not None else 0
 
     def expect_resets(self) -> None:
         self._clones.fill(sum(one.how != "undone" for one in self.resets))
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
-        """Rows of a statement, if the server is up and nobody resets it just now.
-
-        The guard's messages have one reader at a time. Nobody waits for a server that hangs: it must not hold
-        up who looks at the memory, nor the end.
-        """
+        """The guard's messages have one reader at a time; a server that hangs must not hold up who looks at
+        the memory."""
         if not self._turn.acquire(blocking=False):
             return []
         try:
@@ -210,7 +197,6 @@ class SuiteServer:
             self._turn.release()
 
     def is_pristine(self) -> bool:
-        """Whether nobody wrote since the last reset, as far as the binary log tells."""
         return self._undoing is None or self._undoing.is_pristine()
 
     def connections(self) -> int | None:
@@ -219,8 +205,6 @@ class SuiteServer:
         return int(found[0][0]) if found else None
 
     def reset(self, *, cut: bool = False) -> Reset:
-        """Restores the template's data and what else a test can change. Without `cut`, connections stay where
-        possible."""
         with self._turn:
             if self.stopped_for:
                 raise ServerError(f"the server {self.name} was stopped: {self.stopped_for}")
@@ -286,7 +270,6 @@ class SuiteServer:
         return True
 
     def _restart(self) -> None:
-        """Starts the server again on a fresh copy; the next copy is made in the background."""
         fresh = self._later(lambda: self._next or self._copy()).result()
         self._next = None
         self._undo_no_more()
@@ -297,7 +280,6 @@ class SuiteServer:
         self._later(self._renew, old)
 
     def _later(self, do: Callable[..., _T], *words: Path | Sandbox) -> Future[_T]:
-        """In the background, one after the other."""
         if self._behind is None:
             self._behind = ThreadPoolExecutor(1, "behind", initializer=shield_thread)
         return self._behind.submit(do, *words)
@@ -366,7 +348,6 @@ class SuiteServer:
         return fresh_copy(self._snapshot, self._snapshots, self.sandbox.datadir)
 
     def _remove(self, old: Sandbox) -> None:
-        """Frees what a server that was replaced held; of the first one the folder stays."""
         spare, self._next = self._next, None
         if old is not self._first:
             old.close()
@@ -377,7 +358,6 @@ class SuiteServer:
 
 
 Servers = tuple[SuiteServer, ...]
-"""Those of one run, in the workers' order."""
 
 
 @contextmanager
@@ -390,7 +370,6 @@ def ending(servers: Servers) -> Iterator[Servers]:
 
 
 def _proxy(to: Sandbox, instead_of: Sandbox) -> Proxy | None:
-    """On the port of a server that was killed, and leading to another; None if somebody was faster."""
     from flushlab._core import Proxy  # not loaded without need: the command is to start at once
 
     try:
@@ -401,8 +380,6 @@ def _proxy(to: Sandbox, instead_of: Sandbox) -> Proxy | None:
 
 @dataclass
 class Starter:
-    """Starts servers on copies of a template, all with the same password."""
-
     request: SuiteRequest
     snapshot: Snapshot
     snapshots: Snapshots

@@ -45,11 +45,8 @@ if TYPE_CHECKING:
     from flushlab.telemetry import Observation
 
 RESET_FILE = "reset.url"
-"""In a server's folder: the address of its resets, for `flushlab server reset NAME`."""
 _MOST_TOLD = 3
-"""Most changed files that are named."""
 INTERNAL = 70
-"""Exit code where flushlab itself was wrong."""
 _ANSWER_S = 10.0
 """A server that has not answered a small question by then hangs; a busy machine holds it up for seconds."""
 
@@ -77,11 +74,8 @@ class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def require_prepared(ended: CommandEnd, request: SuiteRequest) -> None:
-    """Refuses what a prepare command left behind if it did not succeed.
-
-    Tools that shut down in order exit with 0 when they are interrupted, with half of the work done. So does a
-    script that goes on behind a client that failed.
-    """
+    """Tools that shut down in order exit with 0 when they are interrupted, with half of the work done. So
+    does a script that goes on behind a client that failed."""
     if ended.interrupted:
         raise KeyboardInterrupt
     said = f": {ended.errors[0]}" if ended.errors else ""
@@ -126,13 +120,10 @@ class Session:
         require_admitted(throwaway(request.build, "memory", request.settings))
 
     def prepare(self) -> float:
-        """Makes the template; seconds of the prepare command in full, 0 if the template was there."""
         snapshot = self._obtain()
         return read_facts(snapshot).prepare_seconds if self._prepare_s else 0.0
 
     def run(self, *, observe: bool = False) -> SuiteResult:
-        """Runs the suite; `observe`: watches worker 1's server, and counts seconds from here, for a
-        comparison."""
         self._observe = observe
         self._began_s = since_process_start() if observe else 0.0
         problem = command.find_problem(self._request.words, os.environ)
@@ -205,7 +196,6 @@ class Session:
 
     @contextmanager
     def open(self) -> Iterator[Servers]:
-        """The servers, for callers in this process; they end with the context. Raises as `run`."""
         servers, _ = self._ready()
         for note in self._notes:
             self._say(note)
@@ -243,7 +233,6 @@ class Session:
         return ended, seconds, seen
 
     def _obtain(self) -> Snapshot:
-        """The template: hit, extended from one of fewer inputs (prefix), or made (miss)."""
         if not self._request.prepare:
             return self._unprepared()
         found = self._templates.find(self._request)
@@ -270,7 +259,6 @@ class Session:
         return made
 
     def _say_changes(self) -> None:
-        """Files that have changed since the last template of this folder make it useless."""
         last = self._templates.find_last(self._request, Path.cwd())
         if last is None:
             return
@@ -322,8 +310,6 @@ class Session:
         )
 
     def _prepare_on(self, base: Snapshot, known: Facts | None) -> Snapshot | None:
-        """Runs the prepare command and captures the result. `known`: facts of a template of fewer inputs,
-        perhaps unsafe."""
         with ending(self._start(base, 1)[0]) as servers:
             sandbox = servers[0].sandbox
             environment = self._environment(servers)
@@ -374,7 +360,6 @@ class Session:
             self._prepare_s += time.monotonic() - began
 
     def _changes_nothing(self, sandbox: Sandbox, environment: Mapping[str, str]) -> bool:
-        """Whether the command, run again on its own result, leaves it as it is, which is saved already."""
         self._say(
             "flushlab runs the prepare command again: if nothing changes, later runs can add migrations"
             " to this template"
@@ -392,8 +377,6 @@ class Session:
     def _start(
         self, snapshot: Snapshot, count: int, clones: int | None = 0, *, undo: bool = False
     ) -> tuple[Servers, Starter]:
-        """Starts servers on a template; a damaged one is dropped, so that it is made anew after
-        SnapshotDamaged."""
         starter = Starter(
             self._request,
             snapshot,
@@ -472,12 +455,11 @@ def observed(
 
 
 def settings_of(sandbox: Sandbox, names: Iterable[str]) -> dict[str, Value]:
-    """Settings as the server has them; what no variable shows (`mysqlx`) is as it was asked for."""
     return {**sandbox.settings, **sandbox.read_back(names)}
 
 
 def since_process_start() -> float:
-    """Seconds since this process was started, the interpreter's own start included: proc(5)."""
+    """The interpreter's own start is included; by proc(5)."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) - myself().start_ticks / os.sysconf("SC_CLK_TCK")
 
 

@@ -52,24 +52,17 @@ _OTHER_SYSTEM = re.compile(
     r"(?:^|[/._-])(?:postgres\w*|pgsql|sqlite3?|oracle|mssql|sqlserver|h2|hsqldb|db2)(?:[/._-]|$)",
     re.IGNORECASE,
 )
-"""Migrations for several systems lie side by side."""
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
-    """`path`: relative to the working directory unless the pattern was absolute. Without `executable` a
-    script fails."""
-
     path: str
     sha256: str
     executable: bool = False
 
 
 def read_inputs(patterns: Sequence[str], folder: Path) -> tuple[Input, ...]:
-    """The files that patterns match, in natural order, each once.
-
-    Refuses `**` beside other characters: Python before 3.13 refuses that and then reads it as `*`, and users
-    may mean every folder below.
-    """
+    """Refuses `**` beside other characters: Python before 3.13 reads it as `*`; users may mean every folder
+    below."""
     found: dict[str, Path] = {}
     for pattern in patterns:
         files = _files(pattern, folder)
@@ -83,8 +76,6 @@ def read_inputs(patterns: Sequence[str], folder: Path) -> tuple[Input, ...]:
 
 
 def read_scripts(command: str, folder: Path) -> tuple[Input, ...]:
-    """Files that a prepare command names: `./migrate.sh`, `python migrate.py --config=db.yml`, `mysql app <
-    x.sql`."""
     try:
         lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
         lexer.whitespace_split, lexer.commenters = True, ""
@@ -104,8 +95,6 @@ def read_scripts(command: str, folder: Path) -> tuple[Input, ...]:
 
 
 def signs_in(files: Sequence[Input], command: str, folder: Path) -> Iterator[Sign]:
-    """What files and a prepare command say about the servers that take them: the server of a dump, and words
-    that others refuse, each at its first place."""
     known: set[str] = set()
     for path, text in (*_texts(files, folder), ("the prepare command", command)):
         is_sql = path.lower().endswith(".sql")
@@ -137,7 +126,6 @@ def changes(before: Sequence[Input], now: Sequence[Input]) -> list[str]:
 
 
 def natural_order(name: str) -> tuple[tuple[int, int | str], ...]:
-    """A sorting key in which numbers count as numbers."""
     parts = _NUMBER.split(name)
     return tuple((0, int(part)) if part.isdigit() else (1, part) for part in parts if part)
 
@@ -177,7 +165,6 @@ def _files(pattern: str, folder: Path) -> dict[str, Path]:
 
 
 def _is_program(file: Path) -> bool:
-    """True for what a system's packages bring, and for machine code."""
     if file.resolve().is_relative_to("/usr") or file.resolve().parts[1] in ("bin", "sbin", "lib"):
         return True
     try:
@@ -226,8 +213,6 @@ _DAMAGED = (
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """The table in which a migration tool records what it applied; `by_file`: a row for each file."""
-
     schema: str
     table: str
     rows: int
@@ -249,8 +234,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a template's content depends on; `templates`: the user's, of variables."""
-
     build: Build
     settings: Mapping[str, Value] = {}
     database: str
@@ -263,11 +246,9 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def content(self) -> Mapping[str, Value]:
-        """Settings that the content depends on."""
         return self.settings
 
     def keys(self) -> tuple[SnapshotKey, ...]:
-        """A key per number of leading inputs; the last one is the recipe's own."""
         parts = {
             "what": "test template",
             "format": FORMAT,
@@ -296,10 +277,6 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Templates:
-    """The templates of this machine, and their compressed copies in a cache folder if there is one.
-
-    Of either, the least recently used go first beyond `limit_bytes`."""
-
     def __init__(self, cache: Path | None = None, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self.snapshots = Snapshots(home() / "templates", limit_bytes)
         self._cache = cache
@@ -309,7 +286,6 @@ class Templates:
         return self._find(recipe.key)
 
     def find_prefix(self, recipe: Recipe) -> tuple[Snapshot, Facts] | None:
-        """The template of most of the leading inputs, at least one and not all."""
         for key in reversed(recipe.keys()[1:-1]):
             found = self._find(key)
             if found is not None:
@@ -317,15 +293,13 @@ class Templates:
         return None
 
     def find_last(self, recipe: Recipe, folder: Path) -> Facts | None:
-        """Facts of the template last used in this folder whose recipe differs in its files alone, if any."""
         wanted = _but_for_files(recipe.key)
         alike = [one for one in self.snapshots.list() if _but_for_files(one.key) == wanted]
         alike.sort(key=lambda one: last_used(one.path.parent), reverse=True)
         return next((facts for one in alike if (facts := read_facts(one)).folder == str(folder)), None)
 
     def capture(self, recipe: Recipe, datadir: Path, find_facts: Callable[[], Facts]) -> Snapshot:
-        """Saves the data of a stopped server; `find_facts` is called behind the copy, and may start the
-        server again."""
+        """`find_facts` is called behind the copy, and may start the server again."""
         key = recipe.key
 
         def fill(target: Path) -> None:  # zeros as holes, without what is one server's own
@@ -415,7 +389,6 @@ def check_cache(folder: Path | None) -> Path | None:
 
 
 def _remove_archive(archive: Path) -> None:
-    """Keeps a file of that name that is not flushlab's, or too damaged to tell."""
     if is_ours(archive):
         with suppress(OSError):  # another user's, in a shared folder
             archive.unlink(missing_ok=True)
@@ -440,7 +413,6 @@ def archive_name(key: SnapshotKey) -> str:
 
 
 def is_ours(archive: Path) -> bool:
-    """True for a regular file that holds the template that its name says: flushlab wrote it."""
     if archive.is_symlink() or not archive.is_file():
         return False
     try:
@@ -452,11 +424,7 @@ def is_ours(archive: Path) -> bool:
 
 
 def import_archive(archive: Path, key: SnapshotKey, target: Path) -> None:
-    """Unpacks an archive into the empty folder `target`.
-
-    Raises:
-        SnapshotDamaged: not an archive, of another key, damaged, or with a path outside the target.
-    """
+    """Raises SnapshotDamaged, also for a path outside the target."""
     try:
         with zipfile.ZipFile(archive) as file:
             manifest = msgspec.json.decode(file.read(_MANIFEST), type=Manifest)

@@ -28,8 +28,6 @@ from flushlab.workload.protocol import Measured, Reset, Timing, Window
 
 
 class CommandWord(NamedTuple):
-    """Of a command line; `is_whole`: not a part of one, behind `--option=` or a redirection."""
-
     text: str
     is_whole: bool = True
 
@@ -46,8 +44,6 @@ def files_named(command: str, folder: Path) -> Iterator[tuple[CommandWord, Path]
 
 
 def words_of(command: str) -> Iterator[CommandWord]:
-    """The words of a command line that may be files, also behind `--option=` and redirections, and in quotes
-    that a shell takes apart again (`sh -c '…'`)."""
     try:
         words = shlex.split(command)
     except ValueError:  # a quote that does not end: the shell will say so
@@ -62,7 +58,6 @@ def words_of(command: str) -> Iterator[CommandWord]:
 
 
 HEAD_BYTES, TAIL_BYTES = 4 << 10, 12 << 10
-"""Of a longer output, its beginning and its end are kept."""
 
 _CHUNK_BYTES = 64 << 10
 _PR_SET_PDEATHSIG = 1
@@ -80,7 +75,7 @@ class ProgramEnd(NamedTuple):
 def run_program(
     command: str, env: Mapping[str, str], folder: str | None, limit_s: float, stop: int | None = None
 ) -> ProgramEnd:
-    """Runs a shell command; `stop`: a descriptor that becomes readable to have it killed before `limit_s`."""
+    """`stop`: a descriptor that becomes readable to have it killed before `limit_s`."""
     started = time.monotonic()
     child = subprocess.Popen(
         ["/bin/sh", "-c", command],
@@ -110,7 +105,6 @@ def run_program(
 
 
 def _follow(pid: int, output: int, kept: _Kept, deadline: float, stop: int | None) -> bool:
-    """Reads what the program prints until it ends; False if the deadline came first, or it was stopped."""
     ended = os.pidfd_open(pid)
     try:
         poll = select.poll()
@@ -132,8 +126,6 @@ def _follow(pid: int, output: int, kept: _Kept, deadline: float, stop: int | Non
 
 
 class _Kept:
-    """The beginning and the end of an output."""
-
     def __init__(self) -> None:
         self._head, self._tail, self._bytes = b"", b"", 0
 
@@ -153,23 +145,15 @@ class _Kept:
 PREFIX = "command:"
 DATABASE = "flushlab"
 SHORT_S = 1.0
-"""A shorter run measures how fast programs start as much as how fast the server writes."""
 
 _SHOWN_LINES, _SHOWN_BYTES = 10, 2_000
 _NAME_CHARACTERS = 60
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 _PATH = re.compile(r"[\w.+-]*/[\w./+-]*")
 _CLIENT_ERROR = re.compile(r"^ERROR \d+ \(\w{5}\).*", re.MULTILINE)
-"""How the servers' command-line clients report an error."""
 
 
 class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A shell command, run once per trial.
-
-    Its environment carries FLUSHLAB_HOST, _PORT, _SOCKET, _USER, _PASSWORD, _DATABASE, _OPTION_FILE,
-    DATABASE_URL, the variables of `client_environment`, and FLUSHLAB_RUN: `warm-up` or `measured`.
-    """
-
     command: str
     folder: str = ""
     timeout: Annotated[
@@ -232,11 +216,7 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         )
 
     def run_until(self, server: Server, stop: int) -> None:
-        """Runs the command once, untimed, to its end or until the descriptor `stop` is readable.
-
-        Raises:
-            CommandFailed: it ended by itself, and not with exit code 0.
-        """
+        """Raises CommandFailed if it ended by itself, and not with exit code 0."""
         ended = self._run(server, "measured", stop)
         if not select.select([stop], [], [], 0)[0]:
             self._check(ended, server)
@@ -302,7 +282,6 @@ def environment(endpoint: Endpoint, database: str = DATABASE) -> dict[str, str]:
 
 
 def _require_program(command: str, folder: Path) -> None:
-    """Finds out before anything starts whether a script that is named by its path is there."""
     word = command.split(maxsplit=1)[0]
     if _PATH.fullmatch(word) is None:
         return  # found on PATH, or it takes a shell to tell

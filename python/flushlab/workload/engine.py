@@ -50,7 +50,6 @@ class LoadStatus:
         self._counts: dict[int, int] = {}
 
     def glance(self, progress: LoadProgress) -> None:
-        """The load runs; another second may be over."""
         second = int(progress.elapsed_s)
         if second <= self._second or not progress.per_second or not self._board.is_seen:
             return
@@ -65,7 +64,6 @@ class LoadStatus:
         )
 
     def slice(self, result: LoadResult) -> None:
-        """A slice is over, and the load not paused yet."""
         if not self._board.is_seen:
             return
         self._totals()
@@ -84,7 +82,6 @@ class LoadStatus:
 
 
 def quantile_ms(counts_us: list[tuple[int, int]], quantile: float) -> float | None:
-    """The latency in milliseconds that this share of the events stayed within; None without events."""
     due = quantile * sum(events for _, events in counts_us)
     passed = 0
     for us, events in counts_us:
@@ -103,7 +100,6 @@ _RATE_MISSED = 0.01  # share of an intended rate that may be missing without a w
 _PAGE_READS, _REDO_WRITTEN = "Innodb_buffer_pool_reads", "Innodb_os_log_written"
 _PAGE_READS_PER_EVENT = 0.01  # "page reads are near zero"
 _ASK_SHARE, _MOST_ASK_S = 0.1, 1.0
-"""Of the time since the window opened, between two questions for the redo that was written in it."""
 _RESTS_S = 1.0
 """Without a commit for so long at the end, a load that lost a node may have lost the quorum with it."""
 _ERRORS: Mapping[str, type[FlushlabError]] = {
@@ -115,7 +111,6 @@ _ERRORS: Mapping[str, type[FlushlabError]] = {
     "harness": HarnessError,
 }
 _MARK = "flushlab_prepared"
-"""A table beside the load's: how many rows each of them was made with."""
 _EMPTY = "flushlab server reset NAME"
 SSL_CA = "PEM file with the certificates that verify_ca and verify_identity trust."
 T = TypeVar("T")
@@ -171,12 +166,7 @@ def run_script(
 
 
 def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True) -> None:
-    """Creates the load's database and fills its tables, unless they are there with as many rows.
-
-    A table in the database records the number of rows that each table was created with: loads change the
-    number afterwards. The rows of the user's own tables are counted. Their columns are checked when the load
-    begins. On the user's running server each table is marked instead, and dropped at the end.
-    """
+    """Loads change the number of rows, so a table in the database records how many each was created with."""
     from flushlab.server.remote.server import RemoteGroup  # loads most of the servers; --help needs none
 
     database, rows = spec.database, spec.table_size if filled else 0
@@ -214,9 +204,6 @@ def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True)
 
 
 class Losses:
-    """Nodes that died in a window whose load moves on to the next one, at the fineness of `glance`'s
-    calls."""
-
     def __init__(self, nodes: Sequence[Server]) -> None:
         self._nodes = dict(enumerate(nodes, 1))
         self._lost: dict[int, LostNode] = {}
@@ -343,8 +330,6 @@ def require_cluster(cluster_load: object, nodes: int) -> None:
 
 
 class LoadInterrupted(KeyboardInterrupt):
-    """Ctrl-C in a measured window, with its result so far."""
-
     def __init__(self, result: LoadResult, unit: str) -> None:
         super().__init__("interrupted in the measured window")
         self.result = result
@@ -356,7 +341,6 @@ def closed(load: Load, server: Server) -> LoadResult:
 
 
 def preload(server: Server, database: str, reads: Iterable[str]) -> None:
-    """Reads the data of a database into the buffer pool if they fit; else the load reads them at random."""
     data = server.query(
         "SELECT SUM(data_length) FROM information_schema.tables WHERE table_schema = %s", (database,)
     )
@@ -428,7 +412,6 @@ def _wait(load: Load, server: Server, timing: Timing, status: LoadStatus, losses
 
 
 def _network_share(result: LoadResult) -> float:
-    """Share of the time of all statements that their round trips over the network take; 0 without clients."""
     if not result.clients or not result.statements:
         return 0.0
     connections = sum(one.connections for one in result.clients)

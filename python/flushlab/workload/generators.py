@@ -28,38 +28,28 @@ from flushlab.record import (
 )
 
 PINGS = 300
-"""Round trips of the network that a generator measures when it connects."""
 _HANDSHAKES = 20
 _LEAD_S, _LEAD_TRIPS = 0.002, 4
-"""From a call to the agreed moment: so much, and the longest way to a generator so often."""
 _numbers = count()
 Action = Literal["start", "progress", "seen", "open_window", "close_window_part", "pause", "resume", "stop"]
 E = TypeVar("E", FlushlabError, _core.CoreError)
 
 
 class Generator:
-    """Drives loads by their numbers, alone or with others on other machines."""
-
     def __init__(self) -> None:
         self._loads: dict[int, _core.LoadRun] = {}
 
     def clock(self) -> float:
-        """Seconds of this machine's monotonic clock."""
         return time.monotonic()
 
     def connect(self, number: int, spec: LoadSpec) -> Latency:
-        """Connects a load and measures the network's round trips on one connection."""
         load = _core.LoadRun(msgspec.json.encode(spec))
         trips = msgspec.json.decode(load.round_trips(PINGS), type=Latency)
         self._loads[number] = load
         return trips
 
     def act(self, number: int, action: Action, at_s: float | None = None) -> tuple[float, bytes]:
-        """Does something to a load, at a moment of this machine's monotonic clock if one is given.
-
-        Returns:
-            When it began, on that clock, and the engine's JSON.
-        """
+        """Returns when it began, on this machine's monotonic clock, and the engine's JSON."""
         load = self._loads.pop(number, None) if action == "stop" else self._loads[number]
         if load is None:  # it was never connected
             return time.monotonic(), b""
@@ -69,7 +59,7 @@ class Generator:
 
 
 class Reached(Protocol):
-    """What works on another machine, as its user here sees it."""
+    """An object on another machine, as its user here sees it."""
 
     @property
     def machine(self) -> str:
@@ -82,7 +72,6 @@ class Reached(Protocol):
 
 
 def named(machine: str, error: E) -> E:
-    """An error with the name of its machine."""
     found = copy.copy(error)
     found.message = f"machine {machine}: {error.message}"
     found.args = (f"machine {machine}: {error}",)
@@ -98,8 +87,6 @@ class Clock(NamedTuple):
 
 
 def clock_of(generator: Reached) -> Clock:
-    """Compares a generator's clock with this process's, by the fastest of several calls."""
-
     def asked() -> Clock:
         before = time.monotonic()
         there = float(generator.call("clock")())
@@ -110,11 +97,6 @@ def clock_of(generator: Reached) -> Clock:
 
 
 def divided(spec: LoadSpec, generators: int) -> list[LoadSpec]:
-    """The parts of a load, with equally many connections as far as possible.
-
-    Raises:
-        UsageError: there are fewer connections than generators.
-    """
     if spec.threads < generators:
         raise UsageError(
             f"{spec.threads} connections cannot be divided over {generators} clients",
@@ -133,14 +115,7 @@ def divided(spec: LoadSpec, generators: int) -> list[LoadSpec]:
 
 
 class SeveralLoads:
-    """One load that several generators drive: connected when made, then used as a `_core.LoadRun`.
-
-    Clocks are compared when it is made, and not again: they drift less than connections last.
-
-    Raises:
-        UsageError: there are fewer connections than generators.
-        CoreError: a part cannot be connected.
-    """
+    """Clocks are compared when it is made, and not again: they drift less than connections last."""
 
     def __init__(self, spec: LoadSpec, generators: Sequence[Reached]) -> None:
         self._number = next(_numbers)
@@ -162,12 +137,10 @@ class SeveralLoads:
         self._all("start", at_once=True)
 
     def progress(self) -> bytes:
-        """JSON of a `LoadProgress`: since the latest start."""
         found = [msgspec.json.decode(part, type=LoadProgress) for _, part in self._all("progress")]
         return msgspec.json.encode(progress_of(found))
 
     def seen(self) -> bytes:
-        """JSON of a `LoadSeen`."""
         found = [msgspec.json.decode(part, type=LoadSeen) for _, part in self._all("seen")]
         return msgspec.json.encode(seen_of(found))
 
@@ -175,7 +148,6 @@ class SeveralLoads:
         self._opened_s = [began_s for began_s, _ in self._all("open_window", at_once=True)]
 
     def close_window(self) -> bytes:
-        """Closes the windows at the same moment, while all loads run on: JSON of a `LoadResult`."""
         parts = [part for _, part in self._all("close_window_part", at_once=True)]
         result = msgspec.json.decode(_core.merge_windows(parts), type=LoadResult)
         busy = [msgspec.json.decode(part)["busy"] for part in parts]
@@ -200,12 +172,6 @@ class SeveralLoads:
         self._all("stop")
 
     def _all(self, action: Action, *, at_once: bool = False) -> list[tuple[float, bytes]]:
-        """When each began an action, on this process's clock, and its JSON.
-
-        Args:
-            action: of `Generator.act`.
-            at_once: all begin at a moment that every generator learns of in time.
-        """
         moment_s = None
         if at_once and len(self._generators) > 1:
             moment_s = time.monotonic() + _LEAD_S + _LEAD_TRIPS * max(clock.trip_s for clock in self._clocks)
@@ -223,7 +189,6 @@ class SeveralLoads:
 
 
 def progress_of(parts: Sequence[LoadProgress]) -> LoadProgress:
-    """Several glances as one, of the seconds that all have told of."""
     whole = [int(one.elapsed_s) for one in parts]
     first = max(end - len(one.per_second) for end, one in zip(whole, parts, strict=True))
     offsets = [end - len(one.per_second) for end, one in zip(whole, parts, strict=True)]
@@ -243,7 +208,6 @@ def progress_of(parts: Sequence[LoadProgress]) -> LoadProgress:
 
 
 def seen_of(parts: Sequence[LoadSeen]) -> LoadSeen:
-    """All that several have seen; a lag is that of the latest generator."""
     lags = [one.lag_p99_us for one in parts if one.lag_p99_us is not None]
     backlogs = [one.backlog for one in parts if one.backlog is not None]
     return msgspec.structs.replace(

@@ -28,7 +28,6 @@ _FIRST = (
     *("threads", "tables", "table_size", "transport", "ssl_mode", "ssl_ca", "rand_type"),
     *("rand_spec_iter", "rand_spec_pct", "rand_spec_res", "rand_pareto_h", "rand_zipfian_exp"),
 )
-"""The order in which help shows options; the others follow as they are declared."""
 _SEEDS = 1 << 31
 
 Spelling = Callable[[str], str]
@@ -37,7 +36,6 @@ Spelling = Callable[[str], str]
 
 @cache
 def options_of(workload: type[msgspec.Struct]) -> Mapping[str, Field]:
-    """The options that a workload takes, by their names."""
     known = fields(workload)
     names = dict.fromkeys((*_FIRST, *workload.__struct_fields__))
     return {name: known[name] for name in names if name in known}
@@ -46,7 +44,6 @@ def options_of(workload: type[msgspec.Struct]) -> Mapping[str, Field]:
 def settle(
     workload: str, known: Mapping[str, Field], asked: Mapping[str, Value], spelling: Spelling = str
 ) -> dict[str, Value]:
-    """Every known option of a workload with its value: the one asked for, or its default."""
     for name in asked:
         if name not in known:
             hint = f"it takes {', '.join(map(spelling, known))}" if known else "it takes no options"
@@ -60,7 +57,6 @@ def settle(
 
 
 def check_tls(load: engine.Connected, spelling: Spelling = str) -> None:
-    """Refuses options of TLS that contradict each other or the transport."""
     mode, file = load.ssl_mode, load.ssl_ca
     verifies = mode.startswith("verify")
     mode_name, file_name = spelling("ssl_mode"), spelling("ssl_ca")
@@ -84,8 +80,6 @@ def check_tls(load: engine.Connected, spelling: Spelling = str) -> None:
 
 
 class EngineOptions(engine.Connected, frozen=True, kw_only=True):
-    """Options of workloads that the engine drives; see `record.LoadSpec`. `failover` reconnects, too."""
-
     reset: ClassVar[Reset] = "each"
 
     name: str = ""
@@ -125,7 +119,6 @@ class EngineOptions(engine.Connected, frozen=True, kw_only=True):
         return msgspec.convert({**options, "name": name}, cls)
 
     def check(self, spelling: Spelling) -> None:
-        """Refuses options that make no sense together, before there is a server."""
         try:
             _core.check_schedule(self.rate, self.profile, self.rate_kind)
         except _core.CoreError as error:
@@ -133,7 +126,6 @@ class EngineOptions(engine.Connected, frozen=True, kw_only=True):
 
     @property
     def slice_s(self) -> float | None:
-        """Any; but a profile, and files of its seconds, take a window in one piece."""
         return None if self.profile or self.hdr_log or self.per_second else 0.0
 
     def load(self, endpoint: Endpoint, **what: Any) -> LoadSpec:
@@ -159,8 +151,6 @@ RandType = Annotated[
 
 
 class TableOptions(EngineOptions, frozen=True, kw_only=True):
-    """Options of workloads on several tables, whose rows are drawn by sysbench's distributions."""
-
     tables: Annotated[int, Meta(ge=1, le=10_000), Option("Number of tables.")] = 8
     table_size: Annotated[int, Meta(ge=1, le=1_000_000_000), Option("Rows per table.")] = 10_000
     rand_type: RandType = "special"
@@ -190,11 +180,8 @@ class TableOptions(EngineOptions, frozen=True, kw_only=True):
 
 
 def drawing(workload: Workload, number: int) -> Workload:
-    """The workload with other draws for each number, 0 for its own.
-
-    Loads that change the same data need different draws. With the same draws, the second load would find
-    every row already changed, and a transaction that changes nothing costs next to nothing.
-    """
+    """Loads that change the same data need different draws: else the second would find every row changed, at
+    no cost."""
     if not isinstance(workload, EngineOptions):
         return workload
     return _with(workload, seed=workload.seed + number)
@@ -205,8 +192,7 @@ def reaching(workload: EngineOptions, transport: str, ssl_mode: SslMode, ssl_ca:
 
 
 def seeded(workload: Workload, seed: int | None) -> Workload:
-    """The workload with the draws of a seed; None: some of its own, for data that earlier runs may have
-    changed."""
+    """None: draws of its own, for data that earlier runs may have changed."""
     if isinstance(workload, EngineOptions):
         return _with(workload, seed=secrets.randbelow(_SEEDS) if seed is None else seed)
     if seed is not None:

@@ -66,7 +66,6 @@ NOT_TAKEN: Mapping[str, str] = {
     "mysql_storage_engine": "flushlab measures InnoDB tables",
     "pgsql_variant": "flushlab supports only MySQL and MariaDB",
 }
-"""Options of sysbench that no workload takes, as a plan would spell them, and the way out."""
 
 MIN_SECONDS, MAX_SECONDS = 0.1, 86_400.0
 _Drivable = OltpWorkload | DataWorkload | UpsertWorkload | TxnWorkload | SqlWorkload | CommandWorkload
@@ -78,9 +77,7 @@ _WORKLOADS: Mapping[str, type[_Drivable]] = {
     sql.SQL: SqlWorkload,
     command.PREFIX: CommandWorkload,
 }
-"""Every workload that flushlab drives, by its name or its name's beginning."""
 ON_DATA = (command.PREFIX, sql.SQL, sql.TXN, data.NAME)
-"""Beginnings of the names of workloads that run on the user's data."""
 
 
 def settled(workload: WorkloadSpec) -> WorkloadSpec:
@@ -101,7 +98,6 @@ def parse_timing(seconds: float) -> Timing:
 
 
 def changed(workload: WorkloadSpec, change: WorkloadSpec) -> WorkloadSpec:
-    """A workload with a change, whose name may be empty; another workload keeps the options that it takes."""
     if change.name in ("", workload.name):
         return WorkloadSpec(name=workload.name, options={**workload.options, **change.options})
     taken = workload_options(change.name)
@@ -136,7 +132,6 @@ def defaults_of(name: str) -> set[Value]:
 def build_workload(
     name: str, options: Mapping[str, Value], *, folder: Path | None = None, spelling: Spelling = str
 ) -> Workload:
-    """A workload with its options; a script is relative to the folder, and a command runs there."""
     kind = _kind(name)
     for option in options:
         if option in NOT_TAKEN:
@@ -161,8 +156,6 @@ def parse_workload(
 
 
 def settled_name(name: str) -> str:
-    """The workload's name as a stored request keeps it: a file by its absolute path, since a campaign may
-    be resumed from another directory."""
     kind = _kind(name)
     if kind not in (sql.SQL, sql.TXN):
         return name
@@ -202,7 +195,6 @@ def on_data(workload: Workload, database: str) -> Workload:
 
 
 def fingerprint(workload: Workload) -> str:
-    """Changes with the workload and its file."""
     return hashlib.sha256(msgspec.json.encode(workload)).hexdigest()
 
 
@@ -215,8 +207,6 @@ _SELECTING = re.compile(r"\b(?:INSERT|REPLACE)\b.*\bSELECT\b", re.IGNORECASE | r
 
 
 class Event(NamedTuple):
-    """`rows`: that one event writes on average; None where that is not known."""
-
     unit: str
     rows: float | None = None
 
@@ -227,7 +217,6 @@ class Event(NamedTuple):
         return f"{self.unit} of {self.rows:.4g} row{'' if self.rows == 1 else 's'} each"
 
     def differs(self, other: Event) -> bool:
-        """Whether the two count different work, as far as that is known."""
         if self.unit != other.unit:
             return True
         if not self.rows or not other.rows:
@@ -269,10 +258,7 @@ def _txn_rows(spec: TxnSpec) -> float | None:
 
 
 def rows_of(statement: TxnStatement) -> int | None:
-    """Rows that a statement writes: those of its VALUES list, else one; None for those of a SELECT.
-
-    An UPDATE or a DELETE counts as one row, whatever its WHERE finds.
-    """
+    """An UPDATE or a DELETE counts as one row, whatever its WHERE finds; None: a SELECT."""
     if not statement.writes:
         return 0
     code = _QUOTED.sub("''", statement.sql)
@@ -298,11 +284,9 @@ _SCRIPTS = frozenset(
     f".{one}"
     for one in ("bash", "groovy", "jmx", "js", "lua", "php", "pl", "py", "rb", "sh", "sql", "tcl", "ts")
 )
-"""Of shells, languages and load generators: names of files that hold what runs."""
 
 
 def source_text(kind: SourceKind, name: str, content: bytes) -> SourceText:
-    """A text as reports show it."""
     try:
         text = content.decode() if len(content) <= MOST_BYTES and b"\0" not in content else None
     except UnicodeDecodeError:
@@ -317,8 +301,6 @@ def source_text(kind: SourceKind, name: str, content: bytes) -> SourceText:
 
 
 def sources_of(workload: Workload) -> tuple[SourceText, ...]:
-    """The texts that a workload runs: its transactions and their setup, its script, or the scripts that its
-    command names by their paths."""
     return tuple(_sources(workload))
 
 

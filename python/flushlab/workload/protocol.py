@@ -24,15 +24,7 @@ Reset = Literal["each", "none"]
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a trial warms up and measures.
-
-    Attributes:
-        warm_up_s: at least this long before the window.
-        max_warm_up_s: at most this long, even if throughput is not level by then.
-        seconds: length of the measured window; a command ends by itself instead.
-        redo_bytes: the window goes on until this much redo was written in it (0 = `seconds` alone).
-        max_seconds: but never longer than this.
-    """
+    """The window goes on until `redo_bytes` of redo were written in it, but no longer than `max_seconds`."""
 
     warm_up_s: float = 2.0
     max_warm_up_s: float = 6.0
@@ -41,7 +33,6 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     max_seconds: float = 600.0
 
     def with_window(self, seconds: float) -> Timing:
-        """This timing with a window of this length: whoever wants a quick look gets a short warm-up too."""
         return msgspec.structs.replace(
             self,
             seconds=seconds,
@@ -51,25 +42,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of one run.
-
-    Attributes:
-        result: the result, in `unit`.
-        unit: `transactions/s` or `s`.
-        higher_is_better: False for seconds.
-        warm_up_s: how long the warm-up took.
-        window_s: length of the measured window.
-        load: details from the load engine, or None.
-        observed: the load that was there, where flushlab added none; else None.
-        warnings: caveats about the result.
-        commits: transactions that the server acknowledged in the window, each of which changed rows; None
-            where the workload does not know.
-        connections: on which they were made, each with at most one at a time; None where unknown.
-        output: of a command, within bounds.
-        seed: of its draws, or None.
-        lost_nodes: of a cluster, that died in the window, which went on.
-        stand_in: of a load that is made from the user's data; else None.
-    """
+    """None: the workload does not know; `observed`: the load that was there, where flushlab added none."""
 
     result: float
     unit: str
@@ -93,14 +66,7 @@ MOST_SLICE_S = 10.0
 
 
 class Driving(msgspec.Struct, frozen=True, kw_only=True):
-    """What the load engine takes to drive a workload on one server; never stored, as it holds a password.
-
-    Attributes:
-        spec: the load.
-        unit: of the result.
-        grain: share of one event in the result; the resolution of a second.
-        stand_in: as of `Measured`.
-    """
+    """Never stored, as it holds a password; `grain`: share of one event in the result."""
 
     spec: LoadSpec
     unit: str
@@ -118,12 +84,12 @@ class Workload(Protocol):
 
     @property
     def data_key(self) -> Mapping[str, str]:
-        """What its prepared data depend on; a part of the snapshot's key."""
+        """Key of its prepared data; a part of the snapshot's key."""
         ...
 
     @property
     def reset(self) -> Reset:
-        """Whether each trial starts from a fresh copy of the data, or from what the last one left."""
+        """Each trial starts from a fresh copy of the data, or from those that the last one left."""
         ...
 
     @property
@@ -158,9 +124,7 @@ class Workload(Protocol):
 OWN_LOAD = "own load"
 OWN_LOAD_UNIT = "commits/s"
 OWN_LOAD_SLICE_S = 4.0
-"""Length of a slice, so that it has many commits of a slow load."""
 OWN_LOAD_LEAD_S = 1.0
-"""Seconds after each switch that do not count: commits that the last arm's settings still delay."""
 
 
 class OwnLoad(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,7 +148,6 @@ class OwnLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def only_compared() -> UsageError:
-    """The error of a command that would drive it."""
     return UsageError(
         f"{OWN_LOAD} is the load that a running server has, and this command would have to make it",
         hint="measure it by `flushlab compare --own-load`",

@@ -37,7 +37,6 @@ PROBES_AGAIN = 2
 """So many more where a slice would have to be longer than the first: a machine that stalls just then must not
 make every slice of every server long."""
 LATENCIES = 50
-"""A slice has room for so many events of each connection, as for `COMMITS`."""
 
 
 class Sliceable(Protocol):
@@ -58,7 +57,7 @@ class Sliceable(Protocol):
         ...
 
     def measured(self, results: Sequence[Any]) -> Measured:
-        """What its slices give together."""
+        """Result of its slices together."""
         ...
 
     def stop(self) -> None:
@@ -67,16 +66,7 @@ class Sliceable(Protocol):
 
 
 class SlicedLoad:
-    """A load on one server; connects, warms up and pauses when made.
-
-    Args:
-        driving: the load; its data are there.
-        server: with the arm's settings.
-        timing: of the warm-up.
-
-    Raises:
-        ServerDied, ServerError, MeasurementError: it cannot be driven.
-    """
+    """Connects, warms up and pauses when made."""
 
     def __init__(self, driving: Driving, server: Server, timing: Timing) -> None:
         self._driving, self._server = driving, server
@@ -103,16 +93,8 @@ class SlicedLoad:
     def slice(
         self, seconds: float, window: Callable[[], None] = lambda: None, lead_s: float = LEAD_S
     ) -> LoadResult:
-        """Drives the server for one slice.
-
-        Args:
-            seconds: length of its window.
-            window: called at both of its ends, the second time before what is under way has ended.
-            lead_s: from its first event to the beginning of its window.
-
-        Raises:
-            ServerDied, ServerError, MeasurementError: the load ended by itself.
-        """
+        """`window` is called at both of its ends, the second time before commits that are under way have
+        ended."""
         load, server = self._load, self._server
         native(load.resume, server)
         time.sleep(lead_s)
@@ -143,7 +125,7 @@ class SlicedLoad:
 
 
 def together(results: Sequence[LoadResult]) -> LoadResult:
-    """The results of several windows as one; its percentiles are means of theirs, by the number of events."""
+    """Percentiles are means of those of the windows, by the number of events."""
     seconds = sum(one.seconds for one in results)
     events = sum(one.events for one in results)
     client_s = sum((one.client_busy or 0.0) * one.seconds for one in results)
@@ -246,7 +228,6 @@ def _client(parts: Sequence[tuple[int, ClientCost]]) -> ClientCost | None:
 def _by_name(
     parts: Iterable[tuple[str, StatementLatency | TransactionLatency]],
 ) -> Iterable[tuple[str, tuple[int, Latency | None]]]:
-    """Count and latency together of what has the same name."""
     named = dict[str, list[tuple[int, Latency | None]]]()
     for name, part in parts:
         named.setdefault(name, []).append((part.count, part.latency_us))

@@ -29,12 +29,9 @@ DATABASE = "flushlab_script"
 _MAX_BYTES, _MAX_TXN_BYTES = 256 << 20, 64 << 20
 _SETUP_LIMIT_S = 3600.0
 _MARK = "flushlab_txn_setup"
-"""A table that says which setup has been run in a database, so that it is not run twice."""
 
 
 class SqlWorkload(engine.Connected, frozen=True, kw_only=True, omit_defaults=True):
-    """An SQL script, run once per trial; its result is the duration in seconds."""
-
     reset: ClassVar[Reset] = "each"
     slice_s: ClassVar[None] = None
 
@@ -66,8 +63,7 @@ class SqlWorkload(engine.Connected, frozen=True, kw_only=True, omit_defaults=Tru
         server.query(f"CREATE DATABASE IF NOT EXISTS {DATABASE} CHARACTER SET utf8mb4")
 
     def run(self, server: Server, timing: Timing, window: Window) -> Measured:
-        """Runs the script to its end. Its own database is emptied before if an earlier run filled it; the
-        user's data stay as they are."""
+        """Its own database is emptied first if an earlier run filled it; the user's data stay as they are."""
         tables = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s"
         if self.database == DATABASE and server.query(tables, (DATABASE,))[0][0]:
             server.query(f"DROP DATABASE {DATABASE}")
@@ -92,8 +88,6 @@ class SqlWorkload(engine.Connected, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class TxnWorkload(EngineOptions, frozen=True, kw_only=True):
-    """The user's own transactions. `setup`: SQL that makes the tables; empty if a data set brings them."""
-
     database: str
     source: str
     setup: str

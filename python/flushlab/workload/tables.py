@@ -34,13 +34,10 @@ WRITES = {
     "oltp_read_only": (),
     "oltp_point_select": (),
 }
-"""Statements that change rows, by workload."""
 OLTP_NAMES = tuple(WRITES)
 READ_ONLY = tuple(name for name, writes in WRITES.items() if not writes)
 SBTEST = "sbtest"
-"""Database of sysbench's tables, and beginning of their names."""
 UPSERT = "upsert"
-"""The workload, and its database."""
 
 _COMMIT = re.compile(r"autocommit|(?P<rows>\d{1,9}) ?rows?|(?P<seconds>\d{1,4}(?:\.\d{1,6})?) ?s")
 _COMMIT_HELP = "When each connection of upsert commits: autocommit, '1000 rows' or '1 s'."
@@ -50,8 +47,6 @@ _FEW_COMMITS = 3
 
 
 class OltpWorkload(TableOptions, frozen=True, kw_only=True):
-    """A sysbench OLTP workload on sbtest1..N; the rate is in transactions/s over all connections."""
-
     point_selects: Annotated[int, Meta(ge=0, le=10_000), Option("SELECTs by id of an event.")] = 10
     simple_ranges: Annotated[int, Meta(ge=0, le=10_000), Option("SELECTs of a range of an event.")] = 1
     sum_ranges: Annotated[int, Meta(ge=0, le=10_000), Option("SELECT SUM()s of an event.")] = 1
@@ -99,8 +94,7 @@ class OltpWorkload(TableOptions, frozen=True, kw_only=True):
 
     @property
     def _filled(self) -> bool:
-        """Whether tables have rows before the load: sysbench leaves them out where ids that the client makes
-        could meet them."""
+        """Sysbench leaves them out where ids that the client makes could meet them."""
         return self.name != "oltp_insert" or self.auto_inc == "on"
 
     def prepare(self, server: Server) -> None:
@@ -118,8 +112,6 @@ class OltpWorkload(TableOptions, frozen=True, kw_only=True):
 
 
 class UpsertWorkload(TableOptions, frozen=True, kw_only=True):
-    """Its result is rows/s that a commit acknowledged, see `record.RowCounts`."""
-
     name: str = UPSERT
     rand_type: RandType = "uniform"
     rows: Annotated[int, Meta(ge=1, le=10_000), Option("Rows per statement of upsert.")] = 1
@@ -149,7 +141,6 @@ class UpsertWorkload(TableOptions, frozen=True, kw_only=True):
 
     @property
     def slice_s(self) -> float | None:
-        """Room for its commits, where they follow the clock."""
         least_s, every_s = super().slice_s, parse_commit(self.commit)[1]
         return None if least_s is None else min(COMMITS * (every_s or 0.0), MOST_SLICE_S)
 

@@ -40,11 +40,6 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose(states: Mapping[str, State]) -> Choice:
-    """The node with the most transactions, by the positions of all nodes in their order.
-
-    Raises:
-        NoPosition: no node knows its position, or they come from different clusters.
-    """
     nodes = list(states.items())
     words = ", ".join(f"{name} {state.seqno if state.known else 'unknown'}" for name, state in nodes)
     known = [state for state in states.values() if state.known]
@@ -74,14 +69,6 @@ _LIMIT_S = 900.0
 
 
 def recover(node: Sandbox) -> State:
-    """The position that InnoDB recovers to; the server runs for as long as that takes and ends.
-
-    A node without data has none.
-
-    Raises:
-        StartFailed: InnoDB cannot recover; carries what the server said. Or it is `unfinished`.
-        NoSpace, NoMemory, LibraryMissing: this machine lacks something.
-    """
     assert node.membership is not None, "only a cluster's node has a position"
     if not (node.datadir / "ibdata1").is_file():
         return NOWHERE  # its data are gone: it takes another node's
@@ -134,11 +121,6 @@ def node_data(
     snapshots: Snapshots | None = None,
     progress: Progress = silent,
 ) -> Snapshot:
-    """The snapshot that nodes start from; made if it is not there.
-
-    Args:
-        snapshot: a server's data directory; the build's initialised one if None.
-    """
     kept = snapshots or Snapshots()
     plain = snapshot or initialised(build, settings, progress)
     key = SnapshotKey(

@@ -56,30 +56,20 @@ from flushlab.units import format_size
 
 LEAST_NODES, MOST_NODES = 2, 9
 SYNC_LIMIT_S = 300.0
-"""Longest wait for nodes to be of one view; a node that dies is noticed at once."""
 
 _NODE_BYTES = 200 << 20
 """Memory of a node besides its buffer pool, as measured of MariaDB 10.11 after its start."""
 _POLL_S = 0.02
 _LEAST_ANSWER_S = 5.0
-"""A node that runs is asked once more when the time is up."""
 _TRIES = 3
 
 
 class Cluster(NodeGroup[Sandbox], Closing):
-    """Sandboxes joined by Galera; a context manager that ends an owned one.
-
-    Args:
-        name: of the cluster; its nodes are `NAME-1` and so on.
-    """
-
     def __init__(self, name: str, nodes: Sequence[Sandbox]) -> None:
         super().__init__(nodes)
         self.name = name
         self.seconds: dict[str, float] = {}
-        """How long things took: `restore` (of all nodes), `start`."""
         self.positions: dict[int, int] = {}
-        """How far each node that came back last had come by itself, where that is known."""
         self._network: EmulatedNetwork | None = None
         self._own = Undo()  # the network and limits of disks
 
@@ -98,18 +88,8 @@ class Cluster(NodeGroup[Sandbox], Closing):
     ) -> Self:
         """Starts nodes on copies of one data directory and waits until all are synced.
 
-        Args:
-            data: of every node; the snapshot is a single server's, as for `Sandbox.start`. Each node gets a
-                slow disk of its own, which ends with the cluster.
-            latency_s: round-trip time in seconds from node to node. Above 0, each node has a network of its
-                own, and flushlab reaches it by its unix socket alone; 0: the nodes are on loopback.
-
-        Raises:
-            UsageError: no cluster can be made of the build, or the name is taken.
-            PortTaken: no addresses are free.
-            NoMemory, NoSpace: too little for so many nodes; raised before anything starts.
-            StartFailed: a node did not become ready; the message ends with its log.
-            HarnessError: no network with that latency can be made.
+        With `latency_s` above 0, a round trip in seconds, each node has a network of its own. flushlab
+        reaches it by its unix socket alone. A slow disk of each node ends with the cluster.
         """
         require_size(size)
         galera = galera_for(build, progress)
@@ -162,7 +142,6 @@ class Cluster(NodeGroup[Sandbox], Closing):
         latency_s: float,
         progress: Progress,
     ) -> Self:
-        """Starts all nodes once and waits until they are synced; leaves nothing behind on a failure."""
         name, view, data = name or f"c{secrets.token_hex(4)}", new_view(size), of_nodes.data
         assert data.root is not None, "the cluster has chosen it"
         with Undo() as undo:
@@ -195,12 +174,6 @@ class Cluster(NodeGroup[Sandbox], Closing):
 
     @classmethod
     def attach(cls, name: str, *, stopped: bool = False) -> Self:
-        """A kept cluster whose nodes all run, or may be `stopped`.
-
-        Raises:
-            UsageError: there is none of that name.
-            ServerDied: a node does not run any more.
-        """
         names = node_names(name)
         if not names:
             kept = ", ".join(kept_clusters())
@@ -229,12 +202,10 @@ class Cluster(NodeGroup[Sandbox], Closing):
 
     @property
     def pid(self) -> int | None:
-        """The process id of the node that speaks for the cluster: the first one."""
         return self.speaker.pid
 
     @property
     def latency_s(self) -> float | None:
-        """From one node to another and back, as it was measured; None on loopback."""
         return self._network.measured_s if self._network is not None else None
 
     @property
@@ -252,13 +223,6 @@ class Cluster(NodeGroup[Sandbox], Closing):
     def query(
         self, sql: str, args: Sequence[Any] = (), *, answer_s: float | None = None
     ) -> list[tuple[Any, ...]]:
-        """Runs one statement on the first node, as long as every node runs; inside `losing_nodes`, on the
-        first that runs.
-
-        Raises:
-            ServerDied: a node is gone; carries the tail of its error log.
-            StatementFailed: the server answered with an error.
-        """
         if not self._may_lose:
             self.require_alive()
         return self.speaker.query(sql, args, answer_s=answer_s)
@@ -272,24 +236,14 @@ class Cluster(NodeGroup[Sandbox], Closing):
                 )
 
     def read_back(self, names: Iterable[str]) -> dict[str, Value]:
-        """Global variables of the first node; `differences` compares the others."""
         self.require_alive()
         return self.first.read_back(names)
 
     def differences(self, names: Iterable[str]) -> list[str]:
-        """The settings among `names` that are not the same on every node, with the node, in words."""
         return differences({node.name: node for node in self.nodes}, names)
 
     def apply(self, settings: Mapping[str, Value]) -> Applied:
-        """Sets settings on every node; restarts roll: the next node follows when one is synced again.
-
-        What one node refuses is refused: the nodes before it get back what they had.
-
-        Raises:
-            UsageError: a setting is one that sandboxes set themselves.
-            ServerError: nodes took different values; names node and setting.
-            ServerDied, StartFailed: a node is gone, or does not come back.
-        """
+        """Restarts roll. What one node refuses is refused: the nodes before it get back what they had."""
         self.require_alive()
         before, remaining = self.first.read_back(settings), dict(settings)
         refused, restarted = list[Refusal](), False
@@ -312,18 +266,9 @@ class Cluster(NodeGroup[Sandbox], Closing):
         )
 
     def settled(self, limit_s: float = SYNC_LIMIT_S) -> float:
-        """Waits until every node is synced and has applied what it received.
-
-        Returns:
-            The seconds that took.
-
-        Raises:
-            ServerError: it is not so within `limit_s`.
-        """
         return self.await_synced(limit_s, queues_empty=True)
 
     def await_synced(self, limit_s: float = SYNC_LIMIT_S, *, queues_empty: bool = False) -> float:
-        """Waits until every node is synced and sees all others; the seconds that took."""
         began = time.monotonic()
         while True:
             self.require_alive()
@@ -347,11 +292,6 @@ class Cluster(NodeGroup[Sandbox], Closing):
         return "\n".join(f"{node.name}:\n{node.log_tail(lines)}" for node in self.nodes)
 
     def restart(self, settings: Mapping[str, Value] | None = None) -> None:
-        """Restarts node by node, with other settings unless None; the others keep the quorum.
-
-        Raises:
-            StartFailed: a node did not become ready.
-        """
         for node in self.nodes:
             node.restart(settings)
         self.await_synced()
@@ -360,26 +300,11 @@ class Cluster(NodeGroup[Sandbox], Closing):
         undo_all(node.kill for node in self.nodes)
 
     def stop(self) -> None:
-        """Stops the nodes in an orderly way, the first one last: the cluster is bootstrapped from there.
-
-        Does nothing if they are stopped. The data directories stay.
-        """
+        """Stops the first node last: the cluster is bootstrapped from there."""
         undo_all(node.stop for node in reversed(self.nodes))
 
     def start_again(self) -> Choice:
-        """Starts a stopped or killed cluster on its data directories.
-
-        Returns:
-            Which node it was bootstrapped from, and why.
-
-        Raises:
-            NoPosition: no node knows its position in the cluster's history.
-            StartFailed: a node did not become ready.
-            ServerDied: a node that was ready is gone.
-            NoSpace, NoMemory, PortTaken, LibraryMissing: this machine lacks something, as the log of a node
-                tells, or that of another one which it needed.
-            ServerError: they did not come together in time.
-        """
+        """Starts a stopped or killed cluster; returns which node it was bootstrapped from, and why."""
         logged = [log.size(node.log) for node in self.nodes]
         with Undo() as undo:
             for node in self.nodes:
@@ -411,35 +336,23 @@ class Cluster(NodeGroup[Sandbox], Closing):
         return choice
 
     def unplug(self, number: int) -> None:
-        """Takes a node off the network between the nodes, where there is one; its next start is on it again.
-
-        Raises:
-            HarnessError: the network is gone.
-        """
         if self._network is not None:
             self._network.detach(number)
 
     def replace(self, number: int, node: Sandbox) -> None:
-        """Puts another sandbox in the place of node `number`, which is closed."""
         nodes = list(self.nodes)
         nodes[number - 1] = node
         self.nodes = tuple(nodes)
 
     def close(self) -> None:
-        """Ends an owned cluster: kills the nodes and removes their folders. Lets go of a kept one."""
         undo_all([*(node.close for node in self.nodes), self._own.close])
 
     def remove(self) -> None:
-        """Stops the nodes in an orderly way and removes their folders, kept or owned."""
         stops = [self.stop] if self.first.disk is None else []
         undo_all([*stops, *(node.remove for node in reversed(self.nodes)), self._own.close])
 
     def _lack(self, logged: Sequence[int]) -> FlushlabError | None:
-        """A shortage of this machine that any node reports.
-
-        A node that joins needs another one, which may have ended for the shortage, or know why the transfer
-        failed. `logged`: lengths of their logs before.
-        """
+        """A shortage that any node reports: a joining node needs another one, which may have ended for it."""
         for node, before in zip(self.nodes, logged, strict=True):
             what = f"{node.name}, a node of the cluster {self.name}"
             if node.was_killed:
@@ -492,7 +405,6 @@ class Cluster(NodeGroup[Sandbox], Closing):
 
 
 def require_size(size: int) -> None:
-    """Refuses numbers of nodes that make no sense, with a UsageError."""
     if not LEAST_NODES <= size <= MOST_NODES:
         raise UsageError(
             f"a cluster of {size} nodes is not possible: it has {LEAST_NODES} to {MOST_NODES}",
@@ -505,7 +417,6 @@ def kept_clusters() -> list[str]:
 
 
 def node_names(cluster: str) -> list[str]:
-    """The nodes of a kept cluster that are there, by number; none if there is no such cluster."""
     return [member.name for member in _kept_members() if member.cluster == cluster]
 
 

@@ -22,7 +22,6 @@ from flushlab.progress import Progress
 from flushlab.undo import signals
 
 CONNECT_S = 5.0
-"""Longest wait for a server on which a killed flushlab has left something."""
 
 ANSWER_S = 300.0
 """Longest wait for an answer to what undoes something, from a server that gives signs of life: a buffer pool
@@ -33,7 +32,6 @@ _SILENCE_S = 60.0
 never."""
 
 _RESTART_S = 20.0
-"""Longest wait for a server that is down: it may be restarting."""
 _POLL_S = 0.5
 
 
@@ -60,11 +58,6 @@ def this_author() -> dict[str, Any]:
 
 
 def write(path: Path, entry: Entry, *, new: bool, without: str) -> None:
-    """Writes an entry; `without` says what that means if it fails.
-
-    Raises:
-        NotWritable: it cannot be written, or is `new` and there is one.
-    """
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         atomic.write(path, msgspec.json.encode(entry), mode=0o600, new=new)
@@ -73,7 +66,6 @@ def write(path: Path, entry: Entry, *, new: bool, without: str) -> None:
 
 
 def await_answer(query: Callable[..., object], name: str, say: Progress) -> None:
-    """Waits until a server answers, so that things on it can be undone; says so if that takes long."""
     began = time.monotonic()
     try:
         _ask(query, CONNECT_S)
@@ -109,7 +101,6 @@ def files(folder: str) -> list[Path]:
 
 
 def left_entries(folder: str, kind: type[E], say: Progress) -> Iterator[tuple[Path, E]]:
-    """Entries of flushlabs that are gone; reports the files that cannot be read."""
     for path in files(folder):
         try:
             entry = msgspec.json.decode(path.read_bytes(), type=kind)

@@ -32,13 +32,6 @@ _PORT = 3306
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a server is and how to connect to it.
-
-    Attributes:
-        ssl_ca: a file of certificates; empty for none.
-        database: the default database; empty for none.
-    """
-
     endpoint: Endpoint
     ssl_mode: SslMode = "disabled"
     ssl_ca: str = ""
@@ -54,11 +47,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def from_dsn(dsn: str, flag: str = "--dsn") -> Address:
-    """The address of a DSN.
-
-    Raises:
-        UsageError: the text is not a DSN. The message never repeats the text, which may hold a password.
-    """
+    """The address of a DSN; an error never repeats the text, which may hold a password."""
     form = "write mysql://USER:PASSWORD@HOST:PORT/DATABASE"
     try:
         parts = urlsplit(dsn)
@@ -83,7 +72,6 @@ def from_dsn(dsn: str, flag: str = "--dsn") -> Address:
 
 
 def from_nodes(dsn: str) -> tuple[Address, ...]:
-    """The addresses of a DSN with one host, or with several hosts between commas: the nodes of a cluster."""
     try:
         parts = urlsplit(dsn)
     except ValueError:
@@ -94,7 +82,6 @@ def from_nodes(dsn: str) -> tuple[Address, ...]:
 
 
 def other_address(address: Address, place: str) -> Address:
-    """The address of another server for the same account, with TLS unless the server is on loopback."""
     host, _, port = place.rpartition(":")
     host = host.strip("[]")
     if not host or not int(port):
@@ -107,12 +94,7 @@ def other_address(address: Address, place: str) -> Address:
 
 
 def address_of(given: Mapping[str, str]) -> Address:
-    """The address that a MySQL client's options give.
-
-    Args:
-        given: the known ones of `user`, `password`, `host`, `port`, `socket`, `database`, `ssl-mode` and
-            `ssl-ca`. A host other than localhost means TCP, also beside a socket.
-    """
+    """Address of a MySQL client's options: a host other than localhost means TCP, also beside a socket."""
     socket, host = given.get("socket", ""), given.get("host", "") or "127.0.0.1"
     if socket and given.get("host", "localhost") not in ("", "localhost"):
         socket = ""
@@ -161,11 +143,8 @@ def ask_password(prompt: str) -> str:
 
 
 GROUPS = ("client", "client-server", "client-mariadb", "mysql", "mariadb-client", "flushlab")
-"""The groups of MySQL's and MariaDB's command-line clients, and flushlab's own."""
 USUAL_FILES = ("/etc/my.cnf", "/etc/mysql/my.cnf", "~/.my.cnf")
-"""In reading order."""
 USUAL_SOCKETS = ("/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock")
-"""Of the servers of Debian, of the vendors' packages and of the vendors' tarballs."""
 _ENVIRONMENT = {
     "host": "MYSQL_HOST",
     "port": "MYSQL_TCP_PORT",
@@ -178,18 +157,9 @@ _SUFFIX = "MYSQL_GROUP_SUFFIX"
 _NO = ("0", "off", "false")
 
 Options = dict[str, str | None]
-"""A client's options by name; None for an option without a value."""
 
 
 def addresses_of(access: RemoteAccess) -> tuple[Address, ...]:
-    """The address of the server, or of each node of a cluster, with the account's password.
-
-    Asks for the password if `access` says so.
-
-    Raises:
-        UsageError: the address is wrong, flags contradict each other, or there is no terminal for the prompt.
-        StorageError: an option file cannot be read.
-    """
     if access.dsn is not None:
         found = from_nodes(access.dsn)
         if access.ask_pass and found[0].endpoint.password:
@@ -203,11 +173,6 @@ def addresses_of(access: RemoteAccess) -> tuple[Address, ...]:
 
 
 def from_option_file(file: Path) -> Address:
-    """The address in one option file.
-
-    Raises:
-        UsageError, StorageError: as `addresses_of`.
-    """
     found = addresses_of(RemoteAccess(defaults_file=str(file)))
     if len(found) > 1:
         raise UsageError(f"{file} names several hosts", hint="name one host")
@@ -224,7 +189,6 @@ def _with_password(addresses: tuple[Address, ...]) -> tuple[Address, ...]:
 
 
 def _options(access: RemoteAccess) -> Options:
-    """The options of a client: the environment's, those of the files above them, and the flags on top."""
     given = {name: getattr(access, name) for name in ("host", "user", "port", "socket")}
     flags: Options = {name: str(value) for name, value in given.items() if value is not None}
     environment = {name: os.environ.get(variable) for name, variable in _ENVIRONMENT.items()}
@@ -238,10 +202,6 @@ def _options(access: RemoteAccess) -> Options:
 
 
 def _choose_transport(options: Options, flags: Mapping[str, str | None]) -> None:
-    """Leaves a socket or a host in the options, as the clients choose between them.
-
-    A host other than localhost means TCP. Without one, so does a port that a flag gives.
-    """
     far = flags.get("host") not in (None, "", "localhost")
     if "socket" in flags:
         for other in ("host", "port"):
@@ -265,7 +225,6 @@ def _is_socket(path: str) -> bool:
 
 
 def _choose_tls(options: Options) -> None:
-    """Turns the TLS options of MariaDB's clients into an ssl-mode; MySQL's `preferred` means the default."""
     if (options.get("ssl-mode") or "").lower() == "preferred":
         del options["ssl-mode"]
     if "ssl-mode" in options:
@@ -301,7 +260,6 @@ def _of_files(access: RemoteAccess) -> Options:
 
 
 def _lines(file: Path, depth: int = 0) -> Iterator[OptionLine]:
-    """The lines of an option file, with those of included files in their place."""
     try:
         if is_open_to_all(file):
             raise StorageError(f"{file} is world-writable: MySQL clients ignore it", hint=f"chmod o-w {file}")

@@ -46,8 +46,6 @@ class _Written(journal.Entry, frozen=True, kw_only=True):
 
 
 class MadeTables:
-    """Tables that are made on somebody's server, and dropped again."""
-
     def __init__(self, server: RemoteGroup, database: str) -> None:
         self._server = server
         self._written = _Written(
@@ -63,12 +61,6 @@ class MadeTables:
         return _marked(self._server.query, self._written)
 
     def begin(self) -> None:
-        """Writes the mark down, and makes the database if there is none.
-
-        Raises:
-            NotWritable: it cannot be written down.
-            ServerError: the server does not take the database.
-        """
         path = state() / FOLDER / f"{secrets.token_hex(8)}.json"
         why = "nothing was made; without that file nobody would drop what a killed flushlab has left"
         journal.write(path, self._written, new=True, without=why)
@@ -86,7 +78,6 @@ class MadeTables:
         self._server.mark = self._written.mark
 
     def drop(self, say: Progress) -> None:
-        """Drops tables with the mark, once; reports an obstacle, and leaves the rest to the next flushlab."""
         self._server.mark = ""
         if self._path is None:
             return
@@ -103,11 +94,6 @@ class MadeTables:
 
 @contextmanager
 def made_tables(server: RemoteGroup, database: str, say: Progress) -> Iterator[MadeTables]:
-    """Inside, tables that are made on the server are marked (`External.mark`); behind it they are dropped.
-
-    Raises:
-        NotWritable, ServerError: as `MadeTables.begin`.
-    """
     made = MadeTables(server, database)
     try:
         made.begin()
@@ -117,7 +103,6 @@ def made_tables(server: RemoteGroup, database: str, say: Progress) -> Iterator[M
 
 
 def drop_left(say: Progress) -> None:
-    """Drops the tables that killed flushlabs have left; of servers that do not answer the file stays."""
     for path, written in journal.left_entries(FOLDER, _Written, say):
         try:
             with ExitStack() as stack:
@@ -154,8 +139,6 @@ def _drop(unbounded: Query, written: _Written, *, after_a_kill: bool) -> str:
 
 
 def _await_statements(query: Query, mark: str) -> None:
-    """Waits until no CREATE TABLE with the mark runs: that of a client that is gone goes on, and would make
-    its table after everybody has looked."""
     ((own,),) = query("SELECT CONNECTION_ID()")
     deadline = time.monotonic() + _RUNNING_LIMIT_S
     while any(mark in str(row) for row in query("SHOW FULL PROCESSLIST") if row[0] != own):

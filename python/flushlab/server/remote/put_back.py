@@ -54,15 +54,13 @@ its bound is cut, and MariaDB raises innodb_io_capacity_max instead."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """A global variable that has other values for a while."""
-
     name: str
     before: Value
     during: tuple[Value, ...]
 
 
 class _Written(journal.Entry, frozen=True, kw_only=True):
-    """What the file holds.
+    """Content of the file.
 
     Attributes:
         started_s: when the server started, by its own clock. None if it does not tell, and for settings that
@@ -80,13 +78,6 @@ class _Written(journal.Entry, frozen=True, kw_only=True):
 
 
 class Changes:
-    """Global variables of an attached server, changed until they are put back.
-
-    Args:
-        wanted: names and values for a while; several: each for a slice. A variable that has its value already
-            is left out.
-    """
-
     def __init__(self, server: RemoteServer, *wanted: Mapping[str, Value]) -> None:
         self._server = server
         self._query: Query = partial(server.query, answer_s=ANSWER_S)
@@ -110,12 +101,7 @@ class Changes:
         return {one.name: one.before for one in self._changes}
 
     def require_settable(self) -> None:
-        """Sets each variable to the value that it has, so that it can be put back.
-
-        Raises:
-            UsageError: the server refuses that: `innodb_log_file_size` below `innodb_log_buffer_size`, for
-                example, is taken at a start of MariaDB 10.11 alone.
-        """
+        """Sets each variable to the value that it has: one that a server refuses could not be put back."""
         for one in self._changes:
             try:
                 set_variable(self._query, self._server.identity, one.name, one.before)
@@ -154,8 +140,6 @@ class Changes:
         return self._server.address.name
 
     def report_silence(self, say: Progress) -> None:
-        """From now on, reports once how to undo the changes if the server gives no sign of life."""
-
         def report() -> None:
             self._server.when_silent = lambda: None
             if self._path is not None:
@@ -164,13 +148,6 @@ class Changes:
         self._server.when_silent = report
 
     def make(self) -> None:
-        """Writes down what is to be put back, and makes the changes.
-
-        Raises:
-            UsageError: another flushlab changes that server just now.
-            ServerError: it refuses one of them.
-            NotWritable: it cannot be written down.
-        """
         self._write_down()
         for change in self._changes:
             set_variable(self._query, self._server.identity, change.name, change.during[0])
@@ -178,11 +155,6 @@ class Changes:
             self._note_what_came_of_it(self._path)
 
     def announce(self) -> None:
-        """Writes down the values to put back, for changes that others make before each slice.
-
-        Raises:
-            UsageError, NotWritable: as `make`.
-        """
         self._write_down()
         self._server.started_before_s = self._started_s = _started_s(self._query, latest=True)
         self._server.made = dict(self.before)
@@ -210,8 +182,6 @@ class Changes:
         self._path = path
 
     def _note_what_came_of_it(self, path: Path) -> None:
-        """What the server rounded, and what it changed along: from now on all else is somebody else's. A
-        start after this loses all of it, and nothing sets it again."""
         self._server.started_before_s = self._started_s = _started_s(self._query, latest=True)
         now = read_variables(self._query, self._server.identity, [change.name for change in self._all])
         self._server.made = {one.name: now.get(one.name) for one in self._changes}
@@ -223,7 +193,6 @@ class Changes:
 
     @property
     def _all(self) -> tuple[Change, ...]:
-        """With what may change along, in the order in which it is put back: what bounds others first."""
         if self._came_of_it:
             return self._came_of_it
         along = [
@@ -234,15 +203,12 @@ class Changes:
         return tuple(sorted((*self._changes, *along), key=lambda one: one.name not in _BOUNDS.values()))
 
     def _in_force(self, names: Iterable[str]) -> dict[str, Value]:
-        """The variables, and the size of a redo log that the older variables gave: to be put back by the new
-        one."""
         values = read_variables(self._query, self._server.identity, names)
         if REDO_CAPACITY in values and (size := redo_capacity_in_force(self._query)):
             values[REDO_CAPACITY] = size
         return values
 
     def put_back(self, say: Progress) -> None:
-        """Puts all back, once; reports an obstacle, and leaves the rest to the next flushlab."""
         if self._path is None:
             return
         found = set[str]()
@@ -269,7 +235,6 @@ class Changes:
             self._server.made = {}
 
     def _is_ours(self, change: Change, now: Value | None) -> bool:
-        """Whether a value is of flushlab's making; it is, whatever it is, where it was not read back."""
         if (made := self._server.made.get(change.name)) is not None:
             return self._same(change.name, now, made)
         return not self._came_of_it or any(self._same(change.name, now, value) for value in change.during)
@@ -297,7 +262,6 @@ class Changes:
 
 
 def put_back_left(say: Progress) -> None:
-    """Puts back what killed flushlabs have left; servers that do not answer keep their file."""
     for path, written in journal.left_entries(FOLDER, _Written, say):
         name = written.address.name
         say(f"{name}: an interrupted flushlab had changed settings there; putting them back")
@@ -322,12 +286,6 @@ def put_back_left(say: Progress) -> None:
 
 
 def require_kept(server: RemoteServer) -> None:
-    """Makes sure that settings are as flushlab's last SET GLOBAL has left them.
-
-    Raises:
-        SettingsTouched: they are not; nothing is set any more.
-        ServerError: the server does not answer.
-    """
     same, made = Configuration({}, server.identity).same, dict(server.made)
     now = server.read_back(name for name, value in made.items() if value is not None)
     touched = [name for name, value in now.items() if not same(name, made[name], value)]
@@ -345,9 +303,6 @@ def require_kept(server: RemoteServer) -> None:
 
 
 def _started_s(query: Query, *, latest: bool) -> float | None:
-    """When the server started, by its own clock; None if it does not tell. A jump of that clock moves both
-    readings."""
-
     statements = ("SHOW GLOBAL STATUS LIKE 'Uptime'", "SELECT UNIX_TIMESTAMP()")
     rows = {sql: query(sql) for sql in (statements if latest else reversed(statements))}
     up, now = (rows[sql] for sql in statements)
@@ -358,14 +313,12 @@ def _started_s(query: Query, *, latest: bool) -> float | None:
 
 
 def _is_restarted(query: Query, started_s: float | None) -> bool:
-    """Whether the server started after settings were written down: a start loses every SET GLOBAL."""
+    """True if it started after settings were written down: a start loses every SET GLOBAL."""
     now = _started_s(query, latest=False)
     return started_s is not None and now is not None and now > started_s + _SAME_START_S
 
 
 def _lock(query: Query, *, wait_s: float) -> bool:
-    """Takes the lock of whoever changes the server's settings; the server keeps it until `_unlock`, or until
-    that connection closes."""
     ((mine,),) = query("SELECT GET_LOCK(%s, %s)", (_LOCK, round(wait_s)))
     return bool(mine == 1)
 
@@ -383,8 +336,7 @@ def _bound_to(names: Iterable[str]) -> list[str]:
 
 
 def _is_left(identity: ServerIdentity, written: _Written, change: Change, now: Value | None) -> bool:
-    """Whether a killed flushlab has left a value, or the server may have made it of one: it rounds sizes, and
-    cuts to bounds."""
+    """True if a killed flushlab may have left the value: servers round sizes, and cut to bounds."""
     configuration = Configuration({}, identity)
     here = configuration.here(change.name)
     is_inexact = bool(_bound_to([change.name])) or (here is not None and here.type == "size")
@@ -409,11 +361,6 @@ def _restore(
     say: Progress,
     is_ours: Callable[[Change, Value | None], bool],
 ) -> set[str]:
-    """Puts back what can be, whatever is refused meanwhile.
-
-    Returns:
-        Names of variables that had another value than before, each of which was reported.
-    """
     query = partial(server.query, answer_s=ANSWER_S)
     now, changed = _differing(server, changes)
     ours = [change for change in changed if is_ours(change, now.get(change.name))]
@@ -438,7 +385,6 @@ def _restore(
 
 
 def _differing(server: RemoteServer, changes: Sequence[Change]) -> tuple[dict[str, Value], list[Change]]:
-    """The values that variables have, and the changes of those that have another value than before."""
     query, same = partial(server.query, answer_s=ANSWER_S), Configuration({}, server.identity).same
     now = read_variables(query, server.identity, [change.name for change in changes])
     return now, [one for one in changes if not same(one.name, now.get(one.name), one.before)]

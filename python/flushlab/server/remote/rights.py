@@ -23,8 +23,6 @@ from flushlab.settings.catalog import PROVIDER_OPTIONS
 from flushlab.settings.configuration import Configuration
 
 _DENIED = {1044, 1142, 1143, 1227, 1370}
-"""ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR,
-ER_SPECIFIC_ACCESS_DENIED_ERROR, ER_PROCACCESS_DENIED_ERROR."""
 _ATTEMPTS = {
     "SELECT": "EXPLAIN SELECT 1 FROM {table}",
     "INSERT": "EXPLAIN INSERT INTO {table} VALUES ()",
@@ -44,12 +42,6 @@ _COMMANDS = re.compile(r"\b(?:SELECT|INSERT|UPDATE|DELETE|EXECUTE)\b")
 
 
 class Needs(NamedTuple):
-    """What an account is to do.
-
-    Attributes:
-        statements: others that it runs there, with a `?` per parameter.
-    """
-
     process: bool = False
     replication: bool = False
     settings: Sequence[str] = ()
@@ -60,12 +52,6 @@ class Needs(NamedTuple):
 
 
 def require_rights(nodes: Sequence[RemoteServer], needs: Needs) -> None:
-    """Makes sure that the account may do all of it, on every node; changes nothing.
-
-    Raises:
-        UsageError: it lacks privileges; the hint grants all of them.
-        ServerError: a node does not answer.
-    """
     everywhere, inside = set[str](), set[str]()
     for node in nodes:
         with RemoteServer(node.address) as own:  # what is used or prepared there ends with it
@@ -121,7 +107,6 @@ def _in_database(query: Query, needs: Needs) -> set[str]:
 
 
 def _lacking_for(query: Query, needs: Needs) -> Iterator[str]:
-    """Privileges that statements of the user's lack, as far as the server says while it prepares them."""
     if not needs.statements:
         return
     refused = _refusal(query, f"USE {quoted(needs.database)}")
@@ -132,7 +117,6 @@ def _lacking_for(query: Query, needs: Needs) -> Iterator[str]:
 
 
 def _refusal(query: Query, sql: str, *args: str) -> str:
-    """Why the account may not do something, in the server's words; empty if it may."""
     try:
         query(sql, args)
     except StatementFailed as error:
@@ -141,6 +125,5 @@ def _refusal(query: Query, sql: str, *args: str) -> str:
 
 
 def _pattern(query: Query, database: str) -> str:
-    """A database's name for GRANT, where `_` and `%` are wildcards, but not with partial_revokes."""
     literally = query("SHOW GLOBAL VARIABLES WHERE Variable_name = 'partial_revokes' AND Value = 'ON'")
     return quoted(database if literally else re.sub(r"([\\_%])", r"\\\1", database))

@@ -36,25 +36,19 @@ from flushlab.settings.catalog import version_of
 from flushlab.undo import Closing
 
 SILENT_S = 5.0
-"""Longest wait for a sign of life, and for an answer until one is asked for."""
 _GIVEN_UP_S = 10.0
-"""Longest wait for the second sign of life, which is the last."""
 
 
 class RemoteServer(SingleServer, Closing):
     """A server that runs already; a context manager that closes its control connection.
 
-    Attributes:
-        made: global variables that change for a while, as the last SET GLOBAL has left them; None: not read
-            back.
-        started_before_s: when the server had started before the first of these, by its own clock; None if it
-            does not tell.
+    `made` has global variables as the last SET GLOBAL has left them; None: not read back. `started_before_s`
+    is by the server's own clock; None if it does not tell.
     """
 
     storage = Storage(visible=False)
     launch = Launch()
     pid: int | None = None
-    """It may run anywhere."""
 
     def __init__(self, address: Address, *, connect_s: float = 2 * SILENT_S) -> None:
         self.address = address
@@ -83,13 +77,6 @@ class RemoteServer(SingleServer, Closing):
     def query(
         self, sql: str, args: Sequence[Any] = (), *, answer_s: float | None = None
     ) -> list[tuple[Any, ...]]:
-        """Runs one statement on the control connection; without `answer_s`, waits for the answer as long as
-        the server gives signs of life.
-
-        Raises:
-            ServerDied: it does not answer.
-            StatementFailed: it answered with an error.
-        """
         try:
             with self._watched(answer_s):
                 return self._control.query(sql, args, answer_s=answer_s)
@@ -105,7 +92,6 @@ class RemoteServer(SingleServer, Closing):
 
     @contextmanager
     def _watched(self, answer_s: float | None) -> Iterator[None]:
-        """Inside, an answer is waited for; cut short if the server gives no sign of life."""
         answered = threading.Event()
         if answer_s is None or answer_s > SILENT_S:
             threading.Thread(target=self._watch, args=[answered], name="answer", daemon=True).start()
@@ -143,36 +129,26 @@ class RemoteServer(SingleServer, Closing):
         )
 
     def read_back(self, names: Iterable[str]) -> dict[str, Value]:
-        """Global variables as they are; unknown names are left out."""
         return read_variables(self.query, self.identity, names)
 
     def apply(self, settings: Mapping[str, Value]) -> Applied:
-        """Never: it is not ours."""
         raise AssertionError(f"an attached server's settings are left alone: {', '.join(settings)}")
 
     def log_tail(self, lines: int = 20) -> str:
         return ""
 
     def stop(self) -> None:
-        """Lets go of it; it goes on."""
         self._control.close()
 
     close = stop
 
 
 CONNECT_S = 5.0
-"""Longest wait for a connection to a server that is there, or is not."""
 
 _EVERY = "a cluster is measured and changed as a whole"
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server tells of its part in a cluster.
-
-    Attributes:
-        incoming: where it says that clients reach the members; empty for an arbitrator.
-    """
-
     name: str
     version: str
     on: bool
@@ -185,12 +161,6 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def members(named: Sequence[RemoteServer], stack: ExitStack) -> tuple[RemoteServer, ...]:
-    """All nodes of the cluster that a server is of; the server itself if it is of none.
-
-    Raises:
-        UsageError: they are no cluster, or not all of it.
-        ServerError: the cluster is not whole and in step.
-    """
     reports = [member(server) for server in named]
     if len(named) == 1 and not reports[0].on:
         return tuple(named)
@@ -212,21 +182,11 @@ def members(named: Sequence[RemoteServer], stack: ExitStack) -> tuple[RemoteServ
 
 
 def require_alike(nodes: Sequence[RemoteServer], names: Collection[str]) -> None:
-    """Makes sure that settings are the same on every node.
-
-    Raises:
-        ServerError: they are not; names node and setting.
-    """
     if found := differences({node.address.name: node for node in nodes}, names):
         raise ServerError(found[0])
 
 
 def member(server: RemoteServer) -> Member:
-    """What a server tells of its part in a cluster.
-
-    Raises:
-        ServerError: it does not answer.
-    """
     name, version = server.address.name, server.identity.version_text
     on = server.query("SHOW GLOBAL VARIABLES LIKE 'wsrep\\_on'")
     if not on or str(on[0][1]).upper() not in ("ON", "1"):
@@ -246,12 +206,6 @@ def member(server: RemoteServer) -> Member:
 
 
 def require_whole(reports: Sequence[Member], lost: Sequence[str] = ()) -> None:
-    """Makes sure that these are all nodes of one cluster, alike and in step.
-
-    Raises:
-        UsageError: they are no cluster, or not all of it.
-        ServerError: the cluster is not in step.
-    """
     first = reports[0]
     for node in reports:
         if not node.on:
@@ -280,14 +234,7 @@ _POLL_S = 0.02
 
 
 class RemoteGroup(NodeGroup[RemoteServer]):
-    """Servers that run already.
-
-    Args:
-        nodes: the server, or all nodes of its cluster; whoever opened them closes them.
-    """
-
     pid: int | None = None
-    """It may run anywhere."""
 
     def __init__(self, nodes: Sequence[RemoteServer]) -> None:
         super().__init__(nodes)
@@ -295,7 +242,6 @@ class RemoteGroup(NodeGroup[RemoteServer]):
         self.before: dict[str, Value] = {}
         """Settings that change before each slice, as they were before the first change."""
         self.mark = ""
-        """The comment of tables that are made on it; empty while none are to be made."""
         self._silent: RemoteServer | None = None
         self._given_up = set[RemoteServer]()
 
@@ -332,30 +278,21 @@ class RemoteGroup(NodeGroup[RemoteServer]):
     def query(
         self, sql: str, args: Sequence[Any] = (), *, answer_s: float | None = None
     ) -> list[tuple[Any, ...]]:
-        """Runs one statement on the first node; inside `losing_nodes`, on the first that answers.
-
-        Raises:
-            ServerDied: it does not answer, or `alive` has found a node that does not.
-            ServerError: it answered with an error.
-        """
         if (silent := self._silent) is not None and not self._may_lose:
             self._silent = None
             raise ServerDied(f"{silent.address.name} does not answer any more", hint="is it running?")
         return self.speaker.query(sql, args, answer_s=answer_s)
 
     def read_back(self, names: Iterable[str]) -> dict[str, Value]:
-        """Global variables of the first node; `members.require_alike` compares the others."""
         return self.first.read_back(names)
 
     def apply(self, settings: Mapping[str, Value]) -> Applied:
-        """Never: it is not ours."""
         return self.first.apply(settings)
 
     def log_tail(self, lines: int = 20) -> str:
         return ""
 
     def stop(self) -> None:
-        """Lets go of it; it goes on."""
         for node in self.nodes:
             node.stop()
 
@@ -366,14 +303,6 @@ class RemoteGroup(NodeGroup[RemoteServer]):
         """Nothing: whoever opened it closes it."""
 
     def settled(self, limit_s: float) -> float:
-        """Waits until every node of a cluster is in step and has applied what it received.
-
-        Returns:
-            The seconds that took; 0 for a server that is alone.
-
-        Raises:
-            ServerError: it is not so within `limit_s`.
-        """
         began = time.monotonic()
         while len(self.nodes) > 1:
             found = [not_in_step(node, node.address.name, queues_empty=True) for node in self.nodes]
@@ -387,12 +316,6 @@ class RemoteGroup(NodeGroup[RemoteServer]):
 
 @contextmanager
 def open_group(addresses: Sequence[Address]) -> Iterator[RemoteGroup]:
-    """Somebody's server, with all nodes of its cluster if it is of one.
-
-    Raises:
-        UsageError: they are no cluster, or not all of it.
-        ServerError: one does not answer, or the cluster is not whole and in step.
-    """
     with ExitStack() as stack:
         named = [stack.enter_context(RemoteServer(one, connect_s=CONNECT_S)) for one in addresses]
         yield RemoteGroup(members(named, stack))
@@ -409,7 +332,6 @@ def watched_at(address: Address) -> WatchedServer:
 
 
 def watched(server: Server, arm: str = "") -> WatchedServer:
-    """A server that runs, with the arm whose settings it has."""
     endpoint, pid = server.endpoint, server.pid
     place = endpoint.socket or f"{endpoint.host}:{endpoint.port}"
     address = server.address if isinstance(server, RemoteServer | RemoteGroup) else None

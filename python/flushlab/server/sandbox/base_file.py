@@ -46,30 +46,20 @@ from flushlab.settings.optionfile import Loader, Remark, lines
 from flushlab.units import format_size, parse_size
 
 _STOPS = ("syntax", "wrong-type", "out-of-range", "refused")
-"""Kinds of findings that the server does not start with; what other versions have is only left out."""
 _NOT_HERE = ("not-in-version", "removed", "unknown-name", "misspelled", "wrong-group", "product")
 _BOTH_READ = ("mysqld", "server")
-"""Groups of MySQL and MariaDB."""
 _PREFIX = re.compile(r"^.*\[ERROR\]( \[[^]]+\])* (/\S*/)?")
-"""What precedes the reason in a line of a server's error log: time, number, its own path."""
+"""Beginning of a line of a server's error log: time, number, its own path."""
 
 _M = 1 << 20
 
 
 class BaseFile(NamedTuple):
-    """A base that may run in a sandbox, and what should be said of the file."""
-
     settings: dict[str, Value]
     notes: tuple[str, ...]
 
 
 def read_base_file(file: Path, build: Build, identity: ServerIdentity) -> BaseFile:
-    """The settings of an option file that may enter a sandbox of this build.
-
-    Raises:
-        UsageError: it is no option file, or has a line that no server starts with; names its place.
-        StorageError: it cannot be read.
-    """
     checked = examine(file, content(file), identity, build)
     for finding in checked.findings:
         if finding.fatal and finding.kind in _STOPS:
@@ -83,11 +73,6 @@ def read_base_file(file: Path, build: Build, identity: ServerIdentity) -> BaseFi
 
 
 def require_taken(build: Build, settings: Mapping[str, Value]) -> None:
-    """Asks the binary about values that the catalog cannot judge, before anything is started or loaded.
-
-    Raises:
-        UsageError: it refuses one, in its words.
-    """
     catalog = load_catalog()
     asked = {
         f"--{name.replace('_', '-')}={value}": name
@@ -113,16 +98,6 @@ def fit_here(
     like: Shrunk = Shrunk(),
     data_bytes: int | None = None,
 ) -> Fit:
-    """A production server's settings as this machine can hold them.
-
-    Args:
-        memory: that the server may use, like `2G`; half of the machine's if None.
-        like: another option file that shrank; the pool and the redo log shrink as much.
-        data_bytes: of the data set, about; None: not known.
-
-    Raises:
-        UsageError: not a size, or `exact` and something does not fit, or too little memory for any pool.
-    """
     usable = parse_size(memory) if memory else memory_bytes() // MEMORY_PART
     fit_to = partial(
         fit,
@@ -163,11 +138,6 @@ def _too_little(fitted: Fit, fit_to: Callable[..., Fit]) -> UsageError:
 def examine(
     file: Path, text: str, identity: ServerIdentity, build: Build | None, *, suffix: str = ""
 ) -> CheckedFile:
-    """What an option file means to a server; its build is asked too, unless it is not here.
-
-    Args:
-        text: its `content`. It is not read here: a pipe gives it only once.
-    """
     known = read_help(verbose_help(build).text) if build is not None else None
     checked = check(text, identity, path=str(file), loader=loader(file), known=known, suffix=suffix)
     asked = arguments(checked)
@@ -196,8 +166,7 @@ def examine(
 
 
 def _bare(build: Build, name: str, argument: str) -> str | None:
-    """The value of an option that stands without one in the file, where the server does not take it as ON;
-    None if it refuses it so, too."""
+    """Value of an option without one, where that is not ON; None if the server refuses it so, too."""
     option, _, value = argument.partition("=")
     if value != "ON":
         return None
@@ -206,12 +175,10 @@ def _bare(build: Build, name: str, argument: str) -> str | None:
 
 
 def refusals(checked: CheckedFile, reasons: Mapping[str, str]) -> Iterator[Remark]:
-    """What a server refused, as findings at the lines of the file."""
     yield from (refusal(checked, name, why) for name, why in reasons.items() if name in checked.lines)
 
 
 def reason(complaints: str) -> str:
-    """Why a server refused an argument, from what it wrote on standard error."""
     found = [line for line in complaints.splitlines() if "[ERROR]" in line]
     lines = [line for line in found if not line.endswith("Aborting")] or found
     return _PREFIX.sub("", lines[0]) if lines else "it gave no reason"
@@ -242,23 +209,12 @@ def nothing_read(file: Path, checked: CheckedFile) -> Iterator[Remark]:
 
 
 def content(file: Path) -> str:
-    """The text of an option file; what is no UTF-8 is replaced.
-
-    Raises:
-        StorageError: it cannot be read.
-        UsageError: it is no option file.
-    """
     text = text_of(file)
     require_option_file(text, file)
     return text
 
 
 def whole(file: Path) -> dict[str, str]:
-    """The texts of an option file and of all that it includes, by their paths.
-
-    Raises:
-        StorageError: the file cannot be read.
-    """
     found, load = {str(file): text_of(file)}, loader(file)
     unread = list(found)
     while unread:
@@ -274,7 +230,6 @@ def whole(file: Path) -> dict[str, str]:
 
 
 def signs(file: Path) -> list[Sign]:
-    """What an option file says about the server that it is for; nothing where it can be read only once."""
     if not file.is_file():
         return []
     read = [line for path, text in whole(file).items() for line in lines(text, path)]
@@ -285,11 +240,6 @@ def signs(file: Path) -> list[Sign]:
 
 
 def text_of(file: Path) -> str:
-    """The text of a file; what is no UTF-8 is replaced.
-
-    Raises:
-        StorageError: it cannot be read.
-    """
     try:
         return file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -304,8 +254,6 @@ def require_option_file(text: str, file: Path) -> None:
 
 
 def loader(file: Path) -> Loader:
-    """Reads what an option file includes, relative to it; a directory's `*.cnf` by name, as servers do."""
-
     def load(target: str, directory: bool) -> Iterator[tuple[str, str]]:
         path = file.parent / target
         own = (one for one in path.iterdir() if one.name.endswith(".cnf") and not one.is_dir())

@@ -34,12 +34,6 @@ _MYSQL_SQL = "ALTER USER 'root'@'localhost' ACCOUNT LOCK;\n"
 
 
 def initialised(build: Build, settings: Mapping[str, Value], progress: Progress = silent) -> Snapshot:
-    """The snapshot of a build's initialised data directory; made if it is not there.
-
-    Raises:
-        StartFailed: the server's own program failed; carries the end of what it said.
-        NoSpace: there is no room for it.
-    """
     layout = layout_of(settings)
     key = SnapshotKey(
         {
@@ -57,7 +51,6 @@ def initialised(build: Build, settings: Mapping[str, Value], progress: Progress 
 
 
 def initialise(build: Build, layout: Mapping[str, Value], target: Path) -> None:
-    """Fills `target` by the build's own program, under a guard: killing flushlab ends this too."""
     name = f"init-{secrets.token_hex(4)}"
     folder = run_folder() / name
     user = server_user()
@@ -124,7 +117,6 @@ def _command(build: Build, options: Path, target: Path, sql: Path) -> list[str]:
 def fill(
     target: Path, snapshots: Snapshots, content: Snapshot | Callable[[], Snapshot], *, settle: bool
 ) -> Restored:
-    """Fills `target` with a snapshot, or with one that is made; a damaged one of these is made again."""
     if isinstance(content, Snapshot):
         return restore(content, snapshots, target, settle=settle)
     own = content()
@@ -136,10 +128,7 @@ def fill(
 
 
 def restore(snapshot: Snapshot, snapshots: Snapshots, target: Path, *, settle: bool) -> Restored:
-    """Fills `target` with a snapshot, for a server of its own: MySQL gives itself a new UUID.
-
-    See `Snapshots.restore` for arguments and errors.
-    """
+    """Fills `target` with a snapshot, for a server of its own: MySQL gives itself a new UUID."""
     user = server_user()
     restored = snapshots.restore(snapshot, target, uid=user.uid, gid=user.gid, settle=settle)
     (target / "auto.cnf").unlink(missing_ok=True)
@@ -147,11 +136,6 @@ def restore(snapshot: Snapshot, snapshots: Snapshots, target: Path, *, settle: b
 
 
 def move(datadir: Path, target: Path) -> None:
-    """Moves a data directory to `target`, a missing or empty directory.
-
-    Raises:
-        StorageError: it cannot be moved there.
-    """
     if target.is_dir():
         target.rmdir()
     try:
@@ -161,18 +145,13 @@ def move(datadir: Path, target: Path) -> None:
 
 
 def fresh_copy(snapshot: Snapshot, snapshots: Snapshots, datadir: Path) -> Path:
-    """A copy of a snapshot beside `datadir`, to be exchanged for it."""
     fresh = datadir.with_name(f"next-{secrets.token_hex(4)}")
     restore(snapshot, snapshots, fresh, settle=False)
     return fresh
 
 
 def exchange(datadir: Path, fresh: Path) -> Path:
-    """Puts `fresh`, on the same file system, in the place of a data directory; where the old one lies now.
-
-    Raises:
-        OSError: it cannot be put there, as when somebody has removed it; the old one is in its place then.
-    """
+    """Puts `fresh`, on the same file system, in the place of a data directory; where the old one lies now."""
     old = datadir.with_name(f"old-{secrets.token_hex(4)}")
     datadir.rename(old)
     try:

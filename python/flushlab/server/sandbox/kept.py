@@ -27,13 +27,6 @@ _FILE = "sandbox.json"
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True):
-    """A kept sandbox, without its password.
-
-    Attributes:
-        membership: place in a cluster, or None.
-        disk: the slow one that is its own, or None.
-    """
-
     name: str
     build: Build
     paths: SandboxPaths
@@ -52,13 +45,6 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """A kept sandbox and whether it runs.
-
-    Attributes:
-        pid: of the server, or None if it does not run here.
-        elsewhere: another machine or container with the same home started it, and may still run it.
-    """
-
     saved: Saved
     pid: int | None
     elsewhere: bool = False
@@ -77,11 +63,6 @@ def save(saved: Saved) -> None:
 
 
 def load(name: str) -> tuple[Saved, ProcessIdentity]:
-    """A kept sandbox and its last process.
-
-    Raises:
-        UsageError: there is none of that name; lists those that there are.
-    """
     _, server = _record(name)
     return _read(run_folder() / name / _FILE), server
 
@@ -100,11 +81,6 @@ def statuses() -> list[Status]:
 
 
 def endpoint(saved: Saved) -> Endpoint:
-    """How to reach a kept sandbox, with the password from its option file.
-
-    Raises:
-        StorageError: that file cannot be read.
-    """
     file = saved.paths.client_options
     parser = configparser.ConfigParser(interpolation=None)
     try:
@@ -122,11 +98,6 @@ def note_process(name: str, process: ProcessIdentity) -> None:
 
 
 def require_disk(name: str, cluster: str = "") -> None:
-    """Makes sure that the disk of a kept sandbox, if it has one of its own, is still there.
-
-    Raises:
-        StorageError: its program has ended, and what was on it is gone.
-    """
     if not _has_its_disk(name):
         raise StorageError(
             f"the disk of {name} is gone, and its data with it: its program was killed, or the machine was"
@@ -136,22 +107,12 @@ def require_disk(name: str, cluster: str = "") -> None:
 
 
 def stop(name: str) -> list[Path]:
-    """Stops a kept sandbox, if it runs, and removes it; see `remove`.
-
-    It is stopped in an orderly way, unless it has a disk of its own: that goes with all that is on it, and
-    would let it wait for minutes.
-
-    Raises:
-        UsageError: there is none of that name here; lists those that there are.
-        HarnessError: it survived SIGKILL.
-        StorageError: its folders cannot be removed.
-    """
+    """Stops and removes a kept sandbox; not in an orderly way if a disk of its own goes with it."""
     halt(name, grace_s=0.0 if run_record.that_go_with(name) else STOP_LIMIT_S)
     return remove(name)
 
 
 def halt(name: str, grace_s: float = STOP_LIMIT_S) -> None:
-    """Stops a kept sandbox in an orderly way, if it runs; its data stay."""
     record, server = _record(name)
     if not record.is_of_this_machine and record.machine:
         raise UsageError(
@@ -165,14 +126,7 @@ def halt(name: str, grace_s: float = STOP_LIMIT_S) -> None:
 
 
 def remove(name: str) -> list[Path]:
-    """Removes a kept sandbox: what still runs of it, its folders and its record.
-
-    Returns:
-        Folders that flushlab cannot prove to be its own, and so left.
-
-    Raises:
-        StorageError: its folders cannot be removed.
-    """
+    """Removes a kept sandbox; returns folders that flushlab cannot prove to be its own, and so left."""
     record = run_record.read(name)
     if record is None:
         return []
@@ -194,7 +148,6 @@ def _record(name: str) -> tuple[run_record.RunRecord, ProcessIdentity]:
 
 
 def _has_its_disk(name: str) -> bool:
-    """False if a sandbox has a disk of its own whose program does not run any more."""
     return all(
         disk.is_here and disk.server is not None and disk.server.alive()
         for disk in run_record.that_go_with(name)

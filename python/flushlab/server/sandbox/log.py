@@ -49,17 +49,14 @@ _NO_MEMORY = re.compile(
 
 
 def tail(file: Path, lines: int = 20) -> str:
-    """The last lines of a log file; empty if there is none."""
     return "\n".join(since(file, max(0, size(file) - _TAIL_BYTES)).splitlines()[-lines:])
 
 
 def size(file: Path) -> int:
-    """Bytes of a log file; 0 if there is none."""
     return file.stat().st_size if file.exists() else 0
 
 
 def since(file: Path, offset_bytes: int) -> str:
-    """What was written after `offset_bytes`; empty if there is no file."""
     try:
         with file.open("rb") as handle:
             handle.seek(offset_bytes)
@@ -69,18 +66,12 @@ def since(file: Path, offset_bytes: int) -> str:
 
 
 def refusal_from_log(log_text: str, settings: Mapping[str, Value] | None = None) -> str | None:
-    """The line that says which option the server refused and why; None if no option was the reason.
-
-    Args:
-        settings: what it was started with; lines that speak of one of them count too, since many of InnoDB's
-            complaints spell no variable (`Combined size of log files must be < 512 GB`).
-    """
+    """The line that says which option was refused and why; many of InnoDB's complaints spell no variable."""
     found = _refusal(log_text, settings or {})
     return found[0] if found else None
 
 
 def refused_name(log_text: str, settings: Mapping[str, Value] | None = None) -> str | None:
-    """The setting that the server refused; None if the log tells of none. Arguments as above."""
     found = _refusal(log_text, settings or {})
     return found[1] if found else None
 
@@ -90,7 +81,6 @@ def errors(log_text: str) -> list[str]:
 
 
 def no_space(log_text: str) -> str | None:
-    """The line that says that the disk is full, or None."""
     return _first(_NO_SPACE, log_text)
 
 
@@ -98,17 +88,14 @@ MEMORY_HINT = "lower innodb_buffer_pool_size, or free some memory"
 
 
 def no_memory(log_text: str) -> str | None:
-    """The line that says that memory ran out, or None."""
     return _first(_NO_MEMORY, log_text)
 
 
 def port_taken(log_text: str) -> str | None:
-    """The line that says that a port is in use, or None."""
     return _first(_PORT_TAKEN, log_text)
 
 
 def digest(log_text: str, lines: int = 20) -> str:
-    """What matters of a failed start: its errors if it wrote any, else its last lines."""
     return "\n".join(errors(log_text)[:lines] or log_text.strip().splitlines()[-lines:])
 
 
@@ -122,7 +109,6 @@ def _refusal(log_text: str, settings: Mapping[str, Value]) -> tuple[str, str] | 
 
 
 def _of(line: str, name: str, value: Value) -> bool:
-    """True if a line has every word of a variable's name, or its value where that is a path or the like."""
     said = _WORD.findall(line.lower())
     words = [word for word in name.split("_") if word != "innodb"]
     if words and all(any(one.startswith(word) for one in said) for word in words):
@@ -147,7 +133,6 @@ def start_failed(
 
 
 def shortage(what: str, endpoint: Endpoint, said: str) -> FlushlabError | None:
-    """What this machine lacked, by the log of a server; None: nothing that it tells of."""
     if (line := port_taken(said)) is not None:
         if _ITS_PORT not in line.lower():  # one of those that nodes of a cluster have besides
             return PortTaken(f"{what}: {line}", hint="stop the program that listens there")
@@ -170,7 +155,6 @@ def killed(what: str, when: str = "") -> NoSpace:
 
 
 def died(name: str, said: str) -> FlushlabError:
-    """Of the running sandbox `name`, whose log said this since its start."""
     what = f"the server {name} is no longer running"
     if (line := no_space(said)) is not None:
         return NoSpace(f"{what}: {line}", hint=_SPACE_HINT, of_data=True)
@@ -184,7 +168,6 @@ def ending(code: int | None) -> str:
 
 
 def refusal(reason: str, build: Build) -> UsageError | NoMemory:
-    """The error for settings that the server refused, in its own words: unknown names never come this far."""
     if (line := no_memory(reason)) is not None:
         return NoMemory(f"{build.name} found too little memory: {line}", hint=MEMORY_HINT)
     return UsageError(

@@ -31,13 +31,6 @@ from flushlab.settings.optionfile import option_file_line
 
 
 class State(msgspec.Struct, frozen=True):
-    """A position in a cluster's history, as `grastate.dat` and `--wsrep-recover` tell it.
-
-    Attributes:
-        group: UUID of the history; all zeros if there is none.
-        seqno: of the last transaction; -1 if it is not known.
-    """
-
     group: str
     seqno: int
     safe: bool = False
@@ -49,11 +42,9 @@ class State(msgspec.Struct, frozen=True):
 
 
 NOWHERE = State("00000000-0000-0000-0000-000000000000", -1)
-"""Of a node that was never in a cluster."""
 
 
 def read_state(datadir: Path) -> State:
-    """What a stopped node's `grastate.dat` says; `NOWHERE` if there is none."""
     try:
         text = (datadir / "grastate.dat").read_text(errors="replace")  # a crash may have torn it
     except OSError:
@@ -74,7 +65,6 @@ def write_state(datadir: Path, state: State, owner: ServerUser) -> None:
 
 
 def recovered(said: str) -> State:
-    """The position that a run with `--wsrep-recover` found; `NOWHERE` if it found none."""
     positions = re.findall(r"WSREP: Recovered position: ([0-9a-f-]{36}):(-?\d+)", said)
     return State(positions[-1][0], int(positions[-1][1]), recovered=True) if positions else NOWHERE
 
@@ -96,12 +86,6 @@ GCACHE_BYTES = 128 << 20
 
 
 class NodeAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a node listens.
-
-    Attributes:
-        own_network: the node has a network of its own; flushlab reaches it by the unix socket alone.
-    """
-
     address: str
     own_network: bool = False
     port_offset: int = 0
@@ -154,11 +138,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
         return {**found, "LD_LIBRARY_PATH": ":".join(libraries)} if libraries else found
 
     def options(self, provider_options: Mapping[str, str] | None = None) -> list[str]:
-        """Lines of the node's option file, which set these options of the provider, too.
-
-        Row events and interleaved autoincrement locks are what Galera works with. Nodes write what they
-        apply to their binary logs too, as those that feed replicas must.
-        """
+        """Galera needs row events and interleaved autoincrement locks; replicas need what a node applies."""
         peers = ",".join(f"{one.address}:{one.group_port}" for one in self.places)
         own: dict[str, str] = {
             "base_host": self.address,
@@ -192,7 +172,6 @@ PORT_HINT = "choose another port, or none to get a free one"
 
 
 LOWEST, HIGHEST = 10_000, 65_535
-"""Ports that sandboxes listen on; below are those of well-known services."""
 _TRIES = 100
 
 
@@ -227,7 +206,6 @@ def require_free_port(port: int) -> None:
 
 
 def _busy(host: str, port: int) -> str:
-    """Why nobody can listen there, or an empty string."""
     with socket.socket() as probe:
         # As servers do: ports of connections that were closed a moment ago are free to listen on.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -239,19 +217,10 @@ def _busy(host: str, port: int) -> str:
 
 
 _NETWORKS = range(16, 255)
-"""Second bytes of clusters' addresses: 127.0.0.1 and what others choose near it stay free."""
 _ADDRESS_TRIES = 10
 
 
 def free_places(size: int, taken: Collection[str] = ()) -> tuple[NodeAddress, ...]:
-    """Addresses on loopback at which nobody listens on any of a node's ports.
-
-    Args:
-        taken: addresses of clusters that may not run now and will again.
-
-    Raises:
-        PortTaken: a program listens on one of the ports at every address.
-    """
     busy = ""
     for offset in range(0, 40_000, 10_000):
         for _ in range(_ADDRESS_TRIES):
@@ -268,13 +237,11 @@ def free_places(size: int, taken: Collection[str] = ()) -> tuple[NodeAddress, ..
 
 
 def require_free_places(places: Collection[NodeAddress]) -> None:
-    """Makes sure that nobody listens where a cluster did and is to do again."""
     if busy := next(filter(None, map(busy_port, places)), ""):
         raise PortTaken(busy, hint="stop the program that listens there")
 
 
 def busy_port(place: NodeAddress) -> str:
-    """Which of a node's ports is taken, or an empty string."""
     troubles = ((port, _busy(place.address, port)) for port in place.ports)
     words = (f"port {port} on {place.address} cannot be used: {why}" for port, why in troubles if why)
     return next(words, "")

@@ -32,27 +32,15 @@ from flushlab.settings.catalog import load_catalog
 from flushlab.settings.optionfile import option_value, without_parts
 
 SOCKET_PATH_BYTES = 107
-"""unix(7): sun_path has 108 bytes, the last one for the terminating zero."""
 
 
 class SandboxPaths(msgspec.Struct, frozen=True, kw_only=True):
-    """Paths of one sandbox.
-
-    Attributes:
-        data_folder: data directory and temporary files; the same as `folder` unless a data root was chosen.
-    """
-
     name: str
     folder: Path
     data_folder: Path
 
     @classmethod
     def choose(cls, name: str | None, data_root: DataRoot) -> SandboxPaths:
-        """Paths for a new sandbox.
-
-        Raises:
-            UsageError: the name is not allowed, or the socket's path would be too long.
-        """
         if name is not None and not NAME.fullmatch(name):
             raise UsageError(f"{name!r} is not a valid sandbox name", hint=NAME_HINT)
         name = name or f"s{secrets.token_hex(4)}"
@@ -113,13 +101,11 @@ class SandboxPaths(msgspec.Struct, frozen=True, kw_only=True):
         return self.folder / "tls.pem"
 
     def make(self, user: ServerUser) -> None:
-        """Makes what is in the folders, which its guard has made, and gives the servers' user its own."""
         for folder, mode in ((self.server_folder, 0o711), (self.temporary, 0o700)):
             folder.mkdir(mode=mode)
             give(folder, user)
 
     def clear_socket(self) -> None:
-        """Removes what a killed server left: a later process with its number would look like its holder."""
         for file in (
             self.socket,
             self.socket.with_name("mysqld.sock.lock"),
@@ -172,7 +158,6 @@ def server_option_file(
     *,
     has_clients: bool = False,
 ) -> str:
-    """Content of the server's option file: the sandbox's own lines first, then the settings."""
     # MariaDB 11.4 and later makes a key at every start. A node of a cluster makes its own: what copies its
     # data to another node would read these lines, too.
     makes_its_own = build.flavor == "mariadb" and build.version >= _SINCE
@@ -201,7 +186,6 @@ def server_option_file(
 
 
 def always(build: Build) -> list[str]:
-    """Lines that every start of a build needs, its initialisation included."""
     lines = [f"lc_messages_dir = {build.share}"] if build.share else []
     if build.flavor == "mysql":
         # Distributions' builds expect a directory of the system's server here; NULL is the tarballs' default.
@@ -225,7 +209,6 @@ def _alone(build: Build) -> list[str]:
 
 
 def option_line(build: Build, name: str, value: Value) -> str:
-    """An admitted setting as a line of an option file; one that the catalog does not know stays as it is."""
     require_admitted({name: value})
     catalog = load_catalog()
     here = catalog.here(name, build.flavor, build.version) if name in catalog else None
@@ -251,7 +234,6 @@ def client_option_file(endpoint: Endpoint) -> str:
 
 USER = "flushlab"
 CONNECT_S = 60.0
-"""Longest wait for a login of a load: the server is there, but the machine may be busy."""
 
 
 def sandbox_endpoint(paths: SandboxPaths, host: str, port: int, password: str) -> Endpoint:
@@ -268,13 +250,6 @@ def sandbox_endpoint(paths: SandboxPaths, host: str, port: int, password: str) -
 
 
 def account_sql(build: Build, password: str, access: Access | None = None) -> str:
-    """SQL that makes flushlab's account, or gives it this password; one statement per line, none binlogged.
-
-    With clients it logs in from this machine only, and they have an account of their own.
-
-    `mysql_native_password` where the server has it on by default, so that every client can log in; MySQL has
-    it off since 8.4.
-    """
     identified = _identified(build, password)
     # Where an address is resolved, the server takes both `localhost` and `127.0.0.1` for exact, and MySQL 8.0
     # logs in as either. `%` is for servers that resolve none: they listen on loopback only.
@@ -316,7 +291,6 @@ def logs_in_by_sha2(build: Build) -> bool:
 
 
 def new_password() -> str:
-    """A random password that passes the servers' password policies and needs no quoting anywhere."""
     return f"aZ9-{secrets.token_hex(16)}"
 
 
@@ -326,20 +300,11 @@ def write_secret(file: Path, content: str, owner: ServerUser | None = None) -> N
 
 
 def write_private(file: Path, content: str, reader: ServerUser) -> None:
-    """Writes a file of flushlab's that the servers' user may read, and nobody else."""
     other = os.geteuid() != reader.uid
     atomic.write(file, content, mode=0o640 if other else 0o600, owner=(-1, reader.gid if other else -1))
 
 
 def client_environment(fields: Mapping[str, str]) -> dict[str, str]:
-    """Variables for a server.
-
-    `MYSQL_HOST`, `MYSQL_TCP_PORT`, `MYSQL_UNIX_PORT` and `MYSQL_PWD` are those that the servers' own clients
-    read (MySQL 8.0 reference manual, 4.9), the other `MYSQL_…` those of container images and frameworks.
-
-    Args:
-        fields: `host`, `port`, `socket`, `user`, `password`, `database`, `url`; an empty one has no variable.
-    """
     named = {
         "MYSQL_HOST": fields["host"],
         "MYSQL_PORT": fields["port"],

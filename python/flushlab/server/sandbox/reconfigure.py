@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from flushlab.server.sandbox.sandbox import Sandbox
 
 RESIZE_LIMIT_S = 60.0
-"""Longest wait for the buffer pool's new size; what is read back then counts."""
 
 _POOL_SIZE = "innodb_buffer_pool_size"
 _RESIZED = ("Completed", "Size did not change", "Resizing buffer pool failed")
@@ -27,7 +26,6 @@ _NOT_NOW = "it cannot be changed while the server runs, and the arms share one s
 
 
 def apply(server: Sandbox, asked: Mapping[str, Value]) -> Applied:
-    """See `Sandbox.apply`; `asked` has variables' names."""
     reasons = {name: _set_now(server, name, value) for name, value in asked.items()}
     refused = [Refusal(name=name, value=asked[name], reason=why) for name, why in reasons.items() if why]
     now = {name: asked[name] for name, why in reasons.items() if why is None}
@@ -47,14 +45,6 @@ def apply(server: Sandbox, asked: Mapping[str, Value]) -> Applied:
 
 
 def switch(server: Server, asked: Mapping[str, Value]) -> tuple[Refusal, ...]:
-    """Sets settings while the server goes on running, for as long as it does: no option file has them.
-
-    Returns:
-        Those that it did not take, or not without a restart.
-
-    Raises:
-        ServerError: it does not answer.
-    """
     reasons = {name: _set_now(server, name, value) for name, value in asked.items()}
     return tuple(
         Refusal(name=name, value=asked[name], reason=why or _NOT_NOW)
@@ -64,7 +54,6 @@ def switch(server: Server, asked: Mapping[str, Value]) -> tuple[Refusal, ...]:
 
 
 def _set_now(server: Server, name: str, value: Value) -> str | None:
-    """None if it was set, empty if it takes a restart, else the reason why not."""
     here = Configuration({}, server.identity).here(name)
     if here is not None and not here.dynamic:
         try:
@@ -86,10 +75,6 @@ def _set_now(server: Server, name: str, value: Value) -> str | None:
 
 
 def _await_resize(server: Server) -> None:
-    """MySQL (and older MariaDB) resizes the buffer pool behind SET's back, and tells how far it is.
-
-    Without waiting, the size before it would be read back. The status is set before SET returns.
-    """
     deadline = time.monotonic() + RESIZE_LIMIT_S
     while time.monotonic() < deadline:
         rows = server.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_resize_status'")

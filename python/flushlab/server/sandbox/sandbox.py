@@ -54,15 +54,7 @@ _GREETING_S = 20.0
 
 
 class Sandbox(SingleServer, Closing):
-    """A sandbox. Made by `start` or `attach`; a context manager that ends an owned one.
-
-    Attributes:
-        membership: its part of a cluster, or None.
-        link: its end of a network of its own, or None.
-        disk: the slow one that is its own, or None.
-        restored: way and bytes of the data directory's restore; None for an attached one.
-        answer_s: longest wait for the answer to a query that names none; for ever if None.
-    """
+    """A sandbox, by `start` or `attach`; a context manager that ends an owned one."""
 
     identity: ServerIdentity
 
@@ -107,16 +99,6 @@ class Sandbox(SingleServer, Closing):
         startup: Startup = Startup(),
         progress: Progress = silent,
     ) -> Self:
-        """Starts a server on a restored data directory and waits until it is ready.
-
-        Raises:
-            UsageError: the name is taken or not allowed, a setting is one that sandboxes set themselves, or
-                the socket's path is too long.
-            PortTaken: the port is in use.
-            StartFailed: the server did not become ready; `refusal` has the setting that it refused, if any.
-            NoSpace: the disk was full; NoMemory: the memory was.
-            LibraryMissing: a shared library of the server is missing.
-        """
         spec = SandboxSpec(
             build=build,
             settings=settings or {},
@@ -134,10 +116,6 @@ class Sandbox(SingleServer, Closing):
 
     @classmethod
     def begin(cls, spec: SandboxSpec, progress: Progress = silent) -> Self:
-        """Starts a server without a wait: `await_ready` waits, `keep` lets it outlive flushlab.
-
-        Errors: those of `start`.
-        """
         with ExitStack() as undo:
             sandbox = cls.prepare(spec, progress)
             undo.callback(sandbox.close)
@@ -148,10 +126,6 @@ class Sandbox(SingleServer, Closing):
 
     @classmethod
     def prepare(cls, spec: SandboxSpec, progress: Progress = silent) -> Self:
-        """A sandbox whose server has not been started yet; `begin_again` starts it.
-
-        Errors: those of `start`.
-        """
         spec = replace(spec, settings=require_admitted(spec.settings), arguments=tuple(spec.arguments))
         data, instance = spec.data, spec.instance
         root, clients = data.root or DataRoot.open(), instance.clients
@@ -192,7 +166,6 @@ class Sandbox(SingleServer, Closing):
         return sandbox
 
     def await_ready(self) -> None:
-        """Waits until a sandbox that was begun is ready; what goes wrong ends it. Errors: as `start`."""
         assert self._guard is not None, "a kept sandbox was ready once"
         try:
             self._await(self._guard)
@@ -201,7 +174,6 @@ class Sandbox(SingleServer, Closing):
             raise
 
     def keep(self) -> None:
-        """Leaves a ready sandbox to itself: it lives until `flushlab server stop NAME`."""
         assert self._guard is not None, "it is kept only once"
         try:
             self._write_kept()
@@ -215,13 +187,6 @@ class Sandbox(SingleServer, Closing):
 
     @classmethod
     def attach(cls, name: str, *, stopped: bool = False) -> Self:
-        """A kept sandbox that runs, or one that may be `stopped`.
-
-        Raises:
-            UsageError: there is none of that name; lists those that there are.
-            ServerDied: it does not run any more.
-            ServerError: it does not answer, or is a node of a cluster without a quorum.
-        """
         saved, identity = keeping.load(name)
         spec = SandboxSpec(
             build=saved.build,
@@ -277,11 +242,9 @@ class Sandbox(SingleServer, Closing):
 
     @property
     def pid(self) -> int | None:
-        """The server's process id, or None while it is stopped."""
         return self._process.identity.pid if self._process is not None else None
 
     def alive(self) -> bool:
-        """True while the server's process runs; a zombie does not."""
         return self._process is not None and self._process.alive()
 
     @property
@@ -292,16 +255,6 @@ class Sandbox(SingleServer, Closing):
     def query(
         self, sql: str, args: Sequence[Any] = (), *, answer_s: float | None = None
     ) -> list[tuple[Any, ...]]:
-        """Runs one statement on the control connection, reconnecting once if it is gone.
-
-        Args:
-            answer_s: longest wait for an answer; `self.answer_s` if None.
-
-        Raises:
-            ServerDied: the server is gone; carries the tail of its error log.
-            ServerError: it does not answer.
-            StatementFailed: the server answered with an error.
-        """
         if not self.alive():
             raise died(self.name, self.said_since_start())
         limit_s = self.answer_s if answer_s is None else answer_s
@@ -316,24 +269,12 @@ class Sandbox(SingleServer, Closing):
             raise ServerError(f"the server {self.name} does not answer{within}: {error}") from error
 
     def read_back(self, names: Iterable[str]) -> dict[str, Value]:
-        """Global variables as they are, typed as the catalog types them; unknown names are left out."""
         return read_variables(self.query, self.identity, names)
 
     def apply(self, settings: Mapping[str, Value]) -> Applied:
-        """Sets dynamic settings at run time, restarts for the others, reads every one back.
-
-        What the server refuses is in the result with its reason; the server then runs without it. What it
-        accepted stays in its option file, for later restarts.
-
-        Raises:
-            UsageError: a setting is one that sandboxes set themselves.
-            ServerDied, StartFailed: the server is gone, and was before or does not come back as it was.
-            NoSpace: the disk or the memory was full, whatever the settings; it runs as it was before.
-        """
         return reconfigure.apply(self, require_admitted(settings))
 
     def note_settings(self, settings: Mapping[str, Value]) -> None:
-        """Puts settings that are in effect already into the option file, for later restarts."""
         self._spec = replace(self._spec, settings=dict(settings))
         self._write_options()
 
@@ -341,51 +282,29 @@ class Sandbox(SingleServer, Closing):
         return log.tail(self.log, lines)
 
     def said_since_start(self) -> str:
-        """What its error log says since the last start, or try to start."""
         return log.since(self.log, self._log_start)
 
     def restart(self, settings: Mapping[str, Value] | None = None) -> None:
-        """Stops in an orderly way and starts again.
-
-        Args:
-            settings: take the place of the present ones; None leaves them.
-
-        Raises:
-            StartFailed: it did not become ready.
-        """
         if settings is not None:
             self._spec = replace(self._spec, settings=require_admitted(settings))
         self.stop()
         self.start_again()
 
     def kill(self) -> None:
-        """SIGKILL, and waits until the process is dead. The data directory stays."""
         self._end(signal.SIGKILL)
 
     def begin_kill(self) -> None:
-        """SIGKILL, without a wait: it answers nobody any more, and `kill` or `close` see to the rest."""
         if self._process is not None:
             self._process.signal(signal.SIGKILL)
 
     def stop(self) -> None:
-        """Stops the server in an orderly way; does nothing if it is stopped. The data directory stays.
-
-        Raises:
-            HarnessError: it survives even SIGKILL.
-        """
         self._end(signal.SIGTERM)
 
     def start_again(self) -> None:
-        """Starts a stopped or killed server on its data directory, with the settings that it has.
-
-        Raises:
-            StartFailed: it did not become ready.
-        """
         self.begin_again()
         self.await_again()
 
     def begin_again(self, once: Sequence[str] = ()) -> None:
-        """As `start_again`, but does not wait until it is ready: `await_again` does."""
         assert not self.alive(), "start_again is for a server that is stopped or killed"
         self._port_is_fixed = True
         if self._guard is not None:
@@ -399,7 +318,6 @@ class Sandbox(SingleServer, Closing):
             raise
 
     def await_again(self) -> None:
-        """Waits until a sandbox that was begun again is ready. Errors: as `start_again`."""
         if self._guard is not None:
             self._await(self._guard)
             return
@@ -421,20 +339,10 @@ class Sandbox(SingleServer, Closing):
             self._process = None
 
     def move_datadir(self, target: Path) -> None:
-        """Moves the data directory of a stopped server to `target`, a missing or empty directory.
-
-        Raises:
-            StorageError: it cannot be moved there.
-        """
         assert not self.alive(), "a running server's data directory is not moved"
         contents.move(self.datadir, target)
 
     def move_to_own_folder(self) -> None:
-        """Moves the data directory of a stopped server out of its data root, into the sandbox's own folder.
-
-        Raises:
-            StorageError: it does not fit there.
-        """
         own = msgspec.structs.replace(self._paths, data_folder=self._paths.folder)
         if own == self._paths:
             return
@@ -447,41 +355,27 @@ class Sandbox(SingleServer, Closing):
         self.storage = storage_of(own.folder)
 
     def set_before_start(self, settings: Mapping[str, Value], arguments: Sequence[str]) -> None:
-        """What a stopped server is started with the next time, instead of what it had.
-
-        Raises:
-            UsageError: a setting is one that sandboxes set themselves.
-        """
         assert not self.alive(), "a running server takes settings by apply or restart"
         settings = require_admitted(settings)
         self._spec = replace(self._spec, settings=settings, arguments=tuple(arguments))
 
     def replace_datadir(self, fresh: Path) -> Path:
-        """Puts `fresh`, on the same file system, in the place of a stopped server's data directory.
-
-        Returns:
-            Where the old one lies now; it is the caller's to delete.
-        """
+        """Exchanges it for `fresh`, on the same file system; the old one is the caller's to delete."""
         assert not self.alive(), "a running server's data directory is not replaced"
         return contents.exchange(self.datadir, fresh)
 
     def close(self) -> None:
-        """Ends an owned sandbox: kills the server and removes its folders. Lets go of a kept one."""
         own = (self._guard, self._own_disk)
         undo_all([self._control.close, self.give_up_start, *(one.close for one in own if one is not None)])
 
     def remove(self) -> None:
-        """Stops the server and removes its folders, kept or owned.
-
-        In an orderly way, unless its disk goes with it: there it might write for minutes what nobody reads.
-        """
+        """Orderly unless its disk goes with it: there it might write for minutes what nobody reads."""
         number = signal.SIGTERM if self.disk is None else signal.SIGKILL
         from_disk = [partial(keeping.remove, self.name)] if self.kept else []
         undo_all([partial(self._end, number), self.close, *from_disk])
 
     @property
     def clients(self) -> Clients | None:
-        """Machines that load it over the network; None: this one does."""
         return self._spec.instance.clients
 
     @property
@@ -500,7 +394,6 @@ class Sandbox(SingleServer, Closing):
         self.seconds["restore"] = time.monotonic() - began
 
     def _await(self, guard: Guard) -> None:
-        """Waits until the process that was spawned is ready, on another port if the chosen one was lost."""
         for attempt in range(_PORT_TRIES):
             try:
                 assert self._start_now is not None, "it is spawned first"
@@ -569,7 +462,6 @@ class Sandbox(SingleServer, Closing):
         )
 
     def _let_go(self) -> None:
-        """The process of a kept sandbox is looked at from outside from now on."""
         self._process = DetachedProcess(self._started.identity)
         self._guard = self._own_disk = None
 

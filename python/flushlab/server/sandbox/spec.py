@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from flushlab.server.sandbox.node import Membership
 
 READY_LIMIT_S = 900.0
-"""Longest wait for a living server to become ready: recovery from a large redo log on a slow disk. A server
-that dies is noticed at once."""
 
 
 @dataclass(frozen=True)
@@ -50,31 +48,13 @@ class DataDirectory:
 
     @classmethod
     def below(cls, path: Path | str | None, profile: DiskProfile | None = None) -> DataDirectory:
-        """A data directory below a folder, or in flushlab's home.
-
-        Args:
-            path: the folder; flushlab's home if None.
-            profile: speed of a disk of the sandbox's own, made in the folder; None: the folder's disk.
-
-        Raises:
-            NotWritable: nothing can be made there.
-        """
         root = DataRoot.open(Path(path) if path else None)
         return cls(root, slow_disk=SlowDisk(root, profile) if profile is not None else None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Instance:
-    """Name, account and network access of a sandbox or cluster.
-
-    Attributes:
-        name: of the sandbox or cluster; random if None.
-        port: on loopback; a free one if None.
-        password: of flushlab's account, without quotes; random if None.
-        connects: the server may open connections, as replicas and nodes of a cluster must; the kernel refuses
-            those of any other sandbox.
-        clients: machines that load it over the network; None: it listens on loopback only.
-    """
+    """Name, account and network access; unless it `connects`, the kernel refuses its connections."""
 
     name: str | None = None
     kept: bool = False
@@ -86,13 +66,7 @@ class Instance:
 
 @dataclass(frozen=True, kw_only=True)
 class Startup:
-    """Rules of every start of a sandbox, until it is ready.
-
-    Attributes:
-        limit_s: longest wait in seconds until the server is ready.
-        idle_s: longest wait in seconds while the server does nothing; `limit_s` if None.
-        check: called every half second of the wait; an exception ends the start.
-    """
+    """Rules of every start; `check` is called every half second of the wait and ends it by an exception."""
 
     sql: Sequence[str] = ()
     limit_s: float = READY_LIMIT_S
@@ -102,16 +76,6 @@ class Startup:
 
 @dataclass(frozen=True, kw_only=True)
 class SandboxSpec:
-    """Everything that a sandbox is started from.
-
-    Attributes:
-        arguments: flushlab's own last words of the command line; no secrets, nothing of the user's.
-        membership: its place in a Galera cluster; name, address and port follow.
-        view: primary component in which all nodes start; None: the nodes find each other.
-        link: attaches the process to a network of its own before it is executed.
-        written: lines of the user's option file as arguments; a start refuses those that are not admitted.
-    """
-
     build: Build
     settings: Mapping[str, Value]
     arguments: Sequence[str] = ()

@@ -40,8 +40,6 @@ STOP_LIMIT_S = 300.0
 
 
 class DetachedProcess(NamedTuple):
-    """A process that is not ours any more, known by its pid and start time."""
-
     identity: ProcessIdentity
 
     def alive(self) -> bool:
@@ -51,7 +49,6 @@ class DetachedProcess(NamedTuple):
         signal_process(self.identity, number)
 
     def wait(self, seconds: float) -> int | None:
-        """0 once it is dead, however it died; None if it still runs."""
         return 0 if wait_for_end(self.identity, seconds) else None
 
 
@@ -59,11 +56,6 @@ ServerProcess = GuardedProcess | DetachedProcess
 
 
 def end(process: ServerProcess, number: signal.Signals) -> None:
-    """Ends a server's process by a signal, and by SIGKILL if that does not do.
-
-    Raises:
-        HarnessError: it survives even that.
-    """
     process.signal(number)
     if process.wait(STOP_LIMIT_S) is None:
         process.signal(signal.SIGKILL)
@@ -81,30 +73,16 @@ _SAMPLE_S = 0.5
 SPINS = 5
 """So many times as long a process may only compute; InnoDB reads and writes while it recovers."""
 _MOST_S = 10.0
-"""So much of the time between two samples counts: nobody works on a machine that is paused for a minute."""
 
 
 class ProcessCounters(NamedTuple):
-    """Processor time, I/O and log of a process so far.
-
-    Attributes:
-        io_bytes: read from and written to devices; None where that is hidden: nobody is called idle then.
-    """
-
     cpu_s: float
     io_bytes: int | None
     log_bytes: int
 
 
 class Activity:
-    """Watches a process.
-
-    Args:
-        done: reads the counters; None once the process is gone.
-        idle_s: for how long it must have done nothing to be idle. One that keeps processors busy, and reads,
-            writes and says nothing, is idle after `SPINS` times as long: it turns in circles.
-        clock: seconds.
-    """
+    """Idle after `idle_s` without work, or `SPINS` times as long of computing alone: it turns in circles."""
 
     def __init__(
         self,
@@ -118,7 +96,6 @@ class Activity:
         self._then = self._still = done()
 
     def idle(self) -> bool:
-        """Whether it has done nothing for so long; to be asked again and again."""
         now = self._clock()
         if now - self._sampled < _SAMPLE_S:
             return False
@@ -151,7 +128,6 @@ def _is_heard(then: ProcessCounters, now: ProcessCounters) -> bool:
 
 
 def of_process(pid: int, log_file: Path) -> ProcessCounters | None:
-    """What a process has done by now; None if there is none."""
     fields = proc_stat.fields(str(pid))
     if fields is None:
         return None
@@ -168,7 +144,6 @@ def _io_bytes(pid: int) -> int | None:
 
 
 _POLL_S, _POLL_SHARE, _MOST_POLL_S = 0.002, 0.01, 0.1
-"""Pauses are a share of the time that a start has taken, so that looking takes no time from the server."""
 _NODE_POLL_S = 0.02
 _CHECK_S = 0.5
 
@@ -181,7 +156,6 @@ class Start:
     once: Sequence[str] = ()
 
     def spawn(self, guard: Guard) -> ServerProcess:
-        """Writes the client's option file and the accounts, and starts the process under the guard."""
         paths, user = self.paths, server_user()
         require_admitted_words(self.spec.written, self.spec.build.flavor, self.spec.build.version)
         paths.clear_socket()
@@ -222,7 +196,6 @@ class Start:
         return self.spec.membership is not None and self.spec.membership.place.own_network
 
     def await_ready(self, process: ServerProcess, log_start: int, identify: Callable[[], None]) -> None:
-        """Waits until queries are answered over both ways in; `identify` asks the last one."""
         try:
             self._await_ready(process, log_start, identify)
         finally:

@@ -22,19 +22,10 @@ COUNTER = "trx_commits_insert_update"
 """Transactions that ended with something to write: those that committed, and those that rolled it back."""
 
 _LOCK_S = 1
-"""Longest wait for a lock of another session, in whole seconds."""
 _ANSWER_S = 60.0
 
 
 class UndoSession:
-    """A connection over the socket, made by `connect`; statement errors are PyMySQL's.
-
-    Attributes:
-        identity: of the server.
-        number: its id on the server.
-        described: it knows the form of the log's events.
-    """
-
     def __init__(self, endpoint: Endpoint, identity: ServerIdentity) -> None:
         self.identity = identity
         self.number = 0
@@ -49,7 +40,6 @@ class UndoSession:
 
     @property
     def list_age_s(self) -> float:
-        """Seconds since the list of transactions was read; long if it never was."""
         return time.monotonic() - self._list_read_s
 
     def list_read(self) -> None:
@@ -90,16 +80,10 @@ MEANWHILE = "a session that wrote meanwhile"
 
 
 class CannotUndo(Exception):
-    """What was done cannot be taken back row by row; the text is the cause."""
+    """Changes cannot be taken back row by row; the text is the cause."""
 
 
 class RowsNeeded(CannotUndo):
-    """What was done could be taken back by someone who knows the template's rows of some tables.
-
-    Attributes:
-        tables: those, for `Undoing.learn`.
-    """
-
     def __init__(self, cause: str, tables: Iterable[str]) -> None:
         super().__init__(cause)
         self.tables = frozenset(tables)
@@ -110,9 +94,7 @@ class UndoneWrongly(Exception):
 
 
 _PATIENCE_S = 0.1
-"""A transaction whose client is silent for so long is ended."""
 _BUSY_S = 5.0
-"""Longest wait for one that is at work."""
 _LOOK_S = 0.002
 _TRUNCATED = "\n... truncated...\n"
 _VIEWS = re.compile(r"(\d+) read views open inside InnoDB")
@@ -121,7 +103,6 @@ _THREAD = re.compile(r"(?:MySQL|MariaDB) thread id (\d+)")
 
 
 def await_transactions(session: UndoSession, *, cut: bool) -> int:
-    """Waits until nobody has a transaction, and ends connections that are idle in theirs; how many."""
     ended = _kill(session, _all(session)) if cut else 0
     found = holders(session)
     began = time.monotonic()
@@ -140,11 +121,8 @@ def await_transactions(session: UndoSession, *, cut: bool) -> int:
 
 
 def holders(session: UndoSession, *, whole: bool = False) -> list[tuple[int, str]]:
-    """Connections in a transaction, with what they do.
-
-    On MySQL, one with READ COMMITTED that only read is missing if the list was read less than 0.1 s ago,
-    except in a `whole` answer, which waits for it.
-    """
+    """On MySQL, one with READ COMMITTED that only read is missing if the list was read less than 0.1 s ago,
+    except in a `whole` answer, which waits for it."""
     text = _status(session)
     numbers = _writing(text)
     if session.is_mysql and (whole or _reads(text) or session.list_age_s > _CACHED_S):
@@ -153,7 +131,6 @@ def holders(session: UndoSession, *, whole: bool = False) -> list[tuple[int, str
 
 
 def writers(session: UndoSession) -> list[tuple[int, str]]:
-    """Those of a transaction that wrote or locked; on MariaDB those that read, too."""
     return _with_commands(session, _writing(_status(session)))
 
 
@@ -171,17 +148,13 @@ def _writing(status: str) -> list[int]:
 
 
 def _reads(status: str) -> bool:
-    """Whether somebody has a snapshot; with READ COMMITTED nobody has between two statements."""
     found = _VIEWS.search(status)
     return found is not None and found[1] != "0"
 
 
 def _listed(session: UndoSession) -> list[int]:
-    """Numbers of connections in a transaction of any kind.
-
-    What information_schema.innodb_trx shows may be 0.1 s old, and is not renewed while it is read more often
-    than that (storage/innobase/trx/trx0i_s.cc, CACHE_MIN_IDLE_TIME).
-    """
+    """The list in information_schema.innodb_trx may be 0.1 s old, and is not renewed while it is read more
+    often than that (storage/innobase/trx/trx0i_s.cc, CACHE_MIN_IDLE_TIME)."""
     time.sleep(max(0.0, _CACHED_S - session.list_age_s))
     rows = session.ask("SELECT trx_mysql_thread_id FROM information_schema.innodb_trx")
     session.list_read()
@@ -233,7 +206,6 @@ _TEMPORARY = ("create_table", "drop_table")
 """MySQL counts temporary tables here; what is not temporary is logged, or seen in the list of tables."""
 _OF_DATABASES = ("create_db", "drop_db")
 _MOVES = ("gtid_binlog_", "gtid_current_pos", "gtid_executed", "gtid_owned", "gtid_purged", "innodb_monitor_")
-"""Beginnings of variables that change without SET GLOBAL, or are ours."""
 
 
 class Traces:
@@ -251,26 +223,22 @@ class Traces:
         self._commits = self._read_commits()
 
     def go_on(self) -> None:
-        """Counts from the last `look` on."""
         self._statements = self._now
         self._commits = self._read_commits()
 
     def did(self, kind: str) -> None:
-        """Does not count a statement of flushlab's own."""
         self._now[kind] = self._now.get(kind, 0) + 1
 
     def commits(self) -> int:
         return self._read_commits() - self._commits
 
     def look(self) -> bool:
-        """Counts the statements; whether one of them may have locked tables for its session."""
         self._now = self._read_statements()
         return any(self._now.get(name) != self._statements.get(name) for name in _LOCKING)
 
     def require_harmless(
         self, truncations: int, has_same_tables: Callable[[], bool], has_same_databases: Callable[[], bool]
     ) -> None:
-        """Judges by the last `look` whether only statements ran that change rows or their session."""
         for name, count in self._now.items():
             before = self._statements.get(name, 0)
             if count < before:
@@ -330,9 +298,7 @@ def _literal(value: str | None) -> str:
 
 
 MOST_BYTES = 64 << 20
-"""More is not taken back row by row."""
 _LONG = 16 << 20
-"""A log that has grown to this is ended by the next undo."""
 
 
 class TableName(msgspec.Struct, frozen=True):
@@ -358,8 +324,6 @@ class Changed(TableName, frozen=True):
 
 
 class Inverse(msgspec.Struct, frozen=True):
-    """See `_core.invert_binlog`."""
-
     end: int
     description: str
     statements: Sequence[str]
@@ -396,7 +360,6 @@ class Log:
         return found
 
     def has_grown(self, end: int | None = None) -> bool:
-        """Whether there is more than up to `end`; None: than the last `go_on` left behind."""
         try:
             return self._is_gone or self._file.stat().st_size != (self._position if end is None else end)
         except OSError:
@@ -414,8 +377,6 @@ class Log:
         return True
 
     def trim(self) -> int:
-        """Frees the memory of a log that is too long to be undone, whose content is gone then, and of earlier
-        ones; how often it asked the server to purge."""
         if self._file.stat().st_size - self._position > MOST_BYTES:
             self._begin()
             self._is_gone = True

@@ -31,15 +31,10 @@ from flushlab.suite.undoing.traces import (
 from flushlab.units import counted
 
 _CHEAP_S = 0.002
-"""The tables that were undone are compared by checksum each time if that takes no longer."""
 _WORTH_S = 0.1
-"""Above that, another server is as fast."""
 _ONE_IN = 20
-"""Undos of which one is followed by a comparison of all tables."""
 _FIRST = 3
-"""And so are the first."""
 _LARGEST = 256 << 20
-"""Bytes of data whose checksums are taken at the start, at most."""
 _AT_ONCE = 500
 _USERS = f"LOWER(table_schema) NOT IN {SYSTEM_LIST}"
 
@@ -52,7 +47,6 @@ class Table(TableName, frozen=True):
 
     @property
     def inner(self) -> str:
-        """As InnoDB's own tables call it; empty if it is spelled otherwise there."""
         plain = f"{self.schema}{self.name}".replace("_", "a")
         return f"{self.schema}/{self.name}" if plain.isascii() and plain.isalnum() else ""
 
@@ -109,7 +103,6 @@ class Content:
         ]
 
     def require_invertible(self, changed: Iterable[Changed], emptied: Iterable[TableName]) -> None:
-        """Rows must be of tables that are undone, and were logged with all their columns."""
         for one in (*changed, *emptied):
             table = self.tables.get(one.key)
             if is_system(one.schema):
@@ -124,12 +117,10 @@ class Content:
                 raise CannotUndo(f"rows of {row.name} that were not logged in full")
 
     def remember_tables(self) -> None:
-        """The tables are the template's now, although `TRUNCATE` made some of them anew."""
         self._ids, self._created = self._read_ids(), self._read_created()
         self._databases = self._read_databases()
 
     def has_same_tables(self, emptied: Iterable[TableName] = ()) -> bool:
-        """Whether there are the template's tables and no others, and none was dropped and made again."""
         anew = {self.tables[one.key].inner for one in emptied if one.key in self.tables}
         ids, now = self._read_ids(), self._read_created()
         moved = {name for name, _ in ids.items() ^ self._ids.items()}
@@ -143,13 +134,12 @@ class Content:
             raise CannotUndo(words)
 
     def has_same_databases(self) -> bool:
-        """Whether there are the template's databases, none of them made again: its tables would be lost."""
         filled = {one.schema for one in self.tables.values()}
         is_filled = filled.issuperset(one[0] for one in self._databases)
         return is_filled and self._read_databases() == self._databases
 
     def by_cascade(self, keys: Iterable[str]) -> set[str]:
-        """Tables whose rows InnoDB changes, without a word in the log, where rows of others are updated or
+        """InnoDB changes rows of these, without a word in the log, where rows of others are updated or
         deleted."""
         found, new = set[str](), {*keys}
         while new:
@@ -175,8 +165,6 @@ class Content:
             did("alter_table")
 
     def verify(self, touched: set[str], children: set[str], *, unexplained: bool) -> None:
-        """Compares tables with the template. `children`: changed by foreign keys; `unexplained`: not all is
-        in the log."""
         wanted = self._to_compare(touched, children, unexplained=unexplained)
         if wanted and not self._checksums:
             raise CannotUndo("rows that only a comparison of large data could tell")
@@ -216,12 +204,10 @@ class Content:
         return {one.key: one for one in tables}
 
     def _read_ids(self) -> dict[str, int]:
-        """InnoDB's number of each table and partition, which is another one after `CREATE TABLE`."""
         names = {str(name): int(number) for name, number in self._session.ask(self._ids_sql)}
         return {name: number for name, number in names.items() if not is_system(name.partition("/")[0])}
 
     def _read_created(self) -> dict[str, tuple[object, ...]]:
-        """By table, its engine, its kind, and when it was created where InnoDB does not number it."""
         rows = self._session.ask(
             "SELECT table_schema, table_name, engine, table_type, IF(engine = 'InnoDB', NULL, create_time)"
             f" FROM information_schema.tables WHERE {_USERS} AND table_type <> 'VIEW'"
@@ -282,7 +268,6 @@ class Content:
 
 
 _LARGEST_TABLE = 1 << 20
-"""Bytes of a table whose rows are kept, at most."""
 
 
 class Undone(msgspec.Struct, frozen=True, kw_only=True):
@@ -297,9 +282,6 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Undoing:
-    """Undoes on a server from now on. `rows`: statements that insert a table's rows; shared by servers of a
-    template."""
-
     def __init__(
         self,
         endpoint: Endpoint,
@@ -335,8 +317,7 @@ class Undoing:
         return not self._log.has_grown()
 
     def undo(self, *, cut: bool = False) -> Undone:
-        """Takes back what was committed since the last call; after `CannotUndo`, the data may be half
-        undone."""
+        """After `CannotUndo`, the data may be half undone."""
         try:
             return self._undo(cut)
         except pymysql.MySQLError as error:
@@ -352,11 +333,7 @@ class Undoing:
                 self._traces.did("purge")
 
     def learn(self, tables: Iterable[str]) -> None:
-        """Finds out the template's rows of small tables: they are deleted and put back.
-
-        Raises:
-            CannotUndo, pymysql.MySQLError, OSError: it failed, and rows may be missing.
-        """
+        """They are deleted and put back; after an error, rows may be missing."""
         for key in sorted(key for key in set(tables) if key not in self._rows):
             table = self._content.tables.get(key)
             if table is None or table.size > _LARGEST_TABLE:
@@ -411,13 +388,6 @@ class Undoing:
         return Undone(rows=sum(one.rows for one in inverse.tables), tables=len(touched), cut=ended)
 
     def _rows_anew(self, inverse: Inverse) -> tuple[set[str], set[str]]:
-        """Tables that get the template's rows anew, and those that lack them.
-
-        The latter are tables that a foreign key may have changed, without a word in the log.
-
-        Raises:
-            RowsNeeded: the rows are not known.
-        """
         emptied = {one.key for one in inverse.emptied}
         if unknown := {key for key in emptied if key not in self._rows}:
             raise RowsNeeded("TRUNCATE TABLE", unknown)

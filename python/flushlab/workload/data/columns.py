@@ -19,15 +19,12 @@ from flushlab.record import Parameter, SequenceParameter, TextDraw, UuidParamete
 from flushlab.server.sql import quoted
 
 Cell = int | str | None
-"""A value: a whole number, bytes in hexadecimal, or NULL."""
 Part = str | Parameter
-"""Of a statement: SQL, or a parameter in its place."""
 
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")
 _BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 _TIMES = {"date": "DATE", "datetime": "DATETIME(6)", "timestamp": "DATETIME(6)", "time": "TIME(6)"}
-"""What keys are compared as."""
 _RAW = (
     *_TEXTS,
     *_BYTES,
@@ -38,7 +35,6 @@ _RAW = (
 _LONG = re.compile(r"text|blob|json|geom|point|linestring|polygon|vector|xml")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _CHANGED = 8
-"""Characters that an update puts in front of a text."""
 _MARK = "flushlab-"
 _DIGITS = 10
 _LEAST_NEW = 100
@@ -50,8 +46,6 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 class Expression(NamedTuple):
-    """SQL around a parameter, if there is one; of values that no row has, `room` says how many there are."""
-
     before: str
     parameter: Parameter | None = None
     after: str = ""
@@ -63,7 +57,6 @@ def is_long(column: Column) -> bool:
 
 
 def _is_number(column: Column) -> bool:
-    """Whether values travel as whole numbers."""
     kind = column.type
     return (kind.name in _BITS and not (kind.name == "bigint" and kind.unsigned)) or kind.name == "year"
 
@@ -80,7 +73,6 @@ def read_value(column: Column) -> str:
 
 
 def compared(column: Column) -> tuple[str, str] | None:
-    """SQL around a value that a column of the primary key is compared with; None: not supported."""
     kind = column.type
     if _is_number(column) or kind.name in _BYTES:
         return "", ""
@@ -147,7 +139,6 @@ _CHANGED_FIRST = (
     *("datetime", "timestamp", "date", "time"),
     *("varchar", "char", "double", "float", "varbinary", "binary", "enum", "set", "bit"),
 )
-"""What updates of applications change, the usual first; long texts last."""
 
 
 def changed_first(column: Column, indexed: Collection[str]) -> tuple[bool, int]:
@@ -159,8 +150,6 @@ def changed_first(column: Column, indexed: Collection[str]) -> tuple[bool, int]:
 def new(
     column: Column, prefix: int | None, greatest: str, sample: str, marked: str = ""
 ) -> Expression | None:
-    """How a unique key's column gets a value that no row has; `marked`: the greatest text of an earlier
-    load."""
     kind = column.type
     found: Expression | None = None
     if kind.name in _BITS or kind.name == "decimal":
@@ -198,7 +187,6 @@ def marked(column: Column, prefix: int | None) -> str:
 
 
 def _counted(before: str, start: int, room: int, after: str) -> Expression:
-    """Numbers from `start` on; few of them come again and again."""
     if room >= PLENTY:
         return Expression(before, SequenceParameter(start=start), after, room)
     return Expression(f"{before}{start} + MOD(", SequenceParameter(start=0), f", {room}){after}", room)

@@ -46,7 +46,6 @@ from flushlab.workload.data import columns as of
 from flushlab.workload.data.columns import Cell, Statement
 
 DATABASE = "flushlab_data"
-"""Where the plan is kept, beside the user's data."""
 
 Query = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 P = ParamSpec("P")
@@ -54,22 +53,17 @@ _Rows = Sequence[tuple[Cell, ...]]
 KINDS = ("update", "insert", "delete")
 
 KEYS = 20_000
-"""Sampled keys of a table."""
 COPIES, DELETED = 200, 1000
-"""Whole rows of a table, at most: those that inserts copy, and those that are deleted."""
 LOADS = 64
-"""Loads on the same data, each with new values of its own."""
 _MOST_ROW_BYTES, _MOST_BYTES = 64 << 10, 1 << 20
-"""Of a row, and of all whole rows of a table."""
 _LONG = f"every sampled row is longer than {_MOST_ROW_BYTES >> 10} KiB"
 _AT_ONCE = 100
 _FAR = 100_000
 """New values are tried here too: a partition or a type may end."""
 _TRIED = 20
 SAMPLED, COPIED, DOOMED = range(3)
-"""Sets of rows. The first has keys alone, the others whole rows behind their keys."""
 _STRICT = "SET SESSION sql_mode = 'TRADITIONAL'"
-"""What the strictest application's server takes, every server takes."""
+"""Statements that the strictest application's server takes, every server takes."""
 
 
 class TablePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +108,6 @@ class _Table(NamedTuple):
 
     @property
     def stored(self) -> list[Column]:
-        """Columns that an INSERT may name."""
         return [column for column in self.columns if not column.generated]
 
 
@@ -259,7 +252,6 @@ class _Planning:
     # -- rows
 
     def _sample(self) -> list[tuple[Cell, ...]]:
-        """Keys in random order, spread over the table: one scan, by a hash that depends on no order."""
         table = self.table
         names = [quoted(column.name) for column in table.primary]
         share = max(1, table.rows // KEYS)
@@ -367,11 +359,6 @@ class _Planning:
     def _taken(
         self, rows: _Rows, tried: Callable[Concatenate[_Rows, P], None], *args: P.args, **named: P.kwargs
     ) -> list[tuple[Cell, ...]]:
-        """The rows with which the server takes statements.
-
-        Raises:
-            _Skipped: it takes none.
-        """
         found: list[tuple[Cell, ...]] = []
         refusal = ""
         for some in _chunks(rows):
@@ -394,11 +381,6 @@ class _Planning:
         return found
 
     def _made_new(self) -> dict[str, tuple[of.Part, ...]]:
-        """SQL of the columns that have new values in a copied row; nothing of one that the server makes.
-
-        Raises:
-            _Skipped: of a unique key no column can be made new.
-        """
         table, by_name = self.table, {column.name: column for column in self.table.columns}
         made: dict[str, tuple[of.Part, ...]] = {
             column.name: ()
@@ -473,8 +455,6 @@ class _Planning:
         return self._query(sql, ())
 
     def _bound(self, statement: Statement, row: tuple[Cell, ...], at: int = 0) -> str:
-        """A statement as the engine runs it with a row; `at` counts new values."""
-
         def value(parameter: Parameter) -> str:
             match parameter:
                 case ColumnParameter(column=column):
@@ -524,7 +504,6 @@ class _Planning:
             self._run([self._bound(insert, row, at) for at in (number, number + _FAR)])
 
     def _try_new(self, insert: Statement, made: Mapping[str, tuple[of.Part, ...]]) -> None:
-        """Finds out whether a trigger changes what makes a copied row unique."""
         row = self.rows[COPIED][0]
         self._run([self._bound(insert, row)])
         for name, parts in made.items():
@@ -543,7 +522,6 @@ class _Planning:
 
 
 def _names(sql: str, name: str) -> bool:
-    """Whether a name stands in SQL, perhaps as the name of something else."""
     return bool(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sql, re.IGNORECASE))
 
 

@@ -36,7 +36,6 @@ FORMAT = "2"
 
 _KEPT = quoted(DATABASE, "plan")
 _PART_BYTES = 1 << 20
-"""Of the plan in a row, as any server takes it in a packet."""
 _WEIGHTS = 1_000_000
 _REFUSALS = (1062, 1451, 1452, 1644, 3819, 4025)
 """Duplicate key, foreign keys, SIGNAL of a trigger, CHECK of MySQL and MariaDB. No plan can see every rule; a
@@ -44,8 +43,6 @@ row that one refuses is counted and shown, and does not end the load."""
 
 
 class DataWorkload(TableOptions, frozen=True, kw_only=True):
-    """Point updates, inserts and deletes on the largest tables of the data; the result is transactions/s."""
-
     name: str = NAME
     table_size: int = 10_000  # no option: the data have their own
     rand_type: RandType = "uniform"
@@ -70,7 +67,6 @@ class DataWorkload(TableOptions, frozen=True, kw_only=True):
 
     @property
     def data_key(self) -> Mapping[str, str]:
-        """Of its plan, which lies beside the data."""
         return {
             "workload": NAME,
             "format": FORMAT,
@@ -147,7 +143,6 @@ class DataWorkload(TableOptions, frozen=True, kw_only=True):
         transactions: list[TxnTransaction] = []
 
         def placed(part: Parameter, table: TablePlan, sets: dict[int, int]) -> int:
-            """The number of a table's parameter among those of all; `sets`: numbers of its sets of rows."""
             if isinstance(part, ColumnParameter):
                 if part.rows not in sets:
                     sets[part.rows] = len(rows)

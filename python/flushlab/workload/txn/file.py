@@ -92,7 +92,6 @@ PARAMETERS: Mapping[str, type[Draw]] = {
     "date": _Date,
     "now": Draw,
 }
-"""Every type of parameter by its name."""
 
 
 # -- files ---------------------------------------------------------------------------------------------------
@@ -147,9 +146,6 @@ class _TomlFile(_SqlFile, frozen=True, kw_only=True):
 
 
 class TxnFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file says; `setup_file` is relative to it. Errors to ignore end a transaction but not the
-    load."""
-
     title: str = ""
     database: str = DATABASE
     setup: str = ""
@@ -159,18 +155,15 @@ class TxnFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_txn(text: str, *, path: str) -> TxnFile:
-    """The transactions that a file holds: SQL if its name ends in `.sql`, else TOML."""
     return _SqlReader(text, path).read() if path.lower().endswith(".sql") else _TomlReader(text, path).read()
 
 
 Offsets = Callable[[int], int]
-"""From places in a text to places in the source."""
 
 
 class _Reader:
     form: type[_SqlFile]
     way: str
-    """How statements are written."""
 
     def __init__(self, source: str, path: str, document: str) -> None:
         self.source = source
@@ -180,11 +173,9 @@ class _Reader:
         self.used: set[str] = set()
 
     def setup(self) -> tuple[str, str | None]:
-        """The setup, or the file that holds it."""
         raise NotImplementedError
 
     def transaction(self, name: str, at: Table) -> tuple[bool, list[TxnStatement]]:
-        """Whether a transaction is between BEGIN and COMMIT, and its statements."""
         raise NotImplementedError
 
     def read(self) -> TxnFile:
@@ -230,7 +221,6 @@ class _Reader:
         return {"kind": kind, **draw.parameter(at)}
 
     def _transaction(self, name: str, at: Table) -> TxnTransaction:
-        """A kind of transaction; the names of its statements are made different."""
         explicit, statements = self.transaction(name, at)
         if not statements:
             what = f"transaction {name} has no statement"
@@ -260,7 +250,6 @@ class _Reader:
     def statement(
         self, sentence: Sentence, offset: Offsets, keys: _Statement, fresh: Iterable[Node] = ()
     ) -> TxnStatement:
-        """A statement ready for the engine; `fresh` are the places of its keys' own `fresh`."""
         where = self.at(offset(sentence.offset))
         if sentence.verb in _NOT_IN_A_TRANSACTION:
             what = f"{sentence.verb} is not supported in a transaction"
@@ -331,7 +320,6 @@ class _TomlReader(_Reader):
         return self.statement(sentences[0], offset, keys, table.items("fresh"))
 
     def _offsets(self, node: Node, text: str) -> Offsets:
-        """From places in a text's value to places in the source, where its characters stand as they are."""
         begin = sum(map(len, self.lines[: node.line - 1])) + node.column - 1
         start = self.source.find(text, begin)
         if start < 0 or self.source[begin:start].strip("\"'\r\n"):
@@ -376,5 +364,4 @@ class _SqlReader(_Reader):
         return explicit, [self.statement(sentence, offset, _Statement()) for sentence in sentences]
 
     def _offset(self, line: int) -> int:
-        """Of the first character of a line."""
         return sum(len(text) + 1 for text in self.lines[: line - 1])

@@ -33,8 +33,6 @@ _NAME_LENGTH = 40
 
 
 class Mistake(Exception):
-    """Something in a statement, `offset` characters behind its beginning."""
-
     def __init__(self, offset: int, message: str, hint: str) -> None:
         super().__init__(message)
         self.offset, self.message, self.hint = offset, message, hint
@@ -67,11 +65,6 @@ class Sentence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_statements(text: str) -> Iterator[Sentence]:
-    """The statements of a text, which end with `;` or with the text; empty ones are left out.
-
-    Raises:
-        Mistake: a string or comment does not end, or there is a `?`.
-    """
     gathered, done = _Gathered(), 0
     for token in _TOKEN.finditer(text):
         if token["open"]:
@@ -105,7 +98,6 @@ class _Gathered:
         self.begin: int | None = None
 
     def add(self, sql: str, offset: int, code: str | None = None) -> None:
-        """More of it; `code` where that is not the same."""
         self.parts.append(sql)
         self.code.append(sql if code is None else code)
         if self.begin is None and sql.strip():
