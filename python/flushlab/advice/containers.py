@@ -29,7 +29,6 @@ TEMPLATES: Mapping[Form, str] = {
     "github-action": "github-action.yaml.j2",
 }
 OLDEST: Mapping[Flavor, tuple[int, ...]] = {"mysql": (5, 7), "mariadb": (10, 4)}
-"""The profile is not known to work below."""
 
 _NEWEST = 999
 """`mysql:8.0` is the newest image of its series."""
@@ -38,26 +37,16 @@ _HINT = "name the image's flavor and version: --server mysql@8.0 or --server mar
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True):
-    """An official image.
-
-    Attributes:
-        flavor: `mysql` or `mariadb`; the image's name as well.
-        version: of its server; what the tag leaves open is taken as the newest.
-        tag: `8.0`.
-    """
-
     flavor: Flavor
     version: tuple[int, ...]
     tag: str
 
     @property
     def name(self) -> str:
-        """`mysql:8.0`."""
         return f"{self.flavor}:{self.tag}"
 
     @property
     def newest(self) -> str:
-        """A sentence about a tag that leaves the release open; empty for a whole version."""
         if self.tag.count(".") > 1:
             return ""
         return (
@@ -67,23 +56,11 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Argument(msgspec.Struct, frozen=True, kw_only=True):
-    """One word of the server's command line.
-
-    Attributes:
-        word: `--innodb-doublewrite=OFF`.
-        why: what it is for.
-    """
-
     word: str
     why: str
 
 
 def parse_image(server: str) -> Image:
-    """The image of a server's name.
-
-    Raises:
-        UsageError: it says no version, or one that the profile does not know.
-    """
     wanted = resolved(parse_name(server))
     if wanted.flavor not in ("mysql", "mariadb") or not wanted.version:
         raise UsageError(f"--server {server}: there is no known image for it", hint=_HINT)
@@ -99,14 +76,6 @@ def parse_image(server: str) -> Image:
 
 
 def arguments(image: Image, chosen: Mapping[str, Value] | None = None) -> tuple[Argument, ...]:
-    """The profile as words behind the image's name.
-
-    Args:
-        chosen: the user's own settings, which win.
-
-    Raises:
-        UnknownSetting, ValueOutOfRange: one of them is not this server's.
-    """
     catalog = load_catalog()
     reasons = {
         one.name: one.why.partition(";")[0] for one in CHOICES if one.holds(image, "memory")
@@ -131,14 +100,6 @@ def render(
     command: Sequence[str] = (),
     chosen: Mapping[str, Value] | None = None,
 ) -> str:
-    """The text.
-
-    Args:
-        command: runs the suite; a placeholder if empty.
-
-    Raises:
-        UnknownSetting, ValueOutOfRange: one of them is not this server's.
-    """
     return template(TEMPLATES[form], quoted=_quoted, shell=shlex.quote).render(
         image=image.name,
         newest=image.newest,
@@ -153,5 +114,4 @@ def render(
 
 
 def _quoted(text: str) -> str:
-    """In double quotes, as YAML and Java read them alike."""
     return '"' + re.sub(r'(["\\])', r"\\\1", text) + '"'

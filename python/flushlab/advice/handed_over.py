@@ -25,12 +25,9 @@ from flushlab.settings.floor import Floor
 from flushlab.settings.optionfile import render
 
 FILES = ("my.cnf", "settings.sql", "verify.sql", "rollback.cnf", "rollback.sql")
-"""Of a server for which there is something to change."""
 
 
 class Advice(NamedTuple):
-    """What to do on one server, and the files that the steps name, by their names."""
-
     recommended: Recommended
     files: Mapping[str, str] = {}
 
@@ -38,12 +35,6 @@ class Advice(NamedTuple):
 def advised(
     facts: CampaignFacts | None, request: TuneRequest | SeriesRequest | None, trials: Sequence[Trial]
 ) -> tuple[Advice, ...]:
-    """The advice for each server that a change is recommended for.
-
-    Args:
-        request: what was asked for; None: another version of flushlab stored it.
-        trials: as stored.
-    """
     found = recommended(facts) if facts is not None else ()
     return tuple(Advice(one, _files(one, facts, request, trials)) for one in found if facts is not None)
 
@@ -83,7 +74,6 @@ def _files(
 
 
 def own_settings(request: TuneRequest | SeriesRequest | None, base: str = BASE) -> Mapping[str, Value]:
-    """What the user's option file or the plan's base sets, on the server of that base arm."""
     if isinstance(request, TuneRequest):
         return request.original
     if request is None:
@@ -92,18 +82,12 @@ def own_settings(request: TuneRequest | SeriesRequest | None, base: str = BASE) 
 
 
 def before_change(trials: Iterable[Trial], base: str = BASE) -> Mapping[str, Value]:
-    """What a server with the base reported; empty where none has run."""
     return next((trial.settings for trial in trials if trial.arm.name == base and trial.settings), {})
 
 
 def option_file(
     settings: Mapping[str, Value], server: ServerIdentity, header: Sequence[str], reasons: Mapping[str, str]
 ) -> str:
-    """`my.cnf`: each line below its effect and its reason.
-
-    Raises:
-        UnknownSetting, ValueOutOfRange: a setting that this server would not take.
-    """
     catalog = load_catalog()
     above = {
         name: [
@@ -122,7 +106,6 @@ def _reasons(
     request: TuneRequest,
     trials: Sequence[Trial],
 ) -> dict[str, str]:
-    """What each change was measured to give, where the confirmation tells it apart from the others."""
     raised = dict.fromkeys(tuning.raised, f"Raises your settings to the floor {facts.raised_to}.")
     ratio, free = chosen.ratio, chosen.free_ratio
     if len(chosen.settings) == 1:
@@ -150,7 +133,6 @@ def _reasons(
 def _header(
     one: Recommended, facts: CampaignFacts, tuning: TuningFacts, chosen: FrontierPoint, *, no_replicas: bool
 ) -> Iterator[str]:
-    """What was measured, with its control, its crashes and its caveats, and what is kept in a crash."""
     yield f"flushlab tune, campaign {facts.campaign_id}: {facts.workload}"
     if tuning.raised:
         met = chosen.floor.at_least(Floor(facts.raised_to))

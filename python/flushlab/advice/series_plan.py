@@ -20,7 +20,6 @@ _NAME_LENGTH = 40
 
 
 def series_plan(diagnosis: Diagnosis) -> str | None:
-    """The plan's text; None if no finding has a setting to try."""
     arms = list(_arms(diagnosis))
     if not arms:
         return None
@@ -68,7 +67,6 @@ def _source(diagnosis: Diagnosis) -> str:
 
 
 def _arms(diagnosis: Diagnosis) -> Iterator[tuple[str, Finding, Change]]:
-    """The changes with names that a plan can have, each once."""
     known = list[Mapping[str, Value]]()
     for finding in diagnosis.findings:
         for change in finding.changes:
@@ -78,7 +76,6 @@ def _arms(diagnosis: Diagnosis) -> Iterator[tuple[str, Finding, Change]]:
 
 
 def _name(settings: Mapping[str, Value], server: ServerIdentity) -> str:
-    """The settings with their values, or without if that is too long for an arm."""
     catalog = load_catalog()
     values = {
         name.removeprefix("innodb_"): catalog.require(name, server.flavor, server.version).render(value)
@@ -103,7 +100,6 @@ def _base(diagnosis: Diagnosis) -> dict[str, Value]:
 
 
 def _settings(settings: Mapping[str, Value]) -> str:
-    """An inline table of TOML."""
     parts = [f"{name} = {_toml(value)}" for name, value in settings.items()]
     return f" {', '.join(parts)} " if parts else ""
 

@@ -18,24 +18,15 @@ from flushlab.settings.optionfile import render
 
 
 def statements_file(settings: Mapping[str, Value], identity: ServerIdentity) -> str:
-    """The statements as a file for the server's client.
-
-    Where it persists, the file first prints what the user had persisted of these settings, as statements:
-    `rollback_statements` makes the server forget that.
-    """
+    """Where it persists, the file first prints what the user had persisted, as statements:
+    `rollback_statements` makes the server forget that."""
     lines = [*lost_at_restart(settings, identity), *set_statements(settings, identity)]
     return "\n".join([*(_had_persisted(settings, identity) if identity.persists else ()), *lines]) + "\n"
 
 
 def set_statements(settings: Mapping[str, Value], identity: ServerIdentity) -> list[str]:
-    """Statements and comment lines that bring a running server to these settings.
-
-    SET PERSIST on MySQL 8 and later (it survives a restart), SET GLOBAL elsewhere (it does not: the option
-    file is needed too). Settings that need a restart: SET PERSIST_ONLY where there is one, else a comment.
-
-    Raises:
-        UnknownSetting, ValueOutOfRange: a setting that this server would not take.
-    """
+    """SET PERSIST on MySQL 8 and later survives a restart; SET GLOBAL elsewhere does not: the option file
+    is needed too. Settings that need a restart: SET PERSIST_ONLY where there is one, else a comment."""
     catalog = load_catalog()
     lines: list[str] = []
     for name, value in settings.items():
@@ -44,7 +35,6 @@ def set_statements(settings: Mapping[str, Value], identity: ServerIdentity) -> l
 
 
 def lost_at_restart(settings: Mapping[str, Value], identity: ServerIdentity) -> list[str]:
-    """A comment line where statements do not survive a restart."""
     lines = set_statements(settings, identity)
     if not any(line.startswith("SET GLOBAL") for line in lines):
         return []
@@ -52,7 +42,7 @@ def lost_at_restart(settings: Mapping[str, Value], identity: ServerIdentity) -> 
 
 
 def _had_persisted(settings: Mapping[str, Value], identity: ServerIdentity) -> list[str]:
-    """What prints it; a value that is the advised one is left out: a second run prints nothing."""
+    """The advised value is left out: a second run prints nothing."""
     catalog = load_catalog()
     queries = []
     for name, value in settings.items():
@@ -98,17 +88,11 @@ UNSEEN = "What your option file had, flushlab has not seen: these values are of 
 _PERSISTED = (
     "SET PERSIST wins over an option file: RESET PERSIST what it has stored; settings.sql lists that."
 )
-"""For a server that persists settings, where those could not be read."""
 
 
 def persisted_comments(
     changes: Mapping[str, Value], persisted: Mapping[str, str] | None, identity: ServerIdentity
 ) -> list[str]:
-    """Lines for the option file of a server that flushlab did not start: what would win over that file.
-
-    Args:
-        persisted: what SET PERSIST has stored on it; None: not known.
-    """
     if not identity.persists:
         return []
     if persisted is None:
@@ -132,16 +116,8 @@ def rollback_file(
     is_seen: bool = True,
     comments: Sequence[str] = (),
 ) -> str:
-    """The option file that takes the place of the advised one.
-
-    Args:
-        own: settings of the user's option file.
-        before: what the server reported without the changes.
-        is_seen: flushlab has read the user's option file; else `own` holds the values that the server had.
-
-    Raises:
-        UnknownSetting, ValueOutOfRange: a setting that this server would not take.
-    """
+    """`before`: what the server reported without the changes; `is_seen`: flushlab has read the user's
+    option file; else `own` holds the values that the server had."""
     catalog = load_catalog()
     back = {name: own[name] for name in changes if name in own}
     header = [
@@ -169,11 +145,8 @@ def rollback_statements(
     before: Mapping[str, Value],
     identity: ServerIdentity,
 ) -> list[str]:
-    """Statements and comment lines that bring a running server back; see `rollback_file`.
-
-    A server that persists settings forgets the advised ones; what its user had persisted is printed by
-    `statements_file`, and set after these.
-    """
+    """A server that persists settings forgets the advised ones; what its user had persisted is set after
+    these."""
     catalog, lines = load_catalog(), list[str]()
     for name in changes:
         here = catalog.require(name, identity.flavor, identity.version)
@@ -194,11 +167,6 @@ def _statement(here: SettingHere, value: Value | None, *, in_file: bool) -> str:
 def template(
     name: str, *, package: str = "flushlab.advice", escape: bool = False, **filters: Callable[..., str]
 ) -> jinja2.Template:
-    """The template of that name.
-
-    Args:
-        package: whose folder `templates` has it.
-    """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(package),
         autoescape=escape,
@@ -212,7 +180,6 @@ def template(
 
 
 SECONDS = 60
-"""Seconds between the two readings."""
 
 COUNTERS = (
     *("Questions", "Handler_commit", "Handler_write", "Handler_update", "Handler_delete"),
@@ -247,11 +214,6 @@ _HISTOGRAMS_SINCE = (8, 0, 3)
 
 
 def verification(changes: Mapping[str, Value], identity: ServerIdentity) -> str:
-    """A file for the server's command-line client.
-
-    Raises:
-        UnknownSetting, ValueOutOfRange: a setting that this server would not take.
-    """
     settings = [
         (load_catalog().require(name, identity.flavor, identity.version), value)
         for name, value in changes.items()
@@ -271,6 +233,5 @@ def verification(changes: Mapping[str, Value], identity: ServerIdentity) -> str:
 
 
 def _printed(here: SettingHere, value: Value) -> str:
-    """A value as the statement prints it: 0.5, and 90 for 90.0."""
     parsed = here.parse(value)
     return f"{parsed:f}".rstrip("0").rstrip(".") if isinstance(parsed, float) else str(parsed)

@@ -71,19 +71,15 @@ NOISE_RANGE = 0.30
 (TUNA, EuroSys 2025, uses the same mark for unstable configurations)."""
 
 BUSY_SHARE = 0.25
-"""From this share of disturbed trials on, a campaign that found nothing blames the machine. Each disturbed
-trial was repeated, at the expense of blocks; blocks that were disturbed again prove less or nothing. If arms
-alternate in slices, the limit applies to the share of the CPU time that other programs used."""
+"""Share of disturbed trials from which on a campaign that found nothing blames the machine; where arms
+alternate in slices, of the CPU time that other programs used."""
 
 
 LOPSIDED = 2.0
-"""If one bound is this many times as far from the ratio as the other, a warning gives the reason."""
 
 LEAST_MACHINES = 3
-"""From so many machines on, intervals are about all machines like them; see `statistics.machines`."""
 
 GROWTH = 1.25
-"""Data that are this many times as large at the end as at the beginning are another workload."""
 
 R = TypeVar("R", TuneRequest, SeriesRequest)
 E = TypeVar("E", "Tune", "Series")
@@ -91,8 +87,6 @@ E = TypeVar("E", "Tune", "Series")
 
 @dataclass(frozen=True)
 class Analysis(Generic[R, E]):
-    """A request bound to the server and the storage that it is about: from the trials to the facts."""
-
     request: R
     identity: ServerIdentity
     storage: Storage
@@ -104,7 +98,6 @@ class Analysis(Generic[R, E]):
         raise NotImplementedError
 
     def retold(self, trials: Sequence[Trial], run: CampaignRun) -> CampaignFacts:
-        """The facts from stored trials, or without any before the first."""
         experiment = self.experiment()
         for trial in trials:
             experiment.tell(trial)
@@ -113,7 +106,6 @@ class Analysis(Generic[R, E]):
     def measured(
         self, arm: BoundArm, own: Sequence[Trial], result: TuneResult | SeriesResult, **more: Any
     ) -> ArmResult:
-        """What was found of an arm; of a base or a control by the name that it has in `more`."""
         name = more.get("name", arm.name)
         known: dict[str, Any] = {
             "p99": result.p99.get(name),
@@ -129,7 +121,6 @@ class Analysis(Generic[R, E]):
     def gathered(
         self, trials: Sequence[Trial], of_base: Sequence[Trial], run: CampaignRun, **own: Any
     ) -> CampaignFacts:
-        """Facts with those that a planner has of its own; `of_base` has the base's trials with a result."""
         request: TuneRequest | SeriesRequest = self.request
         last = of_base[-1] if of_base else None
         stand_in: StandIn | None = next(
@@ -161,7 +152,6 @@ class Analysis(Generic[R, E]):
 
 
 def fleet_machines(base: Iterable[Trial]) -> tuple[FleetMachine, ...]:
-    """The machines that ran blocks, if there was a fleet."""
     by_name: dict[str, list[Trial]] = {}
     for trial in base:
         by_name.setdefault(trial.machine, []).append(trial)
@@ -178,7 +168,6 @@ def fleet_machines(base: Iterable[Trial]) -> tuple[FleetMachine, ...]:
 
 
 def clients_of(base: Iterable[Trial]) -> tuple[LoadClient, ...]:
-    """The machines that drove the load, as in the window with the median round trip."""
     found = [trial.load.clients for trial in base if trial.load is not None and trial.load.clients]
     found.sort(key=lambda clients: max(one.round_trip_us.p50 for one in clients))
     return found[len(found) // 2] if found else ()
@@ -208,7 +197,6 @@ def of_fleet(
 
 
 def of_controls(*controls: Comparison | None) -> Iterator[Warning]:
-    """That the base differs from itself; one warning for all its controls."""
     found = [
         f"{where}at {one.ratio.estimate:.2f} ({one.ratio.low:.2f} – {one.ratio.high:.2f})"
         for where, one in zip(("", "beside best "), controls, strict=False)
@@ -233,7 +221,6 @@ class Sizes(NamedTuple):
 
     @classmethod
     def of(cls, base: Sequence[Trial], configuration: Configuration) -> Sizes:
-        """As its trials that have a result report them, and its settings as they were reported."""
         pool = base[-1].settings.get("innodb_buffer_pool_size") if base else None
         return cls(
             max((trial.data_bytes or 0 for trial in base), default=0) or None,
@@ -272,7 +259,6 @@ def of_base(base: Sequence[Trial], sizes: Sizes) -> Iterator[Warning]:
 
 
 def of_machine(trials: Collection[Trial], *, disk: str | None) -> Iterator[Warning]:
-    """Caveats about the machine that a reader needs before relying on the results."""
     beside = [trial.foreign_cpu_share or 0.0 for trial in trials if trial.slices]
     if beside and (share := sum(beside) / len(beside)) > BUSY_SHARE:
         text = f"other programs used {share:.0%} of the CPU time meanwhile, which makes intervals wider"
@@ -290,12 +276,8 @@ def of_machine(trials: Collection[Trial], *, disk: str | None) -> Iterator[Warni
 
 
 def of_interim(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
-    """Caveats of comparisons with several interim analyses.
-
-    Two kinds of comparison have a caveat: its interim analyses exclude each other, or an earlier one still
-    bounds the interval. Then the ratio is far from the middle of the interval (the interval of one interim
-    analysis is symmetric, in logarithms). `of_controls` reports a control that differs.
-    """
+    """Caveats where interim analyses exclude each other, or where an earlier one still bounds the
+    interval."""
     for one in comparisons:
         if one.arm == CONTROL and differs(one):
             continue
@@ -321,11 +303,6 @@ def of_interim(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
 
 
 def workload_words(workload: WorkloadSpec, threads: Sequence[int] = ()) -> str:
-    """The workload with its options, in words; its size always.
-
-    Args:
-        threads: numbers of connections, where there are several variants.
-    """
     known, options = workload_options(workload.name), dict(workload.options)
     sizes = {name: options.pop(name, known[name].default) for name in _SIZES if name in known}
     words = [without_passwords(workload.name)]
@@ -354,18 +331,14 @@ def disturbed_words(trials: int) -> str:
 
 
 def too_busy(trials: int, disturbed: int) -> str:
-    """That other load is the reason where nothing was found; empty where it is not."""
     if not trials or disturbed < BUSY_SHARE * trials:
         return ""
     return f"The machine was too busy: {disturbed:,} of {counted(trials, 'trial')} disturbed"
 
 
 def mean_result(trials: Iterable[Trial]) -> float | None:
-    """Mean of the results, or None where there is none; of undisturbed trials, where there are any.
-
-    The geometric mean; if nothing was committed in some window, the arithmetic mean, as ratios are then
-    ratios of sums.
-    """
+    """Geometric mean of undisturbed trials, if any; arithmetic if a window committed nothing: ratios of
+    sums."""
     good = _good(trials)
     figures = [trial.result for trial in good if trial.result]
     if not figures:
@@ -391,7 +364,6 @@ def _good(trials: Iterable[Trial]) -> list[Trial]:
 
 
 def demand_of(arms: Iterable[ArmResult]) -> Demand:
-    """The demand that arms with another latency show; `unknown` without such arms, or if they disagree."""
     demands = set[Demand]()
     for latency, throughput in ((arm.comparison, arm.throughput) for arm in arms):
         if latency is None or throughput is None or latency.verdict == "no difference found":
@@ -407,13 +379,11 @@ def demand_of(arms: Iterable[ArmResult]) -> Demand:
 
 
 def observed_of(trials: Iterable[Trial]) -> ObservedLoad | None:
-    """The load of several trials together; None where flushlab made it."""
     parts = [trial.observed for trial in trials if trial.observed is not None]
     return together(parts) if parts else None
 
 
 def of_observed(load: ObservedLoad | None) -> Iterator[Warning]:
-    """That a load which flushlab only observed was counted together with reads."""
     if load is not None and load.commits_by == WITH_READS:
         yield Warning(
             "reads-among-commits",
@@ -425,10 +395,8 @@ def of_observed(load: ObservedLoad | None) -> Iterator[Warning]:
 # -- claims of a plan
 
 NO_DIFFERENCE = (0.95, 1.05)
-"""An interval within these bounds confirms the claim that something makes no difference."""
 NEAR_ONE = (0.975, 1.025)
-"""An interval within these bounds refutes a claim of an effect. The bounds are narrow, so that an effect of
-3 %, which people report, does not count as no effect."""
+"""Narrow, so that an effect of 3 %, which people report, does not count as no effect."""
 
 
 _CLASSES = dict(zip(COUNTED, ("redo", "binlog"), strict=True))
@@ -474,7 +442,6 @@ def _each(of: Sequence[tuple[int, int]]) -> float:
 
 
 def answer(claim: Claim, ratio: Ratio | None) -> Answer:
-    """What an interval says to a claim; see the module's docstring."""
     if ratio is None:
         return "not measured"
     if (bound := claim.at_most if claim.at_least is None else claim.at_least) is not None:

@@ -18,13 +18,6 @@ from flushlab.settings.floor import Floor
 from flushlab.spec.parts import WorkloadSpec, difference
 
 ArmOutcome = Literal["measured", "refused", "failed", "skipped", "not_in_version"]
-"""What became of an arm.
-
-measured: it has a comparison, or would have with more blocks.
-refused: the server did not take it, or it read back differently.
-failed: the server or the load died, or the machine had too little memory for it.
-skipped: its place or what it needs is not here, or its turn never came.
-not_in_version: this server has no such setting or no such value."""
 
 
 class BoundArm(Arm, frozen=True, kw_only=True):
@@ -78,18 +71,15 @@ class BoundArm(Arm, frozen=True, kw_only=True):
 
     @property
     def composable(self) -> bool:
-        """Whether it can be a part of `best`: a place is no setting that one could keep, and a ratio of other
-        work no gain."""
+        """A place is no setting that one could keep, and a ratio of other work no gain."""
         return not (self.is_place or self.other_event)
 
     @property
     def is_place(self) -> bool:
-        """Whether it has a folder or a disk of its own, which no option file can give."""
         return self.data_root is not None or self.disk is not None
 
     @property
     def effective(self) -> dict[str, Value | None]:
-        """Of its changes those that may have an effect."""
         return {name: value for name, value in self.changes.items() if name not in self.no_effect}
 
     @property
@@ -102,7 +92,6 @@ class BoundArm(Arm, frozen=True, kw_only=True):
 
 
 def changes_of(base: Mapping[str, Value], settings: Mapping[str, Value]) -> dict[str, Value | None]:
-    """What differs from the base; None is back to the default."""
     own: dict[str, Value | None] = {
         name: value for name, value in settings.items() if name not in base or base[name] != value
     }
@@ -117,7 +106,6 @@ def judged(
     launch: Launch,
     has: Mapping[str, Value],
 ) -> BoundArm:
-    """The arm with what it changes and, if it runs, what the server keeps under it, which `has` settings."""
     changes, catalog = changes_of(base.settings, arm.settings), load_catalog()
     situation = {**has, **arm.settings}, identity, storage, launch
     runs = arm.outcome == "measured"

@@ -48,7 +48,6 @@ from flushlab.workload.parse import all_options, parse_timing, parse_workload, s
 
 
 def require_running(spec: BenchSpec) -> None:
-    """Refuses options that have no effect on a kept server: it runs already."""
     name = spec.server.build
     for key in names_given(spec) - {"server"}:
         field = fields(BenchSpec)[key]
@@ -64,7 +63,6 @@ def require_running(spec: BenchSpec) -> None:
 
 
 def once_on_kept(asked: Once, watcher: Watcher) -> Trial:
-    """One run on a kept server; settings are applied and stay."""
     spec, workload, name = asked.spec, seeded(asked.workload, asked.spec.seed), asked.spec.server.build
     if spec.wait_for_quiet:
         check_other_load(home_path(), watcher, wait=True)
@@ -116,7 +114,6 @@ def bench(*, progress: Progress = silent, **given: Any) -> Trial:
 
 
 def run_once(spec: BenchSpec, target: Target, watcher: Watcher, folder: Path | None = None) -> Trial:
-    """The run that was asked for; errors as of `bench`."""
     on_kept = is_kept(spec.server.build) and not spec.remote.named_by
     if on_kept:
         require_running(spec)
@@ -203,7 +200,6 @@ def is_for_each(given: Mapping[str, Any], progress: Progress) -> bool:
 
 
 def _not_spread(spec: BenchSpec) -> Iterator[UsageError]:
-    """What one machine alone can do, by name."""
     refused = {
         "-h and --dsn name one server, and each machine of a fleet starts its own": spec.remote.named_by,
         f"{spec.server.build} runs on this machine alone": is_kept(spec.server.build),

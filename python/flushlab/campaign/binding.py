@@ -40,16 +40,7 @@ TABLE_SIZE = "table_size"
 
 @dataclass(frozen=True)
 class ServerHere:
-    """What binding needs to know of the server.
-
-    Attributes:
-        values: its variables with the base in force: those of the catalog, and what else the plan names.
-        options: names in the plan that it takes as options, though no variable is called so.
-        launch: arguments that every arm starts with.
-        storage, folder: where the base runs.
-        has: what arms have unless they change it, on a server that is not started for them.
-        shares: arms share it: it is never restarted for them, and they alternate in slices on it.
-    """
+    """`has`: what arms have unless they change it; `shares`: the server is never restarted for them."""
 
     identity: ServerIdentity
     values: Mapping[str, Value]
@@ -61,15 +52,11 @@ class ServerHere:
     options: Collection[str] = ()
 
     def has_no(self, name: str) -> str:
-        """Why a setting outside the catalog does not go here; empty if the server takes it."""
         there = name in self.values or name in self.options
         return "" if there else f"{self.identity.name} has no {name}"
 
 
 class Bound(NamedTuple):
-    """A plan, bound: the base, which always runs, the arms in the plan's order, and what should be known
-    before the first trial."""
-
     base: BoundArm
     arms: tuple[BoundArm, ...]
     notes: tuple[Warning, ...]
@@ -77,8 +64,6 @@ class Bound(NamedTuple):
 
 @dataclass
 class _Made:
-    """An arm while others may build on it; `lacks` has the arms below it that this server has not."""
-
     settings: dict[str, Value]
     workload: WorkloadSpec
     data_root: str | None = None
@@ -91,10 +76,7 @@ class _Made:
 def base_settings(
     plan: Plan, identity: ServerIdentity, *, path: str = ""
 ) -> tuple[dict[str, Value], tuple[Warning, ...]]:
-    """The base's settings that the catalog knows for this server, typed, and a note for each one left out.
-
-    What the catalog does not know at all is left to `bind`, which can ask the server.
-    """
+    """Settings that the catalog does not know at all are left to `bind`, which can ask the server."""
     settings: dict[str, Value] = {}
     notes, catalog = [], load_catalog()
     for name, value in _checked(plan.base, plan, "base.settings", path, identity).items():
@@ -122,14 +104,8 @@ def bind(
     folder: Path | None = None,
     path: str = "",
 ) -> Bound:
-    """The plan as this server and this machine can run it.
-
-    Args:
-        only: arms that were asked for; None: all. Others are not bound, but arms may build on them.
-        scale: factor on the workload's table_size.
-        folder: what a workload's file is relative to.
-        path: the plan's own, for messages.
-    """
+    """`only`: others are not bound, but arms may build on them; `scale`: factor on the workload's
+    table_size."""
     return _Binder(plan, here, volumes, only, scale, folder, path).bound()
 
 
@@ -213,8 +189,6 @@ class _Binder:
         return catalog.setting(name).name if name in catalog else canonical(name)
 
     def _version_has(self, arm: ArmPlan, key: str, *, note: bool) -> tuple[dict[str, Value], str]:
-        """The first of the arm's settings and what may stand in their place that this version has; or none,
-        and the reason why the first does not go."""
         why = ""
         for number, wanted in enumerate((arm.settings, *arm.instead)):
             part = f"{key}.settings" if number == 0 else f"{key}.instead.{number - 1}"
@@ -308,7 +282,6 @@ class _Binder:
         return ""
 
     def _volume(self, made: _Made) -> tuple[Volume | None, str]:
-        """Where the arm runs, None for where the base does; and why it cannot, if so."""
         stays = self._plan.alternate or self._here.shares
         if stays and (made.data_root or made.disk):
             return None, "one running server cannot move to another place"
@@ -322,7 +295,6 @@ class _Binder:
         return volume, mismatch(storage, folder, made.file_system, made.record_size)
 
     def _not_switchable(self, made: _Made) -> str:
-        """Why settings cannot be switched while the server runs, or an empty string."""
         for name in changes_of(self._made[BASE].settings, made.settings):
             known = Configuration({}, self._here.identity).here(name)
             if known is not None and not known.dynamic:
@@ -332,7 +304,6 @@ class _Binder:
         return ""
 
     def _not_in_slices(self, name: str, made: _Made) -> str:
-        """Why an arm and the base cannot alternate in slices on a running server, or an empty string."""
         if why := why_not(made.settings, self._here.has, self._here.identity):
             return why
         own = self._built(made.workload)
@@ -374,7 +345,6 @@ class _Binder:
         return "the base" if self._plan.base_name == BASE else self._plan.base_name
 
     def _other_event(self, name: str, workload: Workload, base: Workload) -> str:
-        """How the arm's result counts other work than the base's; empty if it does not."""
         own, other = event_of(workload), event_of(base)
         if not own.differs(other):
             return ""
@@ -398,8 +368,7 @@ class _Binder:
 
 
 def with_other_tables(workload: Workload, others: Mapping[str, Workload]) -> str:
-    """The name of the first workload of the same kind that has other tables, so that both cannot run on one
-    server; empty if there is none."""
+    """The first workload of the same kind with other tables: both cannot run on one server."""
     return next(
         (
             name
@@ -413,7 +382,6 @@ def with_other_tables(workload: Workload, others: Mapping[str, Workload]) -> str
 def _checked(
     settings: Mapping[str, Value], plan: Plan, key: str, path: str, identity: ServerIdentity
 ) -> dict[str, Value]:
-    """Settings under their variables' names; about those that nobody knows the server may be asked."""
     checked: dict[str, Value] = {}
     for name, value in settings.items():
         try:
@@ -470,13 +438,11 @@ def workloads_of(plan: Plan, path: str = "") -> dict[str, WorkloadSpec]:
 
 
 def names_of(workloads: Mapping[str, WorkloadSpec]) -> tuple[str, ...]:
-    """Their names, each once."""
     return tuple(dict.fromkeys(one.name for one in workloads.values()))
 
 
 @contextmanager
 def placed(plan: Plan, path: str, key: str) -> Iterator[None]:
-    """Errors inside name a key of the plan with its place in the file."""
     try:
         yield
     except UsageError as error:

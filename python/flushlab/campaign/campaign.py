@@ -56,20 +56,16 @@ from flushlab.workload.parse import fingerprint
 AnyRequest = TuneRequest | SeriesRequest
 R = TypeVar("R", TuneRequest, SeriesRequest)
 Finish = Callable[["ArmServers", Any, Session, Ending], tuple[Any, ...]]
-"""From the servers, the experiment, the session and the ending: what else the analysis concludes with."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked(Generic[S]):
-    """A campaign, before a server is looked for."""
-
     spec: S
     target: Target
     objective: Objective = "throughput"
     data: Data | None = None
 
     def settled(self, pool: ServerPool, **changes: Any) -> S:
-        """What was asked for, as it repeats the campaign on another machine and another day."""
         spec = pool.settled(stored(self.spec))
         if self.data is not None:
             data = msgspec.structs.replace(spec.data, database=self.data.database or None)
@@ -101,7 +97,6 @@ def run(
     finish: Finish | None = None,
     **status: str,
 ) -> CampaignFacts:
-    """Runs a campaign, resumes it, or only looks at what it would do."""
     spec, target = asked.spec, asked.target
     resume = spec.run.resume
     if spec.run.dry_run:
@@ -128,7 +123,6 @@ def run(
 
 
 def require_same_values(request: AnyRequest, settings: ServerSettings) -> None:
-    """Refuses a running server whose values are not those that a campaign began with."""
     began = {name: request.has[name] for name in request.depends_on if name in request.has}
     has = settings.has(began) if began else {}
     if others := [
@@ -162,7 +156,6 @@ def carry_out(
     session: Session,
     finish: Finish | None = None,
 ) -> CampaignFacts:
-    """Runs the campaign and gathers its facts; see `loop.run_campaign`."""
     watcher, machines = session.watcher, pool.fleet.names if pool.fleet else ()
     bound = analysis_of(request, pool)
     experiment: Any = bound.experiment()
@@ -199,7 +192,6 @@ def carry_out(
 def _trials(
     request: AnyRequest, servers: ArmServers, experiment: Any, session: Session
 ) -> AbstractContextManager[RunTrial]:
-    """What runs the trials: this machine, or those of the fleet."""
     if servers.pool.fleet is None:
         servers.open()
         return nullcontext(servers.run)
@@ -220,7 +212,6 @@ def _trials(
 
 @contextmanager
 def on_machine(request: AnyRequest, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
-    """Everything that trials need on a machine of a fleet, which has the builds and the data."""
     with (
         NewServers(request.spec.server, request.spec.storage).open(progress) as pool,
         pool.volumes(progress) as volumes,
@@ -232,15 +223,6 @@ def on_machine(request: AnyRequest, composed: Composed, progress: Progress) -> I
 
 
 class ArmServers:
-    """A campaign's servers on this machine, open from when they are first needed until the context ends.
-
-    Args:
-        bound: the request, bound to the servers.
-        composed: knows what `best` is composed of.
-        pool: the servers of the base.
-        volumes: where arms with a place of their own run.
-    """
-
     def __init__(
         self,
         bound: TuneAnalysis | SeriesAnalysis,
@@ -257,7 +239,6 @@ class ArmServers:
         self._watcher = watcher
         self._stack = ExitStack()
         self._bases: dict[str, ArmRunner] = {}
-        """Of the base by an empty name; by the name of its build, of arms on another server."""
         self._runners: dict[tuple[str, float], ArmRunner] = {}
         self._alternating: AlternatingRunner | None = None
         self._group: ArmGroup | None = None
@@ -270,7 +251,6 @@ class ArmServers:
         self._stack.close()
 
     def open(self) -> None:
-        """Loads the data and opens servers and places, once, before anything is measured."""
         if self._bases:
             return
         request, say = self.request, self._watcher.say
@@ -321,7 +301,6 @@ class ArmServers:
 
     @property
     def sliced(self) -> SlicedRunner:
-        """What keeps servers running, or has one recover where each trial had a fresh one."""
         self.open()
         if self._sliced is None:
             self._sliced = self.pool.sliced(self._of, self.request.seed, self._place)

@@ -166,7 +166,6 @@ def _require_alone(spec: CompareSpec) -> None:
 
 
 def _workloads(found: Mapping[str, Given], asked: WorkloadSpec) -> dict[str, WorkloadSpec]:
-    """The workload of every configuration, with the options for all where it takes them."""
     names = {name: one.workload.name or asked.name for name, one in found.items()}
     taken = {name: workload_options(workload) for name, workload in names.items()}
     known = set[str]().union(*taken.values())
@@ -187,7 +186,6 @@ def _workloads(found: Mapping[str, Given], asked: WorkloadSpec) -> dict[str, Wor
 def _arm(
     name: str, settings: Mapping[str, Value], given: Given, workload: WorkloadSpec, base: WorkloadSpec
 ) -> ArmPlan:
-    """A configuration as an arm, which has nothing of the base but what it was given itself."""
     known = workload_options(workload.name)
     back = {option: known[option].default for option in base.options if option in known}
     return ArmPlan(
@@ -201,7 +199,6 @@ def _arm(
 
 
 def _require_places(found: Mapping[str, Given], remote: RemoteAccess) -> None:
-    """Refuses places where no configuration can have one of its own."""
     first = next(iter(found.values()))
     for name, one in found.items():
         if one.storage == StorageSpec():
@@ -220,7 +217,6 @@ def _require_places(found: Mapping[str, Given], remote: RemoteAccess) -> None:
 def _timing(
     workload: str, seconds: float | None, default_s: float, runs: int
 ) -> tuple[float | None, float | None]:
-    """Measured seconds in all, and those of one run; None where runs end by themselves."""
     workload_options(workload)  # refuses a name that is no workload's
     if ends_by_itself(workload):
         if seconds is not None:
@@ -263,7 +259,6 @@ def _whole(
 
 
 def _require_different(found: Mapping[str, Given], settings: Mapping[str, Mapping[str, Value]]) -> None:
-    """Refuses settings that mean the same, unless a label tells that they are meant to."""
     names = list(found)
     for place, name in enumerate(names):
         for other in names[:place]:
@@ -276,7 +271,6 @@ def _require_different(found: Mapping[str, Given], settings: Mapping[str, Mappin
 
 
 def _typed(given: Mapping[str, Value], pool: ServerPool) -> dict[str, Value]:
-    """Settings as the server takes them; a UsageError for one that it does not have, or not so."""
     identity = pool.settings.identity
     settings = parse_settings(given, identity.flavor, identity.version)
     for name in settings:
@@ -295,7 +289,6 @@ def _typed(given: Mapping[str, Value], pool: ServerPool) -> dict[str, Value]:
 
 
 def _where_it_exists(given: Mapping[str, Value], pool: ServerPool) -> dict[str, Value]:
-    """The same for one of several servers: what only others have is an arm that is not in its version."""
     try:
         return _typed(given, pool)
     except (UnknownSetting, ValueOutOfRange):

@@ -29,23 +29,15 @@ from flushlab.spec.parts import SAME_WORKLOAD, StorageSpec, WorkloadSpec
 from flushlab.workload.parse import ON_DATA, all_options, settled, settled_name, workload_names
 
 _LABELLED = re.compile(r"([^-:=\s](?:[^:=-]|:(?!\s)|(?<!\s)-|-(?!-))*):\s+(.+)")
-"""A colon and a blank end a label, in which no option stands."""
 _A_PATH = re.compile(r".*(/|\.(cnf|ini|conf))", re.IGNORECASE)
 _SPACED = re.compile(r"""('[^']*'|"[^"]*")|\s*=\s*(?![\w-]+\s*=)""")
-"""What is quoted, and an equals sign with the blanks that an option file may have around it."""
 _FOR_EXAMPLE = "--workload txn:new.toml"
 _EXAMPLE = "name configurations, for example: base innodb_flush_log_at_trx_commit=2"
 
 
 class Given(NamedTuple):
-    """A configuration: settings on top of an option file, or of the server's defaults.
-
-    Attributes:
-        file: the option file; None: the server's defaults.
-        settings: on top.
-        workload: what changes of the campaign's workload: options, and the name unless it is empty.
-        storage: a place of its own.
-    """
+    """`file`: None: the server's defaults; `workload`: what changes: options, and the name unless it is
+    empty."""
 
     file: Path | None = None
     settings: Mapping[str, Value] = {}
@@ -54,22 +46,17 @@ class Given(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is about the server's settings alone."""
         return self.workload == SAME_WORKLOAD and self.storage == StorageSpec()
 
 
 Configuration = Mapping[str, Value] | Path | str | WorkloadSpec | Given
-"""Settings on top of the base; an option file, which is whole; a workload; or all of these."""
 
 
 def read(
     words: Sequence[str] | Mapping[str, Configuration], base: Path | str | None, *, alone: bool = False
 ) -> dict[str, Given]:
-    """What is meant by the arguments of `flushlab compare`; the first is what the others are compared with.
-
-    Settings go on top of `base`, or else of the option file that stands first. One configuration alone is
-    compared with the base.
-    """
+    """Settings go on top of `base`, or else of the option file that stands first; one alone is compared
+    with the base."""
     own = Path(base) if base else None
     if isinstance(words, Mapping):
         found = {name: _given(given, own) for name, given in words.items()}
@@ -115,7 +102,6 @@ def spelled(found: Mapping[str, Given], base: Path | None) -> tuple[str, ...]:
 
 
 def named_after(name: str, one: Given) -> bool:
-    """Whether a configuration was named after what it changes, however that was spelled."""
     try:
         rest, workload, storage = _split(name)
         settings = _settings(rest) if rest else {}
@@ -178,8 +164,6 @@ def _typed(words: Sequence[str], base: Path | None) -> dict[str, Given]:
 
 
 def _called(text: str) -> str:
-    """What a configuration without a label is called: its workload, where it has nothing else, or as it was
-    typed."""
     if "--workload" in text:
         *before, option, workload = _words(text)
         if option == "--workload" and before in ([], [BASE]):
@@ -188,7 +172,6 @@ def _called(text: str) -> str:
 
 
 def _split(text: str) -> tuple[str, WorkloadSpec, StorageSpec]:
-    """The options of a configuration, and what is left of it without them."""
     nothing = SAME_WORKLOAD, StorageSpec()
     if not re.search(r"(?<!\S)--\w", text):
         return text, *nothing
@@ -228,7 +211,6 @@ def _split(text: str) -> tuple[str, WorkloadSpec, StorageSpec]:
 
 
 def _mode(path: Path) -> int:
-    """What kind of file it is, as `stat` has it; 0 for one that is not there or not to be seen."""
     try:
         return stat.S_IFMT(path.stat().st_mode)
     except OSError:

@@ -21,20 +21,16 @@ from flushlab.workload.parse import ON_DATA
 
 _WORTH_A_WORD = 256 << 20
 _NAMED = 3
-"""Names in a warning; the rest are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """A data set and the workload's database; empty if the workload makes its own, or takes all of them."""
-
     dataset: Dataset
     database: str
     facts: DataFacts
 
 
 def open_data(data: DataSpec, workloads: Iterable[str], progress: Progress = silent) -> Data | None:
-    """The user's data; None if there is none."""
     path, database, names = data.dataset, data.database, dict.fromkeys(workloads)
     if path is None:
         if database is not None:
@@ -59,7 +55,6 @@ def open_data(data: DataSpec, workloads: Iterable[str], progress: Progress = sil
 
 
 def warnings_of(data: DataFacts | None, stand_in: StandIn | None = None) -> Iterator[Warning]:
-    """Caveats about a load that is not the user's own."""
     for name in data.untouched if data is not None else ():
         yield Warning("data-untouched", f"{name} runs on tables of its own: its load does not touch the data")
     if stand_in is None:
@@ -87,7 +82,6 @@ def warnings_of(data: DataFacts | None, stand_in: StandIn | None = None) -> Iter
 
 
 def _listed(words: Sequence[str], noun: str = "") -> str:
-    """`a, b and c`, or `a, b, c and 5 more tables`."""
     named, more = list(words[:_NAMED]), len(words) - _NAMED
     if more > 0:
         named.append(counted(more, f"more {noun}"))
@@ -95,12 +89,10 @@ def _listed(words: Sequence[str], noun: str = "") -> str:
 
 
 def bytes_of(data: Data | None) -> int | None:
-    """Of its tables and indexes in InnoDB, about; None without data."""
     return estimated_bytes(data.dataset) if data is not None else None
 
 
 def data_of(request: ComparingRequest, progress: Progress = silent) -> Data | None:
-    """The data of a campaign's request, which may have been made long ago; None if it has none."""
     asked = request.spec.data
     if asked.dataset is None:
         return None  # the database, if any, is one of somebody's own server

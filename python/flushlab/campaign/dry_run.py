@@ -30,12 +30,9 @@ from flushlab.units import option_size
 from flushlab.workload import protocol
 
 CALM, USUAL = 0.001, 0.05
-"""Standard deviations of simulated trials, in log units; with the first, the first interim
-analysis decides everything."""
 
 
 def forecast(bound: TuneAnalysis | SeriesAnalysis, pool: ServerPool) -> Forecast:
-    """What a campaign would try, how long it would take, and what it would take and write."""
     request, machines = bound.request, pool.fleet.names if pool.fleet else ()
     if isinstance(bound, TuneAnalysis):
         parts = _of_tune(bound)
@@ -110,7 +107,6 @@ def _of_series(request: SeriesRequest, groups: Sequence[ArmGroup], machines: int
 
 
 def most_s(request: SeriesRequest, machines: int = 1) -> float:
-    """About what a series takes, with all blocks of `best`; its windows do not end by themselves."""
     groups = request.groups if request.running else ()
     seconds = sum(_group_s(request, group, machines) for group in groups)
     if request.best and groups:
@@ -119,7 +115,6 @@ def most_s(request: SeriesRequest, machines: int = 1) -> float:
 
 
 def _group_s(request: SeriesRequest, group: ArmGroup, machines: int = 1) -> float:
-    """Of all blocks of a group, as many after each other as the machine with most of them has."""
     cells, blocks = 2 + len(group.arms), math.ceil(group.blocks / machines)
     timing = group.timing(request.timing)
     one_s = trial_s(
@@ -135,7 +130,6 @@ def _group_s(request: SeriesRequest, group: ArmGroup, machines: int = 1) -> floa
 
 
 def _simulated(tuning: TuneAnalysis, noise: float) -> tuple[int, float]:
-    """How many trials the planner asks for where no candidate does anything, and the seconds of the whole."""
     plan = tuning.plan()
     trials = SimulatedTrials(
         lambda _: 0.0,

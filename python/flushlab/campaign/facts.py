@@ -38,24 +38,19 @@ from flushlab.spec.build import words
 from flushlab.spec.parts import RemoteAccess, WorkloadSpec, as_told
 
 BASE_BROKE = "crash-broke-base"
-"""Slug of the warning that the base breaks the floor in crashes."""
 
 STEADY_MINUTES = 60.0
 """Shorter budgets try commit-path settings only: their windows do not outlast the redo log."""
 
 EXTERNAL = "external"
-"""Slug of the warning that the server is not flushlab's own."""
 
 Kind = Literal["tune", "series", "compare"]
-"""The commands whose campaigns compare arms."""
 
 Demand = Literal["", "fixed", "closed loop", "unknown"]
 
 Answer = Literal["confirmed", "refuted", "no difference", "undecided", "not measured"]
-"""What a measurement says to a claim; see `campaign.analysis`."""
 
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
-"""In the order in which they are counted."""
 
 
 class ArmResult(BoundArm, frozen=True, kw_only=True):
@@ -96,7 +91,7 @@ class ArmResult(BoundArm, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, arm: BoundArm, **found: Any) -> ArmResult:
-        """What was found of an arm; passwords in its workload are left out."""
+        """Passwords in its workload are left out."""
         workload = WorkloadSpec(
             name=without_passwords(arm.workload.name), options=values_without_passwords(arm.workload.options)
         )
@@ -106,33 +101,28 @@ class ArmResult(BoundArm, frozen=True, kw_only=True):
 
     @property
     def differences(self) -> dict[str, Value]:
-        """What differs from the base, of settings and of the workload, for people."""
         return {**self.changes, **as_told(self.workload_changes)}
 
     @property
     def is_base(self) -> bool:
-        """Whether it is the base of a further server."""
         return self.server is not None and not self.against
 
     @property
     def advised(self) -> dict[str, Value]:
-        """Of its changes those that may have an effect."""
         return {name: value for name, value in self.changes.items() if name not in self.no_effect}
 
     @property
     def is_faster(self) -> bool:
-        """Whether it proved faster than its base, at the same work; what changes nothing is so by chance."""
+        """At the same work; what changes nothing is faster by chance."""
         proved = self.comparison is not None and self.comparison.verdict == "faster"
         return proved and not self.changes_nothing and not self.unit
 
     @property
     def strength(self) -> float:
-        """Its ratio, 0 without one."""
         return self.comparison.ratio.estimate if self.comparison is not None else 0.0
 
     @property
     def verdict(self) -> str:
-        """The floor, with the condition on the disk that it has."""
         return self.guarantees.get(FLOOR, self.floor)
 
 
@@ -270,13 +260,11 @@ class TuningFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cost(self) -> Ratio | None:
-        """The base against the user's settings, which it raises to the floor; None: not measured."""
         if self.yours is None or self.yours.comparison is None:
             return None
         return self.yours.comparison.ratio.inverse()
 
     def changes(self, point: FrontierPoint) -> dict[str, Value]:
-        """What a point changes in the user's settings; see `FrontierPoint.settings` for the base's."""
         own = self.yours.changes if self.yours is not None else {}
         changes = {**self.raised, **point.settings}
         return {name: value for name, value in changes.items() if name not in own or own[name] != value}
@@ -403,7 +391,6 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def by_server(self) -> tuple[tuple[ArmResult, tuple[ArmResult, ...]], ...]:
-        """Of each server its base, and the arms that are compared with it; the first server first."""
         bases = (self.base, *(arm for arm in self.arms if arm.is_base))
         others = [arm for arm in self.arms if not arm.is_base]
         names = [base.name if base.server is not None else "" for base in bases]
@@ -414,37 +401,31 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def servers(self) -> tuple[ServerIdentity, ...]:
-        """All servers that were measured, the first one first."""
         return tuple(base.server or self.server for base, _ in self.by_server)
 
     @property
     def is_remote(self) -> bool:
-        """Whether it was measured on a server that flushlab did not start."""
         return any(warning.slug == EXTERNAL for warning in self.warnings)
 
     @property
     def never_ran(self) -> bool:
-        """Whether it was stopped before any arm of its plan was measured."""
         never = all(arm.outcome in ("skipped", "not_in_version") for arm in self.arms)
         return self.plan is not None and self.ending == "interrupted" and never
 
     @property
     def raised_to(self) -> str:
-        """The floor that the settings of a tuning's user are raised to, where they are."""
         return (self.tuning.raised_to if self.tuning is not None else "") or self.floor
 
     def below_floor(self, arm: ArmResult, base: ArmResult) -> bool:
-        """Whether an arm guarantees less than the floor, so that it is shown and not recommended."""
         return arm.is_below(self.floor or base.floor)
 
     def arm(self, name: str) -> ArmResult:
-        """An arm by its name; any other name is the base's."""
         return next((arm for arm in self.arms if arm.name == name), self.base)
 
     @property
     def handed_over(self) -> FrontierPoint | None:
-        """The settings that a tuning tells its user to use: the winner's, or else those that raise the user's
-        own to the floor; None: the user's own settings stay."""
+        """The winner's, or else those that raise the user's own to the floor; None: the user's own settings
+        stay."""
         found = self.tuning
         if found is None or found.winner is not None or not found.raised or not found.frontier:
             return found.winner if found is not None else None
@@ -454,26 +435,17 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CampaignRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts of the run itself, as in `CampaignFacts`."""
-
     campaign_id: str
     ending: str
     machine: Machine
     others: OtherLoad | None = None
 
     def resume(self, kind: str, remote: RemoteAccess) -> str:
-        """The command that goes on with it; empty unless it was interrupted."""
         return resuming(kind, self.campaign_id, remote) if self.ending == "interrupted" else ""
 
 
 def resuming(kind: str, campaign_id: str, remote: RemoteAccess) -> str:
-    """The command that goes on with a campaign.
-
-    Args:
-        kind: of the campaign.
-        campaign_id: its id.
-        remote: the user's server that it runs on; its password is not stored.
-    """
+    """`remote`: the user's server that it runs on; its password is not stored."""
     login = msgspec.structs.replace(remote, dsn=None, allow_writes=False, allow_set_global=False)
     named = " ".join(words(login)) or "--dsn …"
     allowed = words(RemoteAccess(allow_writes=remote.allow_writes, allow_set_global=remote.allow_set_global))

@@ -35,24 +35,15 @@ from flushlab.units import format_seconds
 
 Ending = Literal["done", "budget spent", "interrupted", "dry run"]
 Row = TypeVar("Row", Trial, CrashRow)
-"""What a campaign stores of each request."""
 R = TypeVar("R", bound=msgspec.Struct)
 F = TypeVar("F", bound=msgspec.Struct)
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """What a campaign may spend, over all its sessions.
-
-    Attributes:
-        seconds: from the beginning of the command to the last trial, or None.
-        trials: number of trials, or None.
-    """
-
     seconds: float | None = None
     trials: int | None = None
 
     def is_spent(self, seconds: float, trials: int) -> bool:
-        """Whether so much is as much as there was."""
         return (self.seconds is not None and seconds >= self.seconds) or (
             self.trials is not None and trials >= self.trials
         )
@@ -69,7 +60,6 @@ def run(
     watcher: Watcher,
     began: float | None = None,
 ) -> Ending:
-    """Runs a campaign, from its beginning or from where it was."""
     spent = Spent()
     status = live_status()
     status.names(watcher.called)
@@ -120,11 +110,7 @@ def run(
 
 @dataclass(frozen=True)
 class Session:
-    """A command that runs a campaign, or resumes one that is in the store.
-
-    Attributes:
-        began: when the command did, on the monotonic clock, without its waiting.
-    """
+    """`began`: on the monotonic clock, without its waiting."""
 
     store: Store
     watcher: Watcher
@@ -134,22 +120,12 @@ class Session:
     wait_for_quiet: bool = False
 
     def after(self, others: OtherLoad | None) -> Session:
-        """The same, without the time that it has waited."""
         return self if others is None else replace(self, began=self.began + others.waited_s)
 
 
 class Run(NamedTuple, Generic[Row, F]):
-    """What a campaign runs.
-
-    Attributes:
-        about: what is said when it starts.
-        experiment: fresh.
-        known: rows of earlier sessions, by the campaign's id.
-        run_trial: runs one request.
-        conclude: from the campaign's id and its ending to its facts.
-        access: to the user's own server that it runs on; empty for servers that flushlab starts.
-        budget: over all sessions; its seconds are shown as time left, or else an estimate from the trials.
-    """
+    """`known`: rows of earlier sessions, by the campaign's id; `access`: to the user's own server, else
+    empty."""
 
     about: str
     experiment: Experiment[Row]
@@ -181,7 +157,6 @@ def stored_request(store: Store, campaign_id: str, kind: str, type_: type[R]) ->
 
 
 def require_same_build(request: CampaignRequest | BoundArm, key: str) -> None:
-    """Refuses a server that is not the one of the campaign, or of its arm."""
     if request.build_id != key:
         raise UsageError(
             f"the campaign ran on {request.build_id}, but {request.build} is now {key}",
@@ -233,11 +208,9 @@ PAUSE_S = 5.0
 """Seconds between two samples while waiting: a sample uses CPU time that others leave."""
 MOST_WAIT_S = 1800.0
 TELL_S = 60.0
-"""So often it is said that the machine is still busy."""
 BUSY_DISK_SHARE = 0.25
 """A disk that others keep busy for more of the time than this slows commits down visibly."""
 SWITCH = "FLUSHLAB_QUIET_CHECK"
-"""Environment variable; `off` leaves the check out."""
 
 Watch = Callable[[float, Path], OtherLoad]
 
@@ -245,7 +218,6 @@ Watch = Callable[[float, Path], OtherLoad]
 def check_other_load(
     data_root: Path, watcher: Watcher, *, wait: bool, watch: Watch = pressure.watch
 ) -> OtherLoad | None:
-    """What others take of the machine now; None if the check is switched off."""
     if not wait and os.environ.get(SWITCH) == "off":
         return None
     began = said_s = time.monotonic()
@@ -276,7 +248,6 @@ def check_other_load(
 
 
 def reasons(seen: OtherLoad, *, past: bool = False) -> str:
-    """What keeps the machine from being quiet, or what kept it; empty if nothing."""
     use, is_busy, takes = ("used", "was", "took") if past else ("use", "is", "takes")
     found = []
     if seen.cpu_share > DISCARD_FOREIGN_CPU_SHARE:
@@ -289,7 +260,6 @@ def reasons(seen: OtherLoad, *, past: bool = False) -> str:
 
 
 def blame(trials: int, disturbed: int, before: OtherLoad | None) -> str:
-    """What of the machine is, or may be, the reason where nothing was found; empty if nothing is known."""
     if (busy := too_busy(trials, disturbed)) or before is None:
         return busy
     found = reasons(before, past=True)

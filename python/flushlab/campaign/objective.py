@@ -20,11 +20,9 @@ from flushlab.spec.parts import NAME, SAME_WORKLOAD, WorkloadSpec, difference
 from flushlab.workload.parse import workload_options
 
 SCHEDULE: Final = ("rate", "profile", "rate_kind")
-"""Options of a workload that say when its events are due."""
 
 
 def objective_of(asked: str | None, workload: str, options: Mapping[str, object]) -> Objective:
-    """What is compared: what was asked for, or else what the load's rate leaves to compare."""
     if asked is not None and asked not in OBJECTIVES:
         raise UsageError(f"unknown objective {asked!r}", hint=f"it takes {' or '.join(OBJECTIVES)}")
     fixed = next(iter(_schedule(workload, options)), None)
@@ -48,7 +46,6 @@ def objective_of(asked: str | None, workload: str, options: Mapping[str, object]
 
 
 def objective_of_plan(asked: str | None, plan: Plan, path: str, only: Collection[str] = ()) -> Objective:
-    """The same for a plan, whose arms may have workloads of their own."""
     workloads = workloads_of(plan, path)
     places = dict[str, str]()
     for arm, key in with_keys(plan.arms):
@@ -62,7 +59,6 @@ def objective_of_plan(asked: str | None, plan: Plan, path: str, only: Collection
 
 
 def require_comparable(workloads: Mapping[str, WorkloadSpec], places: Mapping[str, str] = {}) -> None:
-    """Refuses workloads whose results cannot be compared."""
     (_, base), *arms = workloads.items()
     wanted = _schedule(base.name, base.options)
     for name, workload in arms:
@@ -83,7 +79,6 @@ def require_comparable(workloads: Mapping[str, WorkloadSpec], places: Mapping[st
 
 
 def _schedule(workload: str, options: Mapping[str, object]) -> dict[str, object]:
-    """Options that fix the load's rate; empty if it runs as fast as it can."""
     known = workload_options(workload)
     found = {name: options.get(name) or known[name].default for name in SCHEDULE if name in known}
     return (

@@ -29,19 +29,16 @@ FAILURES = {
     "power_loss": "the power fails",
     "torn_page": "a page is torn",
 }
-"""The four failures in words, by their names in guarantees."""
 _OTHERS = {"binlog": "binary log", "replication": "replicas", "cluster_loss": "Galera"}
 _KEPT = (
     *("nothing is lost", "covered", "no binary log", "replicas stay consistent"),
     *("commits are synced on each node", "no other node has the data"),
 )
-"""Beginnings of guarantees without a loss."""
 IF_LOST = {
     Floor.SECOND: "about a second of commits",
     Floor.RELAXED: "about a second of commits, also when mysqld is killed",
     Floor.THROWAWAY: "all data",
 }
-"""The loss that each floor below `strict` allows."""
 
 
 def kept_lines(guarantees: Mapping[str, str]) -> Iterator[str]:
@@ -63,7 +60,6 @@ def costs(own: Mapping[str, str], before: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def cost_lines(costs: Iterable[str]) -> tuple[str, ...]:
-    """Costs as comments of a file."""
     return tuple(f"Costs: {line}." for line in costs)
 
 
@@ -141,7 +137,6 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def comments(self) -> tuple[str, ...]:
-        """Lines for the top of a file: the origin, the measurement, its limits and what a crash costs."""
         return (
             f"flushlab {self.command}, campaign {self.campaign_id}: {self.workload}",
             self.sentence.replace("×", "x"),
@@ -152,8 +147,6 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def recommended(facts: CampaignFacts) -> tuple[Recommended, ...]:
-    """The changes that a campaign recommends: of a tuning the one that it hands over, if any, else one for
-    each server that has one."""
     if (tuning := facts.tuning) is not None:
         chosen = facts.handed_over
         found = iter([_of_point(facts, tuning, chosen)] if chosen is not None else [])
@@ -163,7 +156,6 @@ def recommended(facts: CampaignFacts) -> tuple[Recommended, ...]:
 
 
 def offered(facts: CampaignFacts) -> tuple[Recommended, ...]:
-    """The gains of a tuning below its floor, the safest first, each with the way to its files."""
     tuning = facts.tuning
     found = [_of_point(facts, tuning, point) for point in tuning.offers] if tuning is not None else []
     return tuple(structs.replace(one, offer=True, next_steps=_to_files(one)) for one in found)
@@ -190,7 +182,6 @@ def at_floor(facts: CampaignFacts, floor: Floor) -> CampaignFacts:
 
 
 def _of_point(facts: CampaignFacts, tuning: TuningFacts, chosen: FrontierPoint) -> Recommended:
-    """Against the user's own settings where it raises them."""
     raised = bool(tuning.raised)
     own = facts.arm(chosen.arm).guarantees
     return Recommended(
@@ -213,7 +204,6 @@ def _of_point(facts: CampaignFacts, tuning: TuningFacts, chosen: FrontierPoint) 
 
 
 def best_arms(facts: CampaignFacts) -> tuple[ArmResult | None, ...]:
-    """Of each server the arm that the answer is about, or None."""
     if facts.tuning is not None:
         winner = facts.tuning.winner
         return (facts.arm(winner.arm) if winner else None,)
@@ -234,12 +224,10 @@ def recommendable(facts: CampaignFacts, base: ArmResult, arms: tuple[ArmResult, 
 
 
 def by_workload(facts: CampaignFacts, base: ArmResult, arms: tuple[ArmResult, ...]) -> list[ArmResult]:
-    """Those of them whose workload, not a setting, is what is faster."""
     return [arm for arm in proven(facts, base, arms) if arm.workload_changes and not arm.advised]
 
 
 def allowed_below(facts: CampaignFacts, base: ArmResult, arms: tuple[ArmResult, ...]) -> Iterator[ArmResult]:
-    """What each lower floor would recommend, the safest first, where that is faster than above it."""
     most = max((arm.strength for arm in recommendable(facts, base, arms)), default=0.0)
     lower = {Floor(arm.floor) for arm in arms if arm.is_faster and facts.below_floor(arm, base)}
     for floor in sorted(lower, key=lambda one: one.rank):
@@ -279,8 +267,6 @@ def _of_servers(facts: CampaignFacts) -> Iterator[Recommended]:
 
 
 def _next_steps(one: Recommended, load_command: str) -> tuple[Step, ...]:
-    """What to do on the real server with the files: check, look, change, look again, and how to go back.
-    Nothing where there are none."""
     if not one.has_files:
         return ()
     checked = f"flushlab settings --check my.cnf --server {one.server.name} --floor {one.floor}"
@@ -317,7 +303,6 @@ def _to_files(one: Recommended) -> tuple[Step, ...]:
 
 
 def folders(facts: CampaignFacts) -> tuple[str, ...]:
-    """Folder of the files for each server, below that of the campaign; empty where there is one server."""
     names = [(base.server or facts.server).name for base, _ in facts.by_server]
     if len(names) == 1:
         return ("",)
@@ -326,7 +311,6 @@ def folders(facts: CampaignFacts) -> tuple[str, ...]:
 
 
 def _not_spelled(settings: Mapping[str, Value], server: ServerIdentity) -> str:
-    """Why no option file and no statements can be made of settings; empty if they can."""
     catalog = load_catalog()
     try:
         for name, value in settings.items():
@@ -337,7 +321,6 @@ def _not_spelled(settings: Mapping[str, Value], server: ServerIdentity) -> str:
 
 
 def _not_shown(arm: ArmResult, base: ArmResult, facts: CampaignFacts) -> Iterator[str]:
-    """Limits of the ratio of an arm to its base; a caveat on other arms, or on another ratio, is none."""
     if arm.workload_changes:
         options = ", ".join(f"{name}={value}" for name, value in as_told(arm.workload_changes).items())
         yield f"The ratio includes another workload ({options}), which no setting of a server gives."

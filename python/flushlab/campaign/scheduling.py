@@ -27,7 +27,6 @@ INTERIM_BLOCKS = 10
 """From this many blocks on, a comparison has interim analyses; with fewer, each costs too much."""
 
 LEAST_SERVERS = 3
-"""Of a series: base, control and one arm."""
 BESIDE_MOST = 8
 """Servers of a tuning that run at once at most: in a round of more the machine has time to change."""
 
@@ -39,11 +38,9 @@ NODE_S = 3.0
 two busy processors)."""
 
 _ENDS_BY_ITSELF = ("sql:", "command:")
-"""Workloads whose windows are as long as they take."""
 
 
 def ends_by_itself(workload: str) -> bool:
-    """Whether the length of a window shows only when it is over."""
     return workload.startswith(_ENDS_BY_ITSELF)
 
 
@@ -63,7 +60,6 @@ SWITCH_S = 0.3
 def trial_s(
     workload: str, timing: Timing, *, kept_running: bool = False, cluster: int | None = None
 ) -> float:
-    """Seconds of a trial; at least so many where its window ends by itself or has to outlast the redo log."""
     if kept_running and workload == protocol.OWN_LOAD:
         return timing.seconds * (1 + protocol.OWN_LOAD_LEAD_S / protocol.OWN_LOAD_SLICE_S) + SLICE_LEAD_S
     if kept_running:
@@ -73,19 +69,13 @@ def trial_s(
 
 
 class Capacity(NamedTuple):
-    """How many servers of a campaign run side by side.
-
-    Attributes:
-        servers: at once; 0: each trial has a fresh one.
-        why: they are fresh, or so few; empty otherwise.
-    """
+    """`servers`: at once; 0: each trial has a fresh one. `why`: they are fresh, or so few."""
 
     servers: int
     why: str = ""
 
 
 def in_slices(restarts: bool, identity: ServerIdentity, places: int = 0) -> str:
-    """How arms alternate in slices: words that follow "arms"."""
     if not restarts:
         return "alternate in slices on your server"
     if identity.nodes > 1:
@@ -100,7 +90,6 @@ def slices_of(
     arms: Sequence[str],
     least_s: float,
 ) -> dict[str, float]:
-    """Seconds of a slice of each arm; arms that stay together have the same."""
     slices = {name: max(least_s, base.slice_s or 0.0, workloads[name].slice_s or 0.0) for name in arms}
     together = [name for name in request.together if name in slices]
     return slices | {name: max(slices[one] for one in together) for name in together}
@@ -114,14 +103,11 @@ def kept_running_group(
 
 
 def shared_s(request: SeriesRequest, arms: int, groups: int) -> float:
-    """Seconds of a window: what is measured in all is shared by base and control of every group, too."""
     seconds = request.timing.seconds
     return seconds if request.measured_s is None else seconds * (arms + 2) / (arms + 2 * groups)
 
 
 def place_of(arm: BoundArm, workload: Workload, identity: ServerIdentity) -> str:
-    """Identity of an arm's cluster. Arms with the same place differ only in their load, or in
-    settings that every node takes while it runs."""
     settings = restart_settings(arm.settings, identity)
     parts = [
         arm.build,
@@ -136,8 +122,6 @@ def place_of(arm: BoundArm, workload: Workload, identity: ServerIdentity) -> str
 def on_places(
     slices: Mapping[str, float], together: Sequence[str], places: Mapping[str, str], own: str, most: int
 ) -> Iterator[tuple[str, ...]]:
-    """Arms whose slices are equally long, on the base's cluster and at most so many others; what is to stay
-    together does."""
     for slice_s in sorted(set(slices.values())):
         names = [name for name in slices if slices[name] == slice_s]
         first = {own, *(places[name] for name in together if name in names)}
@@ -149,7 +133,6 @@ def on_places(
 
 
 def grouped(slices: Mapping[str, float], together: Sequence[str], most: int) -> Iterator[tuple[str, ...]]:
-    """Arms whose slices are equally long, as many as fit; what is to stay together does."""
     for slice_s in sorted(set(slices.values())):
         names = [name for name in slices if slices[name] == slice_s]
         kept = tuple(name for name in names if name in together)
@@ -160,16 +143,13 @@ def grouped(slices: Mapping[str, float], together: Sequence[str], most: int) -> 
 
 
 def portions(names: Sequence[str], most: int) -> list[tuple[str, ...]]:
-    """As few portions as there can be, of about the same size."""
     count = math.ceil(len(names) / most)
     return [tuple(names[len(names) * n // count : len(names) * (n + 1) // count]) for n in range(count)]
 
 
 def blocks_of(blocks: int, seconds: float, slice_s: float = SLICE_S) -> tuple[int, float]:
-    """The blocks of a series on servers kept running, and the seconds of each arm in a block.
-
-    The total of an arm is that of the given blocks and windows, but never less than a slice in a block.
-    """
+    """The total of an arm is that of the given blocks and windows, but never less than a slice in a
+    block."""
     total_s = blocks * seconds
     rounds = max(1, round(total_s / slice_s))
     least = LEAST_ROUNDS if rounds >= LEAST_ROUNDS * INTERIM_BLOCKS else 1

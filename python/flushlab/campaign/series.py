@@ -63,9 +63,6 @@ from flushlab.workload.protocol import Workload
 
 
 class Loaded(NamedTuple):
-    """A plan, where it stands, the folder that its files are relative to, what is to be said of it, and the
-    option files that its arms are made from."""
-
     plan: Plan
     path: str
     folder: Path
@@ -75,16 +72,8 @@ class Loaded(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SeriesAsked(Asked[SeriesSpec | CompareSpec]):
-    """A series or a comparison, before a server is looked for.
-
-    Attributes:
-        load: the plan for a pool; None where the specification names a campaign to resume.
-        only: arms that run, by their whole names; none: all.
-        interim: it may end before the last block.
-        blocks: rounds, instead of the plan's, or None.
-        window_s: of a window, instead of the plan's, or None.
-        measured_s: of a comparison, measured seconds in all; None where its workload ends by itself.
-    """
+    """`only`: whole names; none: all. `measured_s`: of a comparison, None where its workload ends by
+    itself."""
 
     load: Callable[[ServerPool], Loaded] | None = None
     only: tuple[str, ...] = ()
@@ -171,7 +160,6 @@ def _load(name: str) -> Loaded:
 
 
 def decide(asked: SeriesAsked, pool: ServerPool, volumes: Volumes, watcher: Watcher) -> SeriesRequest:
-    """Everything that must not change while the campaign runs."""
     assert asked.load is not None, "what is new has a plan"
     spec, settings, loaded = asked.spec, pool.settings, asked.load(pool)
     plan, identity = loaded.plan, settings.identity
@@ -290,7 +278,6 @@ def _threads(plan: Plan) -> int:
 
 
 def _scheduled(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> SeriesRequest:
-    """The request with its arms in slices, as far as possible; reports how the arms will be measured."""
     base = request.workload_of(request.base)
     groups = pool.groups(request, base, {arm.name: request.workload_of(arm) for arm in request.running})
     if base.slice_s is not None:
@@ -300,7 +287,7 @@ def _scheduled(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> Se
 
 
 def judged_meanwhile(request: SeriesRequest, groups: Sequence[ArmGroup]) -> bool:
-    """Whether interim analyses judge the arms; blocks of a fleet are judged once, over its machines."""
+    """Blocks of a fleet are judged once, over its machines."""
     if request.fleet and not request.clients:
         return False
     has_many = any(group.kept_running and group.blocks >= INTERIM_BLOCKS for group in groups)
@@ -323,8 +310,8 @@ def _schedule_words(groups: Sequence[ArmGroup], pool: ServerPool) -> Iterator[st
 
 
 def require_permitted(request: SeriesRequest, identity: ServerIdentity, storage: Storage) -> None:
-    """Refuses arms, the base among them, that guarantee less than the floor and less than the server does
-    now: its users' commits run under them."""
+    """The commits of the server's users run under them: none may guarantee less than the floor and than
+    now."""
     if request.base.workload.name != protocol.OWN_LOAD:
         return
     launch = request.launch
@@ -349,11 +336,9 @@ def require_permitted(request: SeriesRequest, identity: ServerIdentity, storage:
 
 
 def _loses_more(then: Guarantees, has: Guarantees) -> bool:
-    """Whether a failure costs more, or the same window of commits for one more reason.
-
-    `throwaway` promises nothing, so a server there is held against what it keeps. With sync_binlog=0, its
-    tables lose the last group of commits; with innodb_flush_log_at_trx_commit=2, a second of commits, too.
-    """
+    """`throwaway` promises nothing, so a server there is held against what it keeps: with sync_binlog=0,
+    its tables lose the last group of commits; with innodb_flush_log_at_trx_commit=2, a second of commits,
+    too."""
     pairs = [(then.under(failure), has.under(failure)) for failure in FAILURES]
     more = any(own.level != "nothing_lost" and {*own.because} - {*other.because} for own, other in pairs)
     return more or not keeps(then, has)

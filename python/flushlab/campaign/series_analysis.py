@@ -98,7 +98,6 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
         )
 
     def arm(self, name: str, best_of: Sequence[str] = ()) -> BoundArm:
-        """An arm by its name; the control is the base, `best` is composed of the arms named."""
         if name in (BASE, CONTROL):
             return self.request.base
         if name == BEST:
@@ -106,7 +105,7 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
         return next(arm for arm in self.request.arms if arm.name == name)
 
     def best(self, names: Iterable[str]) -> BoundArm:
-        """The composition of arms, the last of which has the last word on a setting; places are left out."""
+        """The last arm has the last word on a setting; places are left out."""
         base = self.request.base
         settings, workload = dict(base.settings), base.workload
         for arm in self._composable(names):
@@ -189,12 +188,10 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
 
     @property
     def _bases(self) -> dict[str, BoundArm]:
-        """The base of every server, by its name in trials; the first server's first."""
         further = {arm.name: arm for arm in self.request.running if arm.build and not arm.against}
         return {BASE: self.request.base, **further}
 
     def _called(self, base: str) -> str:
-        """What people call a base, as an object of a sentence."""
         if base not in ("", BASE):
             return base
         return "the base" if self.request.base_name == BASE else self.request.base_name
@@ -343,9 +340,6 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
                 yield Warning("same-as-another", text, arms=(arm.name, twin))
 
     def _same_as(self, arm: BoundArm, trials: Iterable[Trial]) -> str:
-        """The arm with the fewest changes that reported the same settings on the same server, but for those
-        without effect; empty if that is the arm itself."""
-
         def same(other: BoundArm) -> bool:
             out = {*arm.no_effect, *other.no_effect}
             one, another = (
@@ -368,8 +362,7 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
         return least.name if arm in alike and least is not arm else ""
 
     def _debts(self, trials: list[Trial]) -> Iterator[Warning]:
-        """Arms that write much more, or much less, than the base after their slices: whoever writes more is
-        favoured."""
+        """An arm that writes more than the base after its slices is favoured."""
         again = _left_bytes([trial for trial in trials if trial.arm.name == CONTROL])
         for arm in self.request.running:
             reference = _left_bytes([t for t in trials if t.arm.name == (arm.against or BASE)])
@@ -388,8 +381,8 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
                 yield Warning("debts", text, arms=(arm.name,), against=against)
 
     def _of_trials(self, trials: list[Trial]) -> Iterator[Warning]:
-        """One warning for each kind of caveat and server, from the caveats of the trials. Its arms are those
-        with the caveat, first the arm whose numbers are quoted; no arms if all have the same caveat."""
+        """Its arms are those with the caveat, first the one whose numbers are quoted; none if all have the
+        same."""
         found: dict[tuple[str, str], dict[str, list[Warning]]] = {}
         measured = set[str]()
         for trial in trials:
@@ -445,7 +438,6 @@ def _left_bytes(trials: list[Trial]) -> float:
 
 
 def _measured(trials: Iterable[Trial], arm: str) -> list[Trial]:
-    """Trials of an arm's own blocks that have a result, not of those of `best`."""
     return [t for t in trials if t.arm.name == arm and t.stage == "arms" and t.result is not None]
 
 

@@ -20,13 +20,11 @@ from flushlab.settings.catalog import load_catalog
 
 _MOST_TOLD = 8
 _LONG = 30
-"""Characters of a value that is not told."""
 
 
 def joined(
     requests: Sequence[SeriesRequest], servers: Sequence[str], identities: Sequence[ServerIdentity]
 ) -> SeriesRequest:
-    """One request of those of all servers, by the names that were asked for, with their versions in full."""
     first, *others = requests
     if not others:
         return first
@@ -80,8 +78,6 @@ def _name(request: SeriesRequest, server: str, arm: BoundArm) -> str:
 
 
 def differing(base: Mapping[str, Value], own: Mapping[str, Value], asked: Iterable[str]) -> str:
-    """What two servers have otherwise by themselves, of what decides what a commit is and what it costs: of
-    long values only that they differ."""
     catalog, out = load_catalog(), {*asked}
 
     def spelled(name: str) -> str:

@@ -20,7 +20,7 @@ from flushlab.store import CampaignRow
 
 
 def facts_so_far(row: CampaignRow, trials: Sequence[Trial]) -> CampaignFacts | None:
-    """What the stored trials prove; None where they prove nothing, or where another flushlab planned them."""
+    """None where they prove nothing, or where another flushlab planned them."""
     try:
         found = _told(row, trials)
     except (FlushlabError, msgspec.DecodeError):

@@ -52,15 +52,8 @@ from flushlab.workload.protocol import Workload
 
 @dataclass(frozen=True)
 class NewServers:
-    """Servers that flushlab starts: on this machine, or on the machines of a fleet.
-
-    Attributes:
-        fleet: address of the fleet that runs the blocks, or whose clients load the servers of this machine.
-        clients: machines of the fleet that drive the load; none: the machines of the servers do.
-        is_asked: the command names the fleet, and not the environment alone.
-        alone: why they are not on the fleet that the environment names; empty: it names none, or they are.
-        signs: what the user's files say about servers.
-    """
+    """`is_asked`: the command names the fleet, and not the environment alone; `alone`: why they are not on
+    the fleet that the environment names."""
 
     server: ServerSpec | ServersSpec
     storage: StorageSpec
@@ -72,11 +65,9 @@ class NewServers:
 
     @property
     def on_fleet(self) -> bool:
-        """Whether machines of a fleet run the blocks."""
         return bool(self.fleet) and not self.clients
 
     def planned(self, server: str | None, cluster: int | None) -> NewServers:
-        """With the plan's server and nodes, where the command names none."""
         asked = self.server
         assert isinstance(asked, ServerSpec), "a plan has one server"
         nodes = asked.cluster if asked.cluster is not None else cluster
@@ -86,7 +77,6 @@ class NewServers:
     def fitting(
         self, data: Data | None, files: Iterable[Path | str | None], progress: Progress
     ) -> NewServers:
-        """The servers that the user's files are for, where the command names none; told with the reason."""
         signs = list(data.dataset.signs()) if data is not None else []
         paths = [Path(one) for one in dict.fromkeys(files) if one is not None]
         signs += [sign for path in paths for sign in signs_of(path)]
@@ -99,7 +89,6 @@ class NewServers:
         return replace(self, server=server, signs=tuple(signs))
 
     def resuming(self, earlier: CampaignSpec, fleet: str = "", clients: tuple[str, ...] = ()) -> NewServers:
-        """The servers of a campaign that began on this fleet, with these clients."""
         if place := earlier.remote.place:
             raise UsageError(
                 f"the campaign runs on your own server, {place}: its password is not stored",
@@ -121,7 +110,6 @@ class NewServers:
         )
 
     def require_files(self, memory: str | None, *sources: object) -> None:
-        """Refuses a limit of memory where nothing can be scaled."""
         if memory is not None and not any(sources):
             raise UsageError(
                 f"--memory {memory} scales an option file, and there is none",
@@ -129,7 +117,6 @@ class NewServers:
             )
 
     def require_load(self, workload: Workload) -> None:
-        """Refuses a workload for other nodes, and one whose connections clients cannot open."""
         if isinstance(workload, EngineOptions):
             require_cluster(workload.cluster_load, self.server.cluster or 1)
         if not self.clients:
@@ -150,7 +137,6 @@ class NewServers:
 
     @contextmanager
     def open(self, progress: Progress, *, dry_run: bool = False) -> Iterator[SandboxPool]:
-        """The servers. This machine decides the settings, also where those of a fleet run the trials."""
         if self.alone:
             progress(told_alone(self.alone))
         with ExitStack() as stack:
@@ -184,7 +170,6 @@ class NewServers:
             yield replace(pool, fleet=machines, clients=clients) if self.fleet else pool
 
     def look(self, progress: Progress) -> AbstractContextManager[SandboxPool]:
-        """The servers in a dry run: nothing is fetched, made or cleaned up, and no machine claimed."""
         return self.open(progress, dry_run=True)
 
     @contextmanager
@@ -199,29 +184,18 @@ class NewServers:
 
 
 FLEET = "FLUSHLAB_FLEET"
-"""Environment variable: the fleet of campaigns that flushlab starts servers for."""
 
 
 def named_fleet(given: str | None) -> str:
-    """Address of the fleet that is named, here or in the environment; empty: none is."""
     return given or os.environ.get(FLEET) or ""
 
 
 class NamedFleet(NamedTuple):
-    """The fleet that a command is to run on.
-
-    Attributes:
-        address: empty: this machine runs it.
-        why_not: why it does not run on the fleet that the environment names; empty: there is no such fleet,
-            or it does.
-    """
-
     address: str = ""
     why_not: str = ""
 
 
 def fleet_unless(given: str | None, *refusals: UsageError | None) -> NamedFleet:
-    """The fleet to run on. What cannot run on one refuses `--fleet`, and ignores the environment."""
     refusal = next((one for one in refusals if one is not None), None)
     if refusal is None:
         return NamedFleet(named_fleet(given))
@@ -231,12 +205,10 @@ def fleet_unless(given: str | None, *refusals: UsageError | None) -> NamedFleet:
 
 
 def told_alone(why_not: str) -> str:
-    """A line for people about what does not run on the fleet that the environment names."""
     return f"runs on this machine, not on the fleet of {FLEET}: {why_not}"
 
 
 def began_on_one_machine(what: str) -> UsageError:
-    """Why a campaign that began without a fleet cannot be resumed on one."""
     return UsageError(
         f"the campaign began on this machine alone, and {what} cannot go on elsewhere",
         hint="leave --fleet out, or start a new campaign",
@@ -244,7 +216,6 @@ def began_on_one_machine(what: str) -> UsageError:
 
 
 Target = NewServers | RemoteTarget
-"""The servers that a command names, before one is looked for."""
 
 
 @contextmanager
@@ -254,8 +225,6 @@ def open_servers(
     progress: Progress = silent,
     signs: tuple[Sign, ...] = (),
 ) -> Iterator[SandboxPool]:
-    """Servers that flushlab starts: finds the build (obtains it if needed), opens the data root, makes the
-    disk slow if asked to."""
     storage = storage or StorageSpec()
     for reaped in reap():
         progress(f"cleaned up after an earlier run: {reaped}")
@@ -273,7 +242,6 @@ def open_servers(
 
 
 def nodes_of(cluster: int | None, build: Build) -> int:
-    """How many nodes `--cluster` asks for; 1 where it is not given."""
     if cluster is None:
         return 1
     require_size(cluster)
@@ -304,7 +272,6 @@ def target_of(spec: CampaignSpec | BenchSpec, workload: WorkloadSpec | None = No
 
 
 def _not_spread(spec: CampaignSpec) -> Iterator[UsageError]:
-    """What of a campaign several machines cannot do."""
     if spec.run.wait_for_quiet:
         yield UsageError(
             "--wait-for-quiet looks at this machine alone, and the blocks run on the fleet's",

@@ -93,7 +93,6 @@ def tune(*, progress: Progress | Watcher = silent, **given: Any) -> CampaignFact
 
 
 def require_sensible(spec: TuneSpec, target: Target) -> None:
-    """Refuses what makes no sense, alone or together, before a server is looked for."""
     threads, name = spec.threads, spec.workload.name
     if not threads or len(set(threads)) != len(threads):
         raise UsageError(
@@ -114,7 +113,6 @@ def require_sensible(spec: TuneSpec, target: Target) -> None:
 
 
 def decide(asked: Asked[TuneSpec], pool: ServerPool, watcher: Watcher) -> TuneRequest:
-    """Everything that must not change while the campaign runs; errors: what the server does not take."""
     spec, settings, folder = asked.spec, pool.settings, Path.cwd()
     minutes = DEFAULT_MINUTES_FRESH if spec.minutes is None and spec.trials is None else spec.minutes
     steady = settings.restarts and minutes is not None and minutes >= STEADY_MINUTES
@@ -169,7 +167,6 @@ def decide(asked: Asked[TuneSpec], pool: ServerPool, watcher: Watcher) -> TuneRe
 def _start(
     asked: Asked[TuneSpec], pool: ServerPool, watcher: Watcher, launch: Launch, *, steady: bool
 ) -> dict[str, Any]:
-    """Of the request the base that meets the floor, and what may be tried against it."""
     spec, settings = asked.spec, pool.settings
     lowest = settings.lowest(spec.floor, spec.offer)
     given = settings.parse(spec.base.settings)
@@ -207,7 +204,6 @@ def _start(
 def _scheduled(
     request: TuneRequest, asked: Asked[TuneSpec], pool: ServerPool, watcher: Watcher
 ) -> TuneRequest:
-    """The request with its arms in slices, if possible; reports how the arms will be measured."""
     workloads, settings = request.workloads, pool.settings
     for note in () if settings.restarts else request.notes:  # the server's owner may rather stop now
         watcher.say(note.text)
@@ -240,8 +236,7 @@ def _scheduled(
 
 
 def _finish(servers: ArmServers, experiment: Tune, session: Session, ending: Ending) -> tuple[Any, ...]:
-    """What measures recovery, and what crashes the winner; neither where there is no time for it (Ctrl-C), or
-    on the user's own server."""
+    """Neither where there is no time for it (Ctrl-C), or on the user's own server."""
     request, pool, watcher = servers.request, servers.pool, session.watcher
     assert isinstance(request, TuneRequest)
     result = experiment.result()

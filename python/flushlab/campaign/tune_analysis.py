@@ -57,7 +57,6 @@ RECOVERY_ATTEMPTS = 2
 """A load that ends before the server is killed says nothing of its recovery."""
 
 FLEET_FOR_OTHERS = f"a fleet of {2 * LEAST_MACHINES - 1} machines or more"
-"""Half of a fleet, rounded down, selects; `LEAST_MACHINES` have to confirm."""
 
 _NO_EFFECT = "no-effect"
 _OF_RESULT = (
@@ -71,7 +70,6 @@ _OF_RESULT = (
     "rejected",
     "excluded",
 )
-"""Fields that the facts of a tuning have as its planner's result has them."""
 
 
 class TuneAnalysis(Analysis[TuneRequest, Tune]):
@@ -133,7 +131,6 @@ class TuneAnalysis(Analysis[TuneRequest, Tune]):
         runner: SlicedRunner | None = None,
         crash: Crash | None = None,
     ) -> CampaignFacts:
-        """Judges the winner once more and gathers the facts."""
         trials, request = list(trials), self.request
         self._reject_short_windows(experiment, trials)
         recovery_s, unchecked = dict[str, float](), dict[str, str]()
@@ -237,8 +234,7 @@ class TuneAnalysis(Analysis[TuneRequest, Tune]):
     def _recovery(
         self, experiment: Tune, runner: SlicedRunner, seconds: dict[str, float], unchecked: dict[str, str]
     ) -> None:
-        """Notes the seconds of recovery of the base, the winner and the offers, or why they are not known. An
-        arm that is too slow is rejected, and the next one measured."""
+        """An arm that is too slow is rejected, and the next one measured."""
         result = experiment.result()
         if not result.proposed:
             return
@@ -290,7 +286,6 @@ class TuneAnalysis(Analysis[TuneRequest, Tune]):
 def _note_recovery(
     runner: SlicedRunner, arm: Arm, seconds: dict[str, float], unchecked: dict[str, str]
 ) -> None:
-    """Notes the seconds of an arm's recovery, or why they are not known; raises if it did not come back."""
     for _ in range(RECOVERY_ATTEMPTS):
         try:
             seconds[arm.name] = runner.recovery_s(arm)
@@ -333,9 +328,8 @@ def _of_selection(trials: Iterable[Trial]) -> Iterator[Warning]:
 
 
 def without_effect(trials: Sequence[Trial]) -> list[Warning]:
-    """Settings that did nothing, each value once: the base's as they are, an arm's with its name (the last
-    one's, as the arms that were confirmed come last). A mixture's are left out where the value did something
-    in another arm: what it was mixed with was the reason, and nobody is going to use that mixture."""
+    """A mixture's are left out where the value did something in another arm: what it was mixed with was the
+    reason. Of an arm, the last one's name: arms that were confirmed come last."""
     found: dict[tuple[str, Value | None], Warning] = {}
     worked = {
         setting

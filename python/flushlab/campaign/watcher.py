@@ -24,13 +24,7 @@ LATEST = 20
 
 
 class Spent(NamedTuple):
-    """What a campaign has spent so far, over all its sessions.
-
-    Attributes:
-        seconds: all of them.
-        repeated_s: those that further trials will take again, as if one ran after another.
-        trials: how many there were.
-    """
+    """Over all sessions; `repeated_s`: what further trials will take again, as if one ran after another."""
 
     seconds: float = 0.0
     repeated_s: float = 0.0
@@ -49,20 +43,12 @@ class Spent(NamedTuple):
 
 
 WIDTH = 120
-"""Longest list of a block's results, in characters; a longer list is reported by its minimum and maximum."""
 CRASHES_TOLD = 10
 """The watcher reports one of this many crashes."""
 TELL_S = 10.0
-"""Blocks of slices are short: the watcher reports one of those that end within this many seconds."""
 
 
 class Watcher:
-    """Says what happens.
-
-    Args:
-        say: takes a line.
-    """
-
     def __init__(self, say: Progress = silent) -> None:
         self.say = say
         self._budget_s: float | None = None
@@ -75,11 +61,9 @@ class Watcher:
         self._machines = 1
 
     def warn(self, text: str) -> None:
-        """A line that should not be overlooked."""
         self.say(f"warning: {text}")
 
     def names(self, names: Mapping[str, str]) -> None:
-        """The arms that will run and what people call them, in the order in which these know them."""
         self._names = names
 
     def spreads(self, machines: int) -> None:
@@ -119,7 +103,6 @@ class Watcher:
             )
 
     def ended(self, trial: Trial, standing: Standing, spent: Spent) -> None:
-        """A trial has been saved and is about to be told; it is spent."""
         if trial.slices and trial.outcome == "measured":
             self._pending.append(trial)
         else:
@@ -130,7 +113,6 @@ class Watcher:
             self._crashes.setdefault(row.arm.name, Counter())[row.crash.outcome] += 1
 
     def crashed(self, crash: CrashRow, standing: Standing, spent: Spent) -> None:
-        """A crash has been saved and is about to be told; it is spent."""
         self.known(crash)
         done = standing.done + 1
         if done % CRASHES_TOLD == 0 or done == standing.total:
@@ -140,8 +122,8 @@ class Watcher:
             self.say(f"{self.known_as(crash.arm.name)}: {done} of {standing.total} judged, {kept}{forecast}")
 
     def look_around(self, trial: Trial) -> None:
-        """Reports when other programs begin and stop using CPU time. They do not disturb trials on servers
-        kept running, but intervals narrow more slowly."""
+        """Other programs do not disturb trials on servers kept running, but intervals narrow more
+        slowly."""
         if not trial.slices or trial.foreign_cpu_share is None:
             return
         self._others.append(trial.foreign_cpu_share)
@@ -154,7 +136,7 @@ class Watcher:
             self.say("other programs are quiet again")
 
     def left_s(self, standing: Standing, spent: Spent, done: int) -> float | None:
-        """Seconds until the campaign ends: at most, if it has a budget; else about; None if nobody knows."""
+        """At most, if it has a budget; else about; None if nobody knows."""
         if self._budget_s is not None:
             return max(0.0, self._budget_s - spent.seconds)
         left = standing.total - done + standing.after
@@ -191,7 +173,6 @@ def _block(trial: Trial) -> tuple[str, int]:
 
 
 def _where(trial: Trial) -> str:
-    """`arms 3`; on a fleet `arms 3 on db2`."""
     return f"{trial.stage} {trial.block}{f' on {trial.machine}' if trial.machine else ''}"
 
 

@@ -48,18 +48,13 @@ GOALS = {
         "cache": "What is kept to save time: list it, or make room.",
     },
 }
-"""The commands by goal, each with the first line of its help."""
 
 COMMANDS = {name: text for commands in GOALS.values() for name, text in commands.items()}
-"""Each is a module here: its `app` is a group, or its function of that name the command, with the fields of
-its `SPEC`."""
 
 HELP = "How fast a MySQL or MariaDB server can write for your workload, at the durability you need."
 
 
 class _Commands(Group):
-    """All commands; one is loaded when it is named."""
-
     def list_commands(self, _context: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -100,11 +95,6 @@ def make_app() -> click.Group:
 
 
 def run(words: Sequence[str]) -> int:
-    """Runs a command; its exit code.
-
-    Raises:
-        FlushlabError: what ended it.
-    """
     for word in itertools.takewhile(lambda word: word != "--", words):
         try:
             word.encode()
@@ -134,7 +124,6 @@ def _begin() -> None:
 
 
 def _undo_left() -> None:
-    """Undoes what a killed command has left on somebody's server: changed settings, and tables."""
     from flushlab.machine import state_path
 
     if any(any((state_path() / folder).glob("*.json")) for folder in ("put-back", "made-tables")):

@@ -82,6 +82,5 @@ def _require_counted(trial: Trial) -> None:
 
 
 def _require_seconds(load: LoadResult | None) -> None:
-    """Says that `--hdr-log` or `--per-second` is not whole, if the engine could not write them."""
     if load is not None and load.unwritten:
         raise NotWritable(load.unwritten)

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from flushlab.settings.floor import Floor
 
 FOUND = ("my.cnf", "settings.sql", "verify.sql", "rollback.cnf", "rollback.sql")
-"""Files for a server for which there is something to change."""
 
 Contents = Mapping[str, Callable[[], bytes]]
-"""What makes the content of each file, by its name."""
 
 
 def run_campaign(
@@ -37,7 +35,6 @@ def run_campaign(
     default_out: str | None = None,
     per_machine: bool = False,
 ) -> CampaignFacts | None:
-    """Runs a campaign and hands over its result; prints the forecast alone for a dry run."""
     forms.require_writable()
     dry_run = given.get("dry_run")
     if out is not None and not dry_run:
@@ -98,7 +95,7 @@ def hand_over(
 
 
 def write_files(folder: Path, contents: Contents, *, told: bool) -> None:
-    """Writes the files of a folder, and removes those of an earlier campaign that are not among them."""
+    """Removes the files of an earlier campaign that are not among these."""
     if not contents and not folder.is_dir():
         return
     out = OutFolder(folder, tuple(contents))

@@ -22,12 +22,10 @@ class PlainConsole(Console):
 
 
 console = PlainConsole(stderr=True, soft_wrap=True)
-"""Progress, notes and errors."""
 
 
 class _Stdout(PlainConsole):
     def print(self, *objects: Any, **how: Any) -> None:
-        """Without blanks at the ends of lines. Text is taken as it is, and wrapped for a terminal only."""
         if len(objects) == 1 and isinstance(objects[0], str):
             if self.is_terminal and not how.get("soft_wrap"):
                 objects = (wrapped(objects[0], self.width),)
@@ -43,4 +41,3 @@ class _Stdout(PlainConsole):
 
 
 stdout = _Stdout()
-"""Data for people."""

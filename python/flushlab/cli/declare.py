@@ -55,14 +55,10 @@ _ALIKE = (
     ("--html", "--out", "--output"),
     ("--json", "--format"),
 )
-"""Options that do the same in several commands, and what other tools call them."""
 _IOPS = ("--disk-iops", "--iops")
-"""What `--disk iops=N` may be written as."""
 
 
 class _Takes(click.ParamType[Any]):
-    """A value as its declaration reads it."""
-
     def __init__(self, field: Field, *, of_workload: bool = False) -> None:
         words = f"[{'|'.join(field.words)}]" if field.words else _METAVARS[field.kind]
         self.name = field.option.metavar or words
@@ -77,7 +73,6 @@ class _Takes(click.ParamType[Any]):
 
 
 def _warn_of_password(option: str, text: str) -> None:
-    """Warns once of an address with a password: others can read command lines."""
     if not _WITH_PASSWORD.match(text):
         return
     context = click.get_current_context(silent=True)
@@ -94,11 +89,7 @@ def _warn_of_password(option: str, text: str) -> None:
 
 
 def _refuse_password(args: Sequence[str]) -> None:
-    """Refuses a password on the command line, where others can read it; the error does not repeat it.
-
-    Raises:
-        UsageError: `-pSECRET` or `--password=SECRET`.
-    """
+    """Others can read the command line; the error does not repeat the password."""
     for word in args:
         if word == "--":
             return
@@ -111,8 +102,6 @@ def _refuse_password(args: Sequence[str]) -> None:
 
 
 class _Option(click.Option):
-    """An option with a section of --help; its default, where it tells anything, stands behind its help."""
-
     def __init__(
         self, *names: Any, said: str = "", panel: str = OUTPUT, rare: bool = False, **how: Any
     ) -> None:
@@ -125,11 +114,9 @@ class _Option(click.Option):
 class Command(click.Command):
     takes_workloads = False
     left_out: Mapping[str, str] = {}
-    """Why options are not taken that people may ask for, by their flags."""
     context_class = click.Context
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        """Reads the words of the command line; a mistake in them is a UsageError."""
         if any(one.name == "ask_pass" for one in self.params):
             _refuse_password(args)
         if self.takes_workloads:
@@ -150,7 +137,6 @@ class Command(click.Command):
         return rest
 
     def get_params(self, context: click.Context) -> list[click.Parameter]:
-        """All parameters, with --help and --help-all at the end."""
         return [*super().get_params(context), self._help_all]
 
     @functools.cached_property
@@ -165,7 +151,6 @@ class Command(click.Command):
         )
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Lists the usual options, or all with --help-all, by section."""
         every = bool(context.meta.get(_HELP_ALL))
         named = context.meta.get(_WORKLOAD) or ""
         taken: Collection[str] = ()
@@ -197,7 +182,6 @@ class Command(click.Command):
         formatter.write_text(f"Options of a workload: {context.command_path} --workload NAME {_HELP}")
 
     def _with_switches(self, args: Sequence[str]) -> list[str]:
-        """The words, with `on` for switches of workloads that are given without a value."""
         if not self.takes_workloads:
             return list(args)
         bare = {
@@ -254,7 +238,6 @@ def _is_of_workloads(parameter: click.Parameter) -> bool:
 
 
 def _value_of(name: str, args: Sequence[str]) -> str:
-    """The value of an option among the words of a command line; empty without one."""
     for word, following in itertools.pairwise((*args, "")):
         spelled_, separator, value = word.partition("=")
         if spelled_.replace("_", "-") == name:
@@ -276,14 +259,11 @@ class Group(click.Group):
         super().__init__(name, help=help_, invoke_without_command=True, context_settings=how)
 
     def list_commands(self, _context: click.Context) -> list[str]:
-        """Their names, in the order in which they were declared."""
         return list(self.commands)
 
     def add(
         self, name: str, spec: type[Spec] | None = None
     ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-        """Makes a function a command of this group, with the fields of a specification if there is one."""
-
         def made(function: Callable[..., None]) -> Callable[..., None]:
             self.add_command(command(name, function, spec))
             return function
@@ -291,7 +271,6 @@ class Group(click.Group):
         return made
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        """Reads the words; without any, prints the help."""
         if not args:
             click.echo(context.get_help(), err=True)
             context.exit(UsageError.exit_code)
@@ -301,19 +280,16 @@ class Group(click.Group):
             raise UsageError(f"no such option: {error.option_name}", hint=_see(context)) from None
 
     def summaries(self, context: click.Context) -> list[tuple[str, str]]:
-        """First line of each command's help, by name."""
         every = ((name, self.get_command(context, name)) for name in self.list_commands(context))
         return [(name, (one.help or "").partition("\n")[0]) for name, one in every if one is not None]
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Lists the commands, with what they are for in full."""
         with formatter.section("Commands"):
             formatter.write_dl(self.summaries(context))
 
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first word names; a UsageError if there is none."""
         found = self.get_command(context, args[0])
         if found is not None:
             return args[0], found, args[1:]
@@ -326,14 +302,6 @@ class Group(click.Group):
 def command(
     name: str, function: Callable[..., None], spec: type[Spec] | None = None, **context: Any
 ) -> Command:
-    """A function as a command.
-
-    Args:
-        name: of the command.
-        function: its parameters are the command's own options; with a specification, the first is `given`.
-        spec: whose fields are options of the command too.
-        context: settings of its context, as click has them.
-    """
     hints = get_type_hints(function, include_extras=True)
     parameters = [one for one in inspect.signature(function).parameters.values() if one.name != "given"]
     own = [found for one in parameters if (found := field_of(one.name, hints[one.name], one.default))]
@@ -372,14 +340,12 @@ def command(
 
 
 def _own(field: Field, value: Any) -> Any:
-    """A value as the function's own parameter has it."""
     if value is None or value == field.default or (field.kind in ("texts", "wholes") and not value):
         return field.default
     return field.check(value)
 
 
 def _of_spec(spec: type[Spec]) -> Iterator[click.Parameter]:
-    """The options of a specification's fields, and of workloads where it has one."""
     known = fields(spec)
     for key, field in known.items():
         yield _parameter(field, key)
@@ -440,7 +406,6 @@ def _parameter(field: Field, key: str | None = None) -> click.Parameter:
 
 
 def _default(field: Field) -> str:
-    """The default as --help prints it; empty where the help says it, or there is none."""
     if field.default in (None, (), {}, "", inspect.Parameter.empty) or "default" in field.option.help.lower():
         return ""
     if isinstance(field.default, tuple):

@@ -63,7 +63,6 @@ def fill(
 
 
 def _load(given: Mapping[str, Any], watch: bool, forms: Forms) -> None:
-    """Loads a plan's rows into a server."""
     from flushlab.bulk.fill import fill as run
     from flushlab.cli.progress import RowsProgress
     from flushlab.report.fill import document
@@ -80,7 +79,6 @@ def _load(given: Mapping[str, Any], watch: bool, forms: Forms) -> None:
 
 
 def _write_plan(given: Mapping[str, Any], schema: str) -> None:
-    """Writes a plan from a schema to the file that is named, or to stdout."""
     from flushlab.generate.schema import plan_from_schema
 
     _only(given, ("plan", "server", *LOGIN), "--from-schema")

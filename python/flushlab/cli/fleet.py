@@ -146,7 +146,6 @@ def stop() -> None:
 
 
 def _key(given: str | None) -> tuple[bytes, str]:
-    """Content and name of the key's file."""
     from flushlab.errors import NotWritable, UsageError
 
     if given is None or (given == "-" and sys.stdin.isatty()):

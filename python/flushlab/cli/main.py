@@ -28,11 +28,9 @@ INTERRUPTED, PIPE_CLOSED = 130, 141
 """Exit codes as a shell forms them from SIGINT and SIGPIPE."""
 
 _NO_HOME = ("Could not determine home directory.",)
-"""Message of pathlib for `~name` without such a user; a shell leaves the word as it is."""
 
 
 def main() -> NoReturn:
-    """Runs flushlab and exits: 0, an error's code, or 130 after Ctrl-C, SIGTERM and SIGHUP."""
     with _Ending():
         _open_standard_files()
         _go_on_unread()
@@ -50,8 +48,6 @@ def main() -> NoReturn:
 
 
 class _Ending:
-    """Ends the process behind it, however the command ended."""
-
     def __enter__(self) -> None:
         threading.excepthook = _tell_of_thread
 
@@ -96,7 +92,6 @@ def _hang_up(number: int, frame: object) -> NoReturn:
 
 class _Unread(io.FileIO):
     def write(self, content: Any) -> int:
-        """Writes, or drops."""
         try:
             return super().write(content)
         except OSError:
@@ -124,7 +119,6 @@ def _open_standard_files() -> None:
 
 
 def _print_in_any_encoding() -> None:
-    """A character that a stream's encoding lacks is spelled in ASCII, never an error."""
     codecs.register_error(_ASCII, in_ascii)
     codecs.register(_search)
     for stream in (sys.stdout, sys.stderr):
@@ -157,7 +151,6 @@ _ASCII = "spelled_ascii"
 
 
 def _search(name: str) -> codecs.CodecInfo | None:
-    """For `codecs.register`: the codec `_ASCII`."""
     if name != _ASCII:
         return None
     known = codecs.lookup("ascii")
@@ -171,7 +164,6 @@ def _search(name: str) -> codecs.CodecInfo | None:
 
 
 def in_ascii(error: UnicodeError) -> tuple[str, int]:
-    """An error handler: what stands for the characters that cannot be encoded, and where to go on."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end]
@@ -198,7 +190,7 @@ def _flush_stdout() -> BaseException | None:
 
 
 def _help_lost(error: OSError) -> BaseException | None:
-    """What it means if click was printing: unbuffered, stdout fails there and has nothing left to flush."""
+    """Message if click was printing: unbuffered, stdout fails there and has nothing left to flush."""
     from traceback import walk_tb
 
     if not any(frame.f_code.co_name == "echo" for frame, _ in walk_tb(error.__traceback__)):
@@ -209,7 +201,6 @@ def _help_lost(error: OSError) -> BaseException | None:
 
 
 def _print_ending(error: BaseException | None) -> int:
-    """The exit code for what ended the command, once it has been told of."""
     if error is None:
         return 0
     if isinstance(error, SystemExit):
@@ -233,7 +224,6 @@ def _print_ending(error: BaseException | None) -> int:
 
 
 def _tell_of_notes(error: BaseException) -> None:
-    """What failed besides; `undo` notes it."""
     if notes := getattr(error, "__notes__", ()):
         from flushlab.cli.output import print_warning
 
@@ -243,7 +233,6 @@ def _tell_of_notes(error: BaseException) -> None:
 
 
 def _known(error: BaseException) -> FlushlabError:
-    """The error itself, or what an unexpected one means to the user."""
     from flushlab.errors import FlushlabError, HarnessError, NoMemory, NoSpace, StorageError, UsageError
 
     if isinstance(error, FlushlabError):

@@ -16,7 +16,6 @@ Json = Annotated[str | None, Option("Write the result as JSON to a file; - is st
 
 @contextmanager
 def watched(watch: bool) -> Iterator[None]:
-    """Serves a page and metrics for as long as the command runs, if `--watch` is given; prints where."""
     if not watch:
         yield
         return

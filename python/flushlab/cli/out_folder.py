@@ -30,15 +30,8 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutFolder:
-    """A folder for results; one that is missing is made with the first of them, and tried before.
-
-    Args:
-        path: of the folder.
-        names: of the files that will be written.
-
-    Raises:
-        NotWritable: it cannot be made or written to, or holds a file of the user's under one of the names.
-    """
+    """A missing folder is made with the first file; NotWritable also if it holds a file of the user's of
+    that name."""
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
         self.path = path
@@ -55,11 +48,6 @@ class OutFolder:
                     folder.rmdir()
 
     def write(self, name: str, content: bytes) -> Path:
-        """Writes a file.
-
-        Raises:
-            NotWritable: it cannot be written, or the user put one of that name there meanwhile.
-        """
         self._make()
         written = self._list()
         present = self._require_ours(name, written)
@@ -73,11 +61,7 @@ class OutFolder:
         return self.path / name
 
     def remove(self, names: Sequence[str]) -> None:
-        """Removes files that an earlier campaign left, where they are as flushlab wrote them.
-
-        Raises:
-            NotWritable: one of them cannot be removed.
-        """
+        """Only where they are as flushlab wrote them."""
         written = self._list()
         for name in names:
             try:
@@ -92,7 +76,6 @@ class OutFolder:
                 raise NotWritable(f"{file} cannot be removed: {error.strerror}", hint=_HINT) from error
 
     def _make(self) -> list[Path]:
-        """Makes the folder, and returns what was missing, the innermost first."""
         missing = [folder for folder in (self.path, *self.path.parents) if not os.path.lexists(folder)]
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -112,7 +95,6 @@ class OutFolder:
         raise NotWritable(f"{file} is not the list that flushlab keeps there", hint=_HINT)
 
     def _require_ours(self, name: str, written: Written) -> str | None:
-        """The digest of what is there; None if nothing is."""
         file = self.path / name
         if not os.path.lexists(file):
             return None

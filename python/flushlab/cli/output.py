@@ -22,28 +22,18 @@ if TYPE_CHECKING:
     from flushlab.report.document import Document
 
 Facts = Mapping[str, Any] | msgspec.Struct
-"""What `--json` writes."""
 
 
 class Forms(NamedTuple):
-    """Files of a report in its other forms, beside the terminal; `-` is stdout, which takes one of them."""
-
     json: str | None = None
     markdown: str | None = None
     html: str | None = None
 
     @property
     def is_printed(self) -> bool:
-        """Whether people read the report on stdout."""
         return "-" not in self
 
     def require_writable(self) -> None:
-        """Finds out before anything is measured whether each can be written.
-
-        Raises:
-            UsageError: stdout is named twice.
-            NotWritable: one of them cannot be written.
-        """
         if self.count("-") > 1:
             raise UsageError("stdout takes one output only", hint="name files for the others")
         for path in self:
@@ -58,23 +48,13 @@ class Forms(NamedTuple):
         full: bool = False,
         is_stored: bool = True,
     ) -> None:
-        """Prints a report and writes its other forms; see `deliver`.
-
-        Args:
-            document: for people.
-            facts: for `--json`.
-            more: further steps.
-            kept: as of `deliver`.
-            full: as of `terminal.render`.
-            is_stored: False: the JSON goes to stdout if its file cannot be written: no store has it.
-        """
+        """`is_stored`: False: the JSON goes to stdout if its file cannot be written: no store has it."""
         prints = [partial(print_document, document, full=full)] if self.is_printed else []
         deliver(*prints, *self.steps(document, facts, is_stored=is_stored), *more, kept=kept)
 
     def steps(
         self, document: Document, facts: Facts, *, is_stored: bool = True
     ) -> Iterator[Callable[[], object]]:
-        """The steps that write the files."""
         yield partial(self._emit_facts, facts, is_stored)
         if self.markdown:
             yield partial(emit, partial(markdown_bytes, document), self.markdown)
@@ -91,7 +71,6 @@ class Forms(NamedTuple):
 
 
 def print_document(document: Document, *, full: bool = False) -> None:
-    """Prints a report on stdout."""
     from flushlab.cli.consoles import stdout
     from flushlab.report.terminal import render
 
@@ -126,16 +105,8 @@ def emit(content: Callable[[], bytes], path: str) -> None:
 
 
 def deliver(*steps: Callable[[], object], kept: str | None = None) -> None:
-    """Prints a result and writes its files: every step is taken, whatever becomes of the others.
-
-    Args:
-        steps: the result is printed in the first of them.
-        kept: where the result is all the same; the hint of a file that cannot be written.
-
-    Raises:
-        FlushlabError: the first step that failed; later failures are printed as warnings.
-        BrokenPipeError: nobody reads stdout, and all files are written.
-    """
+    """Every step is taken, whatever becomes of the others: the first failure is raised, later ones are
+    warnings."""
     failed: list[FlushlabError] = []
     unread: BrokenPipeError | None = None
     for step in steps:
@@ -156,7 +127,6 @@ def deliver(*steps: Callable[[], object], kept: str | None = None) -> None:
 
 
 def print_error(error: FlushlabError) -> None:
-    """Prints `error: …` and, where there is one, `hint: …` on stderr."""
     from rich.text import Text
 
     from flushlab.cli.consoles import console
@@ -167,7 +137,6 @@ def print_error(error: FlushlabError) -> None:
 
 
 def say(text: str) -> None:
-    """Prints a line of progress on stderr; a line that begins with `warning: ` as a warning."""
     if text.startswith("warning: "):
         print_warning(text.removeprefix("warning: "))
         return
@@ -177,7 +146,6 @@ def say(text: str) -> None:
 
 
 def print_warning(text: str) -> None:
-    """Prints `warning: …` on stderr."""
     from rich.text import Text
 
     from flushlab.cli.consoles import console
@@ -186,13 +154,10 @@ def print_warning(text: str) -> None:
 
 
 def kept(campaign_id: str) -> str:
-    """The hint where a campaign's file cannot be written."""
     return f"nothing is lost: flushlab report {campaign_id} writes the page, and --json FILE the result"
 
 
 def writing(path: Path, write: Callable[[], object], *, told: bool) -> Callable[[], None]:
-    """A step that writes a file and then says so on stdout."""
-
     def step() -> None:
         write()
         if told:
@@ -204,11 +169,7 @@ def writing(path: Path, write: Callable[[], object], *, told: bool) -> Callable[
 
 
 def emit_json(data: Facts, path: str | None) -> None:
-    """Writes a document to a file, or to stdout for `-`; does nothing for None.
-
-    Raises:
-        NotWritable: the file cannot be written; an older one is left as it was.
-    """
+    """`-` is stdout; None does nothing. An older file is left as it was if it cannot be written."""
     if path is None:
         return
     text = json_bytes(data)
@@ -219,18 +180,12 @@ def emit_json(data: Facts, path: str | None) -> None:
 
 
 def json_bytes(data: Facts) -> bytes:
-    """A document as JSON that people may read too. Its first member is `schema`: `flushlab.NAME/VERSION`."""
     encoded = msgspec.json.encode(data, enc_hook=_encode)
     assert encoded.startswith(b'{"schema":"flushlab.'), "a document has its version"
     return msgspec.json.format(encoded, indent=2) + b"\n"
 
 
 def require_writable(path: str | None) -> None:
-    """Finds out before anything is measured whether the result can be written.
-
-    Raises:
-        NotWritable: `emit_json` would fail with this path.
-    """
     if path is None or path == "-":
         return
     target = Path(path)
@@ -240,11 +195,7 @@ def require_writable(path: str | None) -> None:
 
 
 def write_file(target: Path, content: bytes, *, new: bool = False) -> None:
-    """Writes a file by rename, so that nobody ever sees half of it; a device or pipe is written to.
-
-    Raises:
-        NotWritable: the directory is missing, full or read-only, or a symbolic link has that name.
-    """
+    """By rename, so that nobody ever sees half of it; a device or pipe is written to."""
     _refuse_link(target)
     try:
         if _is_device(target):

@@ -13,7 +13,6 @@ from flushlab.errors import NotWritable
 
 
 def stdout_lost(error: OSError) -> NotWritable:
-    """What it means that standard output cannot be written."""
     return NotWritable(
         f"standard output cannot be written: {error.strerror}", hint="free some space, or write elsewhere"
     )
@@ -21,12 +20,7 @@ def stdout_lost(error: OSError) -> NotWritable:
 
 @contextmanager
 def to_stdout() -> Iterator[None]:
-    """Tells of a full disk behind stdout.
-
-    Raises:
-        NotWritable: stdout cannot be written.
-        BrokenPipeError: nobody reads it.
-    """
+    """NotWritable if stdout is on a full disk; BrokenPipeError if nobody reads it."""
     try:
         yield
     except BrokenPipeError:
@@ -40,7 +34,6 @@ _COLUMN = re.compile(r" *(?:\S+ {2,})?")
 
 
 def wrapped(text: str, width: int) -> str:
-    """Lines of at most that width, below their indent or their second column; long words stay whole."""
     lines = []
     for line in text.split("\n"):
         found = _COLUMN.match(line)
@@ -57,7 +50,6 @@ def wrapped(text: str, width: int) -> str:
 
 
 def print_text(text: str) -> None:
-    """Prints text on stdout as `stdout` does, without rich."""
     with to_stdout():
         shown = wrapped(text, get_terminal_size().columns) if sys.stdout.isatty() else text
         sys.stdout.write(TRAILING.sub("", shown) + "\n")
@@ -65,12 +57,6 @@ def print_text(text: str) -> None:
 
 
 def write_stdout(content: bytes) -> None:
-    """Writes data as they are.
-
-    Raises:
-        NotWritable: stdout is on a full disk.
-        BrokenPipeError: nobody reads it.
-    """
     with to_stdout():
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()

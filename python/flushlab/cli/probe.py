@@ -96,7 +96,6 @@ def _directory(spec: ProbeSpec) -> Path:
 
 @contextmanager
 def _disk(where: Path, disk: str | None) -> Iterator[tuple[Path, DiskEmulation | None]]:
-    """Where to probe: a disk of its own in that place, if one is asked for, and how slow that is."""
     from flushlab.datadir import open_volume
 
     if disk is None:
@@ -143,7 +142,7 @@ def _of_store(name: str) -> tuple[MeasuredServer, ...]:
 
 
 def _of_bench(where: Path, server: str, spec: ProbeSpec) -> MeasuredServer:
-    """A short bench of what the ceilings commit; a fresh server has its data on the disk that is probed."""
+    """A fresh server has its data on the disk that is probed."""
     from flushlab.campaign.bench import bench
     from flushlab.probe.against import of_trial
 
@@ -161,7 +160,6 @@ def _of_bench(where: Path, server: str, spec: ProbeSpec) -> MeasuredServer:
 
 
 def _save(record: ProbeRecord, campaign: str, *, told: bool) -> None:
-    """Stores a probe as a campaign of its own kind, so that `flushlab report` finds it."""
     import msgspec
 
     from flushlab.store import open_store

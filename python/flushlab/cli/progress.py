@@ -26,7 +26,6 @@ from flushlab.record import Comparison, CrashRow, Trial
 _SAY_EVERY_S = 10.0
 WIDTH = 79
 _BESIDE = len("  99.99  99.99 – 99.99  1,234,567  99,999")
-"""Columns of what stands beside a name."""
 
 _COMPARES: Mapping[Objective, str] = {
     "throughput": "of throughput",
@@ -36,8 +35,6 @@ _COMPARES: Mapping[Objective, str] = {
 
 
 class LiveBar:
-    """A bar while the context lasts; gone behind it."""
-
     def __init__(self) -> None:
         self._bar = Bar(
             TextColumn("{task.description}", markup=False),
@@ -62,21 +59,16 @@ class LiveBar:
 
 
 class StepProgress(LiveBar):
-    """Shows which of several measurements runs; nothing where there is no terminal."""
-
     def step(self, done: int, total: int, doing: str) -> None:
         self.show(done, total, doing[:46])
 
 
 class RowsProgress(LiveBar):
-    """Shows how far rows are written; a line every ten seconds where there is no terminal."""
-
     def __init__(self) -> None:
         super().__init__()
         self._said = time.monotonic()
 
     def show_rows(self, done: int, total: int, doing: str, more: str) -> None:
-        """So many rows are written; `more` is for the line, which has room for it."""
         self.show(done, total, doing)
         if not console.is_terminal and time.monotonic() - self._said >= _SAY_EVERY_S:
             self._said = time.monotonic()
@@ -84,14 +76,11 @@ class RowsProgress(LiveBar):
 
 
 class CampaignProgress(Watcher):
-    """Shows what runs, the best so far and the time left."""
-
     def __init__(self) -> None:
         super().__init__(say)
         self._bar: LiveBar | None = None
 
     def warn(self, text: str) -> None:
-        """A line that should not be overlooked."""
         print_warning(text)
 
     @contextmanager
@@ -108,20 +97,16 @@ class CampaignProgress(Watcher):
             self._bar.show(standing.done, max(standing.total, standing.done + 1), doing)
 
     def ended(self, trial: Trial, standing: Standing, spent: Spent) -> None:
-        """Reports a saved trial in a line, if the bar is not visible or the trial has no result."""
         if trial.outcome != "measured" or not console.is_terminal:
             super().ended(trial, standing, spent)
 
     def crashed(self, crash: CrashRow, standing: Standing, spent: Spent) -> None:
-        """A crash has been saved; said in lines where nobody sees the bar."""
         if not console.is_terminal:
             super().crashed(crash, standing, spent)
 
 
 @dataclass
 class _Row:
-    """What a configuration has yielded so far."""
-
     logs: tuple[float, ...] = ()
     rounds: int = 0
     unit: str = ""
@@ -140,11 +125,8 @@ class _Row:
 
 
 class LiveTable(CampaignProgress):
-    """Shows what is known of each configuration, what runs and what disturbs.
-
-    Ratios appear as soon as an interim analysis has proven them; no later analysis takes them back. Before,
-    the display has each configuration's own rate, which proves nothing.
-    """
+    """Ratios appear as soon as an interim analysis has proven them; no later one takes them back. Before,
+    each configuration has its own rate, which proves nothing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -176,7 +158,6 @@ class LiveTable(CampaignProgress):
         self._doing = f"block {request.block + 1}: {self.known_as(request.arm.name)}{forecast}"
 
     def ended(self, trial: Trial, standing: Standing, spent: Spent) -> None:
-        """A run has been saved; said in a line where nobody sees the table."""
         self._trials += 1
         self._disturbed += trial.outcome == "discarded"
         self._why = trial.reason if trial.outcome == "discarded" else ""
@@ -185,7 +166,6 @@ class LiveTable(CampaignProgress):
             Watcher.ended(self, trial, standing, spent)
 
     def table(self) -> RenderableType:
-        """What is known now; fits 80 columns."""
         names = {name: self.known_as(name) for name in self._rows}
         width = max(map(len, ("configuration", *names.values())))
         width = min(width, WIDTH - _BESIDE)

@@ -116,11 +116,6 @@ def report(
 
 
 def _write_trials(store: Store, row: CampaignRow, target: str) -> None:
-    """Writes what a campaign measured, a row each.
-
-    Raises:
-        UsageError: it has measured nothing yet.
-    """
     from flushlab.store.store import as_csv, as_json_lines, whole
 
     rows = list(whole(store, row))
@@ -135,11 +130,6 @@ def _write_trials(store: Store, row: CampaignRow, target: str) -> None:
 
 
 def _write_again(store: Store, row: CampaignRow, out: Path, forms: Forms, floor: Floor | None) -> None:
-    """Prints a campaign's result and writes its files, without measuring again.
-
-    Raises:
-        UsageError: it is of another kind, or has no result yet.
-    """
     from flushlab.cli.campaign import hand_over
     from flushlab.report.kinds import stored
 

@@ -17,7 +17,6 @@ from flushlab.spec.kinds import SeriesSpec
 from flushlab.spec.option import RUN
 
 FILES = ("series.json", "report.html", *FOUND)
-"""In the folder of --out; `FOUND` where something is recommended."""
 
 
 SPEC = SeriesSpec
@@ -56,12 +55,6 @@ def series(
 
 
 def _write_starter(target: Path, *, force: bool) -> None:
-    """Writes a commented plan to start from.
-
-    Raises:
-        UsageError: the file exists, and `force` was not given.
-        NotWritable: it cannot be written.
-    """
     from flushlab.plan.parse import example
 
     if target.exists() and not force:

@@ -237,12 +237,10 @@ def status(
 
 
 def _is(build: Build, one: Obtainable) -> bool:
-    """True if fetching `one` would give this build's version, as far as that is known."""
     return build.flavor == one.flavor and build.version[: len(one.version)] == one.version
 
 
 def _where(build: Build, folder: Path) -> str:
-    """The binary, or the name of the prefix that flushlab has unpacked, which tells what it was made of."""
     prefix = Path(build.prefix)
     return prefix.name if prefix.parent == folder else build.mysqld
 
@@ -314,7 +312,6 @@ def _introduce(server: Sandbox | Cluster, json: str | None) -> None:
 
 
 def _table(headings: Row, rows: Sequence[Row], *, fit: bool = False) -> None:
-    """Columns of plain text; paths stay whole, however narrow the terminal, unless they must `fit` it."""
     lines = [headings, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
     room = max(stdout.width - sum(widths[:-1]) - 2 * len(widths[:-1]), _LEAST_WIDTH)
@@ -325,7 +322,6 @@ def _table(headings: Row, rows: Sequence[Row], *, fit: bool = False) -> None:
 
 
 def _cut(text: str, width: int) -> str:
-    """At most `width` characters: what is left out of the middle shows as an ellipsis."""
     if len(text) <= width:
         return text
     tail = (width - 1) // 2

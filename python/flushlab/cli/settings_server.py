@@ -26,7 +26,6 @@ from flushlab.spec.parts import ServerSpec
 
 WIDTH = 80
 _NAME, _VALUE = 39, 15
-"""Columns; with the marks and the values to try a line has at most 80."""
 
 _LABELS = {key: words for key, words in FAILURES.items() if key != FLOOR} | {"binlog": "binary log"}
 
@@ -141,7 +140,6 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def survey(name: str, *, basedir: str | None, floor: Floor | None, only: str | None = None) -> ServerSettings:
-    """Reads the settings of a kept sandbox, or of one that is started for it; `only` one setting."""
     if name.startswith("sandbox:"):
         return _read(Sandbox.attach(name.removeprefix("sandbox:")), floor, only)
     if only is not None:
@@ -220,7 +218,6 @@ def _read(server: Server, floor: Floor | None, only: str | None) -> ServerSettin
 
 
 def _of(name: str, here: ServerSettings) -> list[Candidate]:
-    """The candidates whose own setting this is; it stands last among what changes together."""
     return [one for one in here.candidates if list(one.settings)[-1] == name]
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from flushlab.suite.session import SuiteResult
 
 CONTEXT = {"allow_interspersed_args": False, "help_option_names": ["--help"]}
-"""Options behind the command are the command's."""
 
 PASSWORD = "FLUSHLAB_PASSWORD"
 
@@ -122,7 +121,7 @@ def test(
 
 
 def _require_quoted(spec: SuiteSpec) -> None:
-    """Refuses files in the place of the command: the shell has replaced the pattern of --inputs by them."""
+    """The shell has replaced the pattern of --inputs by them."""
     inputs, words = spec.throwaway.inputs, spec.command
     files = words[: words.index("--")] if "--" in words else words[:1]
     if not inputs or not files or not all(Path(one).exists() for one in (inputs[-1], *files)):
@@ -137,7 +136,6 @@ def _require_quoted(spec: SuiteSpec) -> None:
 
 
 def _pattern(one: Path, other: Path) -> str:
-    """That both paths match."""
     if one.is_dir():
         return f"{one.parent / '**'}"
     if len(one.parts) != len(other.parts) or one.parent == other.parent:
@@ -148,16 +146,11 @@ def _pattern(one: Path, other: Path) -> str:
 
 
 def _exit_code(result: SuiteResult) -> int:
-    """The command's; what a suite says whose server flushlab had to stop is not its own."""
+    """The code of a suite whose server flushlab had to stop is not its own."""
     return StorageError.exit_code if result.stopped else result.exit_code
 
 
 def _print_container(forms: list[Form], spec: SuiteSpec) -> None:
-    """The profile as text, on stdout.
-
-    Raises:
-        UsageError: more than one form, an image that cannot be told, or a setting that it does not have.
-    """
     from flushlab.advice import containers
     from flushlab.settings.admission import parse_settings
     from flushlab.suite.request import check_database, server_of
@@ -179,7 +172,6 @@ def _print_container(forms: list[Form], spec: SuiteSpec) -> None:
 
 
 def _compare(request: SuiteRequest, spec: SuiteSpec, forms: Forms) -> int:
-    """The exit code of the last fast run; of stock, if only that failed."""
     from flushlab.datadir import open_volume
     from flushlab.report import suite as report
     from flushlab.report.terminal import render

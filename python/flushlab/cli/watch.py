@@ -104,7 +104,6 @@ def _record(given: Mapping[str, Any], file: str, seconds: float | None) -> None:
 
 
 def follow(watch: Watch, *, shown: bool) -> None:
-    """Waits until Ctrl-C, and shows each second if that is wanted; else only why nothing is seen."""
     if not shown:
         told = ""
         for sample in _samples(watch):

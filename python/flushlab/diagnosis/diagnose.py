@@ -20,32 +20,17 @@ from flushlab.units import counted, format_seconds, format_size
 
 _ORDER = {"binds": 0, "unmeasured": 2, "contributes": 3, "hint": 4}
 _CLIENTS = 2.5
-"""Clients that bind are no news beside evidence of a wait in the server."""
 _BUSY = 0.05
 """Writers at work at the same time, on average, below which a server counts as idle."""
 _SILENT_S = 5.0
 """For the first answers, over a slow network too."""
 UNKNOWN = "unknown"
-"""Floor of a server whose settings are not known."""
 _RARE = 0.5
-"""Statements that write per second, below which nobody writes."""
 _ENOUGH = 30
-"""Samples below which no share is worth a word."""
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found.
-
-    Attributes:
-        answer: what bounds writes, in a sentence.
-        doubts: what keeps the answer from being sure.
-        findings: the most binding first.
-        floor: that the server meets now, and on which disk.
-        guarantees: what it keeps under each failure, in words.
-        not_judged: what could not be seen, and the privilege that it takes.
-        state: settings that matter to writes, and what a restart changes.
-        evidence: all that was seen.
-    """
+    """The most binding of `findings` comes first; `not_judged` has the privilege that each takes."""
 
     answer: str
     doubts: tuple[str, ...] = ()
@@ -104,7 +89,6 @@ _DOES: Mapping[Wait | str, str] = {
 
 
 def _answer(evidence: Evidence, findings: list[Finding]) -> str:
-    """What bounds; beside evidence of a wait without a share, never that nothing does."""
     text = _from_shares(evidence, findings) if evidence.time.is_sample else _without_shares(evidence)
     held_up = [one.unmeasured for one in findings if one.strength == "unmeasured" and one.unmeasured]
     if evidence.interrupted.startswith(STOPPED):
@@ -168,9 +152,7 @@ def _bound(finding: Finding) -> str:
 # not tell where its time went; a list of connections tells what they did at its moment.
 
 _IDLE_PER_S = 1.0
-"""Statements or rows per second below which a server without anything else at work is idle."""
 _OWN = 1.0
-"""The connection that asks for the status is at work itself."""
 _QUIET_REDO_PER_S = 4096.0
 """Bytes that a server writes by itself."""
 
@@ -191,7 +173,6 @@ def _without_shares(evidence: Evidence) -> str:
 
 
 def _at_the_moment(evidence: Evidence) -> str:
-    """What the writers of a few lists do, the most of them first; empty for a sample of many."""
     time, longest = evidence.time, dict[str, int]()
     for one in evidence.longest.values():
         wait = wait_of(one, evidence.identity) or ""
@@ -250,21 +231,17 @@ def _from_rows(monitor: Monitor, rate: float, lists: str) -> str:
 
 RDS, AZURE, CLOUD_SQL = "Amazon RDS", "Azure Database for MySQL", "Google Cloud SQL"
 _PREFIXES = {"aurora_": AURORA, "rds_": RDS, "azure_": AZURE, "cloudsql_": CLOUD_SQL}
-"""Of variables, the first that fits."""
 PLACES = {
     AURORA: "parameter group",
     RDS: "parameter group",
     AZURE: "server parameters",
     CLOUD_SQL: "database flags",
 }
-"""Where a service has its settings."""
 _CLOCKS_S = 10.0
-"""A slow answer, or a clock that is adjusted, moves it by less."""
 _LONG_S = 600.0
 
 
 def service_of(variables: Mapping[str, str], version: str) -> str:
-    """The cloud's service that runs the server; empty if it is none that is known here."""
     for prefix, service in _PREFIXES.items():
         if any(name.startswith(prefix) for name in variables):
             return service

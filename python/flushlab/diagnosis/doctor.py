@@ -50,16 +50,6 @@ _GRANTS = {
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """An account on a server.
-
-    Attributes:
-        server: of the account.
-        name: as GRANT takes it.
-        sees: in words.
-        lacks: in words.
-        grants: statements that give what it lacks.
-    """
-
     server: ServerIdentity
     name: str
     sees: tuple[str, ...] = ()
@@ -68,11 +58,6 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_account(reach: WatchedServer, progress: Progress) -> Account:
-    """Asks each question of a diagnosis once.
-
-    Raises:
-        ServerError: the server does not answer, or refuses the account.
-    """
     with opened(reach, progress) as session:
         session.ask_what_is_due()
         name, seen = account_of(session.account()), session.seen
@@ -112,14 +97,7 @@ def doctor(*, progress: Progress = silent, **given: Any) -> Diagnosis:
 
 @taking(DoctorSpec, progress="Takes a line at a time.")
 def account(*, progress: Progress = silent, **given: Any) -> Account:
-    """What the account may see of a running server, with the smallest grants for what it lacks.
-
-    The arguments are those of `doctor`.
-
-    Raises:
-        UsageError: an argument makes no sense.
-        ServerError: the server does not answer, or refuses the account.
-    """
+    """The smallest grants for what the account lacks; arguments and errors as of `doctor`."""
     spec = build(DoctorSpec, given)
     if spec.files is not None:
         raise UsageError("--check-account has no effect with --from", hint="remove one of them")
@@ -128,11 +106,6 @@ def account(*, progress: Progress = silent, **given: Any) -> Account:
 
 @taking(DoctorSpec)
 def reach(**given: Any) -> WatchedServer:
-    """The running server that is meant by the arguments of `doctor`.
-
-    Raises:
-        UsageError: an argument makes no sense, or names no running server.
-    """
     return _reach(build(DoctorSpec, given))
 
 

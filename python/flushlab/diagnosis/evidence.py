@@ -55,13 +55,8 @@ def commits_counter(status: ServerStatus) -> str:
 
 
 def committed(counter: str, growth: Callable[[str], float | None], after: ServerStatus) -> float | None:
-    """Transactions that were committed; None if the server does not have the counter.
-
-    Args:
-        counter: by `commits_counter`.
-        growth: of a status variable.
-        after: with the settings.
-    """
+    """`growth` is of a status variable, `after` has the settings; None if the server does not have the
+    counter."""
     if (grown := growth(counter)) is None:
         return None
     commits = grown * COUNTERS.get(counter, 1.0)
@@ -84,21 +79,12 @@ def commits_by_words(counter: str) -> str:
 
 
 def commit_counts(status: ServerStatus) -> Mapping[str, float]:
-    """The counters that `committed` asks for; those that the server does not have are missing."""
     names = (*COUNTERS, "com_rollback", "handler_rollback", "innodb_log_writes")
     counts = {name: status.number(name) for name in names}
     return {name: count for name, count in counts.items() if count is not None}
 
 
 class Latch(msgspec.Struct, frozen=True, kw_only=True):
-    """Threads that wait for one of InnoDB's latches.
-
-    Attributes:
-        name: mutex or lock, or the place in the source where they wait.
-        waiting: threads.
-        longest_s: of them.
-    """
-
     name: str
     waiting: int
     longest_s: float
@@ -111,17 +97,10 @@ class Monitor(msgspec.Struct, frozen=True, kw_only=True):
     """An output of SHOW ENGINE INNODB STATUS.
 
     Attributes:
-        lsn, flushed, checkpoint: log sequence number, that of the last sync, and of the last checkpoint.
         checkpoint_max_age: bytes; None where the server does not print it.
         history_length: transactions that purge has not reached.
-        pages, dirty_pages, free_pages: of the buffer pool.
         averaged_s: seconds before it, to which its rates belong.
-        rows_per_s: rows inserted, updated and deleted.
-        pending: I/O that was asked for and has not ended, by kind.
-        latches: the most waited for first.
-        transactions: open ones.
         flushing: transactions that InnoDB has committed, but for the sync of the redo log.
-        main_flushes: InnoDB's main thread syncs the redo log.
         absent: sections that are missing, or their end.
     """
 
@@ -164,32 +143,18 @@ STOPPED = "the server stopped answering"
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen.
+    """Seen in `seconds`, from the first status to the last.
 
     Attributes:
         began: Unix time of the window's begin; 0 if it is not known.
-        seconds: between the first status and the last.
-        before, after: first and last answers.
         checkpoint_ages: bytes, of each second.
-        commit_counts: of each second since the window began, as `commit_counts` gives them.
-        write_time: where writers spent their time; None if no connection can be seen.
-        transactions: the oldest of each sample, by `OpenTransaction.key`.
-        looks: the same, each sample by itself.
+        looks: the oldest open transactions, each sample by itself.
         longest, asleep: what connections were longest seen to do, or asleep, by connection; short times are
             left out.
-        locks: metadata locks that were waited for, as the server told them last.
-        settings: of the catalog, as they are in force.
-        missing: privileges that the account lacks.
-        host: the machine's side of the window; None if flushlab does not see it.
-        start: option files and command line; None as for `host`.
-        between: why something seems to be between flushlab and the server; empty if nothing does.
+        start: option files and command line; None, as `host`, if flushlab does not see the machine.
         interrupted: why the window is shorter than it should be; empty if it is not.
         silent_s: that the server took for its first answers, before the window.
         files: from which all of this is, with what each was read as; empty for a server that was watched.
-        left_out: files beside them that tell nothing, each with the reason.
-        untold: what the files do not tell.
-        running: connections at work at each status of the files.
-        monitors: outputs of InnoDB's monitor in the files.
     """
 
     began: float = 0.0
@@ -231,20 +196,17 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def server(self) -> str:
-        """The server, for people: `mariadb@10.11.19`."""
         known = self.identity
         return known.name if known.version else f"{known.flavor} of unknown version"
 
     @property
     def time(self) -> WriteTime:
-        """Where writers spent their time; empty if no connection can be seen."""
         time = self.write_time or WriteTime()
         queued = self.host.cpu_waiting if self.host is not None else None
         return msgspec.structs.replace(time, queued=queued) if queued else time
 
     def syncs_at_commit(self) -> tuple[bool, bool]:
-        """Whether the redo log and the binary log are synced at commit; one sync is the redo log's, where the
-        binary log is in InnoDB (MariaDB 12.3 and later)."""
+        """One sync is the redo log's, where the binary log is in InnoDB (MariaDB 12.3 and later)."""
         in_redo = self.variable("binlog_storage_engine").lower() == "innodb"
         has_binlog = self.is_on("log_bin") and self.variable("sync_binlog") == "1" and not in_redo
         return self.variable("innodb_flush_log_at_trx_commit") in ("1", "3"), has_binlog
@@ -262,13 +224,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return None if grown is None or self.seconds <= 0 else grown / self.seconds
 
     def grew(self, *names: str) -> float:
-        """The same as `delta`, 0 if it is unknown."""
         return self.delta(*names) or 0.0
 
     @property
     def commits_by(self) -> str:
-        """The counter of transactions that were committed: of a server whose binary log is not known, the
-        best that grew. Empty if there is none."""
         counter = commits_counter(self.after)
         if self.variable("log_bin") and self.delta(counter) is not None:
             return counter
@@ -283,7 +242,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def commit_rates(self) -> tuple[tuple[float, float], ...]:
-        """The same over time: seconds since the window began, and commits/s since the point before."""
+        """Seconds since the window began, and commits/s since the point before."""
         rates, counter = list[tuple[float, float]](), self.commits_by
         last: tuple[float, Mapping[str, float]] | None = None
         for at_s, counts in self.commit_counts:
@@ -298,7 +257,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def write_statements(self) -> float | None:
-        """Statements that write, per second; None without two statuses. A replica's applier has none."""
+        """Per second; None without two statuses. A replica's applier has none."""
         grown = [count for name in _WRITES if (count := self.delta(f"com_{name}")) is not None]
         return sum(grown) / self.seconds if grown and self.seconds > 0 else None
 
@@ -312,18 +271,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.variable(name)) and not self.is_on(name)
 
     def sized(self, name: str) -> str:
-        """A size in words: `innodb_log_buffer_size is 16 MiB`."""
         size = self.after.variable(name)
         return f"{name} is {'not known' if size is None else format_size(size)}"
 
 
 def settings_of(seen: ServerStatus, path: str) -> dict[str, Value]:
-    """Settings of the catalog, as a server's variables have them; none without its version and variables.
-
-    Args:
-        seen: with the variables.
-        path: source of them: an address, or a file.
-    """
     if not seen.identity.version or not seen.variables:
         return {}
     known = in_force(seen.variables, seen.identity, path=path).settings

@@ -29,7 +29,6 @@ BINDS, CONTRIBUTES = 0.25, 0.1
 
 
 def wait(count: int, noun: str) -> str:
-    """`1 statement waits`, `20 statements wait`."""
     return f"{counted(count, noun)} {'waits' if count == 1 else 'wait'}"
 
 
@@ -67,17 +66,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A finding.
 
     Attributes:
-        name: of its file.
-        title: a line.
         share: of the writers' time; None if it is not measured.
         waits: that the share is of, or within.
         unmeasured: evidence that somebody is held up, whatever the share, as a clause: `3 statements wait …`;
             empty for none.
-        seen: evidence.
-        advice: in words.
         changes: settings to try, the safest first.
         names_cause: a finding as strong that does comes before one that does not.
-        is_proven: whether writers are seen to wait for this.
         shows_in: findings that this one explains, if it is as strong: they come behind it.
         is_weighed: its share is known, or it explains a finding whose share is; see `weighed`.
     """
@@ -110,7 +104,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def weighed(found: Sequence[Finding]) -> list[Finding]:
-    """The same; a share that may be anything weighs only if it explains what is known to bind."""
     binding = [one for one in found if one.strength == "binds" and one.share]
     known = [one for one in binding if one.share and not one.share.is_anything]
 
@@ -136,7 +129,6 @@ def verdict_now(evidence: Evidence) -> Verdict:
 
 
 def guarantees_now(evidence: Evidence) -> Guarantees:
-    """What the server keeps under each failure; see `verdict_now`."""
     return guarantees(evidence.settings, evidence.identity, *_running(evidence))
 
 

@@ -32,7 +32,6 @@ _PLACES: Mapping[str, str] = {
     "doublewrite": "innodb_doublewrite_dir",
     "undo": "innodb_undo_directory",
 }
-"""What lies there, and the variable that says where."""
 _KINDS: Mapping[cgroup.IoKind, str] = {
     "riops": "reads/s",
     "wiops": "writes/s",
@@ -144,22 +143,14 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostWatch:
-    """Counts from when it is made until `finish`.
-
-    Args:
-        pid: of the server, on this machine.
-        variables: system variables of the server.
-
-    Attributes:
-        root: the server's, as this process sees it; None if it is closed.
-    """
+    """Counts from when it is made until `finish`; `root` is the server's as seen from here, None if it is
+    closed."""
 
     def __init__(self, pid: int, variables: Mapping[str, str]) -> None:
         self.pid, self._variables = pid, variables
         self._unseen: list[str] = []
         self.root = root_of(pid)
         self._folders = dict[str, tuple[Path, FileSystem]]()
-        """By variable, those that can be seen: where a folder is here, and what is under it."""
         self._paths = dict[str, str]()
         self._locate()
         self._cpu, self._blkio = cgroup.group_of(pid, "cpu"), cgroup.group_of(pid, "blkio")
@@ -239,7 +230,6 @@ class HostWatch:
                 self._unseen.append(f"{variable} {path}: {error.strerror}")
 
     def _places(self) -> tuple[Place, ...]:
-        """The file systems, each once."""
         places = dict[tuple[object, ...], Place]()
         for holds, variable in _PLACES.items():
             if variable not in self._folders:
@@ -307,7 +297,6 @@ class HostWatch:
         }
 
     def _held(self, seconds: float) -> Iterator[HeldLimit]:
-        """The limits that were there at both ends."""
         for key, after in self._io_limits().items():
             before = self._limits_began.get(key)
             if before is not None and after.used >= before.used:
@@ -329,7 +318,6 @@ class HostWatch:
 
 
 def _only(others: str) -> str:
-    """Who may look; some containers deny it to root, too."""
     return f" ({others if os.geteuid() else 'denied to root here'})"
 
 
@@ -337,7 +325,6 @@ _ITS_USER = "its user and root read it"
 
 
 def root_of(pid: int) -> Path | None:
-    """Where a process's root is for this one; None if it is elsewhere and closed."""
     try:
         own, theirs = mounts(), mounts(pid)
     except OSError:
@@ -349,7 +336,6 @@ def root_of(pid: int) -> Path | None:
 
 
 def _on_device(pids: tuple[int, ...], device: int | None) -> bool | None:
-    """Whether any of the processes has files open there; None if unknown."""
     if device is None:
         return None
     open_there = [has_files_open(pid, device) for pid in pids]
@@ -357,7 +343,6 @@ def _on_device(pids: tuple[int, ...], device: int | None) -> bool | None:
 
 
 def _memory_bytes(pid: int) -> int:
-    """Memory that the server may use: the smaller of physical memory and its group's limit."""
     physical = cgroup.parse_meminfo(Path("/proc/meminfo").read_text())["MemTotal"]
     group = cgroup.group_of(pid, "memory")
     limit = cgroup.memory_limit_bytes(group) if group else None
@@ -369,15 +354,6 @@ USUAL_FILES = ("/etc/my.cnf", "/etc/mysql/my.cnf", "/usr/etc/my.cnf")
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server starts with.
-
-    Attributes:
-        files: that were read, in reading order; included files are not listed.
-        unread: files that this user may not read.
-        checked: the files together.
-        arguments: settings of the command line.
-    """
-
     files: tuple[str, ...]
     unread: tuple[str, ...]
     checked: CheckedFile
@@ -387,14 +363,6 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 def read_start(
     words: Sequence[str], identity: ServerIdentity, named: Iterable[str], root: Path = Path("/")
 ) -> Start:
-    """Reads the files.
-
-    Args:
-        words: of the command line.
-        identity: the server.
-        named: files that the server says that values came from.
-        root: the server's, as this process sees it.
-    """
     options = dict(_options(words))  # these take their value behind `=` alone, before all others
     given = options.get("defaults_file")
     if "no_defaults" in options:
@@ -451,7 +419,6 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _lines(words: Sequence[str]) -> Iterator[str]:
-    """The options as lines of an option file; a value may be the next word."""
     for word, following in itertools.pairwise((*_behind_program(words), "--")):
         if word.startswith("--") and not canonical(word[2:]).startswith("defaults_"):
             name, equals, value = word[2:].partition("=")

@@ -35,46 +35,31 @@ from flushlab.telemetry.live.status import Rates, ServerStatus, was_reset
 from flushlab.units import format_seconds
 
 _WRITING = ("statement", "commit", "metadata lock", "semi-sync", "certification", "flow control")
-"""Waits of a connection that writes."""
 _SOON_S, _LATER_S = 0.015, 0.05
 """Mean time between samples: few writers are met seldom, and a server with few has time."""
 _MOST_SHARE = 0.04
-"""Part of the time that the answers may take."""
 _MOST_UNTOLD = 0.05
 """If statements of any kind are more than this part of those told by kind, the sums by kind miss writes."""
 _LEAST_TOLD = 0.8
 """If statements are less than this part of the commits, performance_schema does not tell those of all
 accounts: each transaction has a write statement or a COMMIT."""
 _ASKED_AGAIN = 3
-"""Times that a question of counters is asked if the answer is cut short."""
 _EMPTY: Mapping[str, tuple[str, object]] = {
     HISTOGRAM: ("histogram", {}),
     STATEMENTS: ("statements", None),
     questions.FILES: ("files", {}),
 }
-"""Questions that a server may refuse, their field, and its value without an answer."""
 _WHO = ("hostname", "server_id", "server_uuid")
-"""Variables that tell one server from another at its address."""
 _STRADDLING = 2
 """Statements that may end in the stretch after the one that counts their commit."""
 _FEW = 20
-"""Commits below which these are a large part, so that a stretch may lack sums by chance."""
 _SAME_START_S = 5.0
-"""By so much a server's uptime may lag behind the clock."""
 _MOST_AMISS = 0.1
-"""Part of the write statements that may be missing in the histogram, or too many in it."""
 
 
 class LoadObserver:
-    """Observes the load of a server, or of all nodes of a cluster; connects when it is first asked.
-
-    Args:
-        nodes: the server, or its nodes.
-        seed: of the moments at which connections are sampled.
-        one_source: after `_FEW` commits in stretches without sums of statements, no later stretch has them:
-            latencies of two sources make no ratio.
-        first_s: longest wait for the first answers of a connection.
-    """
+    """After `_FEW` commits in stretches without sums of statements, `one_source` lets no later stretch have
+    them: latencies of two sources make no ratio."""
 
     def __init__(
         self,
@@ -91,16 +76,10 @@ class LoadObserver:
         self._last: list[ServerStatus] = []
         self._random = random.Random(seed)
         self._met = 1.0
-        """Writers that a sample met, a running mean."""
 
     def observe(self, seconds: float, cut: Callable[[ObservedLoad], None] | None = None) -> ObservedLoad:
-        """The load of the next seconds; `cut` takes the load until Ctrl-C, before that is raised.
-
-        Raises:
-            ServerDied: a node does not answer.
-            ServerError: it refuses the account, or started anew meanwhile.
-            CountersReset: its counters were set back meanwhile.
-        """
+        """`cut` takes the load until Ctrl-C, before that is raised. Raises CountersReset if counters were set
+        back."""
         try:
             self._connect()
             before = [_counters(session) for session in self._sessions]
@@ -138,11 +117,6 @@ class LoadObserver:
         return load.by_samples() if self._one_source and self._sampled >= _FEW else load
 
     def settings(self) -> tuple[ServerIdentity, Mapping[str, Value]]:
-        """What the first server is, and its catalogued settings now.
-
-        Raises:
-            ServerError: it does not answer, or refuses the account.
-        """
         try:
             self._connect()
             self._sessions[0].ask_now(questions.VARIABLES)
@@ -163,7 +137,6 @@ class LoadObserver:
             self._sessions.append(Session(node, choose=load_questions, first_s=self._first_s))
 
     def _mean_s(self, took_s: float) -> float:
-        """Mean time until the next sample, after one whose answers took so long."""
         return max(_SOON_S if self._met < 0.5 else _LATER_S, took_s / _MOST_SHARE)
 
     def _look(self, looks: Sequence[_Looks], until_s: float) -> None:
@@ -180,14 +153,6 @@ class LoadObserver:
 
 
 class _Looks:
-    """Moments at which connections were sampled.
-
-    Attributes:
-        count: moments.
-        weight: their sum.
-        writing, committing: connections, times weight.
-    """
-
     def __init__(self) -> None:
         self.count = 0
         self.weight = 0.0
@@ -207,12 +172,8 @@ class _Looks:
 
 
 def _counters(session: Session) -> ServerStatus:
-    """The server's counters now, in the same order at both ends of a stretch. What it did not answer is
-    empty: an earlier answer is of another stretch.
-
-    Raises:
-        CountersReset: the answer with its status was cut short again and again.
-    """
+    """In the same order at both ends of a stretch; empty without an answer: an earlier one is of another
+    stretch."""
     session.ask_now(HISTOGRAM, STATEMENTS, questions.FILES)
     for _ in range(_ASKED_AGAIN):
         session.ask_now(questions.STATUS)
@@ -226,11 +187,6 @@ def _counters(session: Session) -> ServerStatus:
 
 
 def _require_same(first: ServerStatus, last: ServerStatus, now: ServerStatus) -> None:
-    """Refuses a server that is not the first one, or has lost what SET GLOBAL gave it since the last stretch.
-
-    Raises:
-        ServerError: it started anew, or another one answers in its place.
-    """
     ups = last.number("uptime"), now.number("uptime")
     if ups[0] is not None and ups[1] is not None and ups[1] < ups[0] + now.at_s - last.at_s - _SAME_START_S:
         raise ServerError(
@@ -246,12 +202,8 @@ def _require_same(first: ServerStatus, last: ServerStatus, now: ServerStatus) ->
 
 
 def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> ObservedLoad:
-    """The load between two readings of a server's counters.
-
-    Raises:
-        ServerError: the server started anew, or tells of no commits.
-        CountersReset: somebody set its counters back.
-    """
+    """Raises ServerError if the server started anew or tells of no commits, CountersReset if counters were
+    set back."""
     counter = commits_counter(after)
     seconds, commits = after.at_s - before.at_s, committed(counter, partial(after.growth, before), after)
     if commits is None:
@@ -287,14 +239,9 @@ def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> Observe
 def _statements(
     before: ServerStatus, after: ServerStatus, commits: float
 ) -> tuple[dict[str, WrittenStatements] | None, int]:
-    """Write statements by kind that ended meanwhile, and how many failed.
-
-    None if the server does not tell, or many are prepared or in procedures: these are of any kind. None also
-    if
-    instruments or accounts are off: statements are fewer than commits then, or take no time.
-
-    Raises:
-        CountersReset: somebody emptied the table of sums.
+    """Write statements by kind that ended meanwhile, and how many failed. None if many are prepared or in
+    procedures: these are of any kind. None also if instruments or accounts are off: statements are fewer than
+    commits then, or take no time. Raises CountersReset if somebody emptied the table of sums.
     """
     if before.statements is None or after.statements is None:
         return None, 0
@@ -330,19 +277,9 @@ def _histogram(before: ServerStatus, after: ServerStatus, ended: int) -> dict[fl
 SCHEMA: Literal["flushlab.load/1"] = "flushlab.load/1"
 STRETCH_S = 10.0
 LEAST_S = 1.0
-"""A stretch that Ctrl-C cuts shorter has no rates worth a line."""
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """The first line.
-
-    Attributes:
-        place: address of the server.
-        server: flavor and version.
-        settings: catalogued ones, as they were at the start.
-        schema: `flushlab.load/1`.
-    """
-
     place: str
     server: ServerIdentity
     settings: Mapping[str, Value]
@@ -350,13 +287,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True):
-    """A line.
-
-    Attributes:
-        ended_at: in UTC.
-        load: of the stretch.
-        changed: settings that were otherwise than at the start of the recording.
-    """
+    """`ended_at` is in UTC; `changed` are settings that were otherwise than at the start of the recording."""
 
     ended_at: datetime
     load: ObservedLoad
@@ -364,17 +295,8 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def record(reach: WatchedServer, path: Path, seconds: float | None, progress: Progress) -> None:
-    """Records until the time is over, or Ctrl-C.
-
-    Args:
-        path: of the file, which must not exist.
-        seconds: None: until Ctrl-C.
-
-    Raises:
-        NotWritable: the file exists, or cannot be written.
-        ServerError: the server does not answer, or refuses the account.
-        KeyboardInterrupt: Ctrl-C; what was observed until then is in the file.
-    """
+    """Until `seconds` are over or Ctrl-C, which is raised. Raises NotWritable if the file exists, or
+    ServerError."""
     observer = LoadObserver([reach])
     try:
         with waiting_aloud(reach.key, progress):

@@ -24,17 +24,10 @@ from flushlab.telemetry.live.session import FIRST_S, Gone, Session, waiting_alou
 from flushlab.undo import signal_of
 
 LEAST_S = 1.0
-"""Shorter windows have no rates."""
 _STEP_S = 0.02
 
 
 def watch(reach: WatchedServer, seconds: float, progress: Progress) -> Evidence:
-    """Watches a server.
-
-    Raises:
-        ServerError: the server does not answer, or refuses the account.
-        ServerDied: the server stopped answering before there was anything to judge.
-    """
     asked, interrupted, at_s = time.monotonic(), "", 0.0
     with opened(reach, progress) as session:
         silent_s, began_at = time.monotonic() - asked, time.time()
@@ -81,11 +74,8 @@ def watch(reach: WatchedServer, seconds: float, progress: Progress) -> Evidence:
 
 @contextlib.contextmanager
 def opened(reach: WatchedServer, progress: Progress) -> Iterator[Session]:
-    """A session with the questions of a diagnosis. A server that stalls is waited for.
-
-    Raises:
-        ServerError: the server does not answer, or refuses the account.
-    """
+    """A server that stalls is waited for. Raises ServerError if it does not answer, or refuses the
+    account."""
     session = None
     try:
         with waiting_aloud(reach.key, progress):

@@ -29,16 +29,12 @@ from flushlab.telemetry.live.questions import ThreadState
 
 STRETCHES = 10
 LEAST_SAMPLES = 5
-"""Fewer moments are no sample: they have waits, and no share."""
 _T_975 = 2.262
 """Student's t of 9 degrees of freedom at 97.5 %."""
 _ALL = 0.99
-"""A share that may be so large leaves nothing to compute a bound from."""
 _ANYTHING = 0.9
-"""Width of an interval that says nothing."""
 _ALONE, _MOST_OF_IT, _ONES = 1.5, 0.6, 0.6
 _ALIKE = 0.5
-"""Part of the gain of all affected writers that one of them may have at least."""
 _KNOWN = 30
 """Samples of a writer below which it is not known to be spared: of connections that live for one transaction,
 each is seen once."""
@@ -81,18 +77,15 @@ class Share(msgspec.Struct, frozen=True):
         return f"{why}: no bound can be computed."
 
     def at_most_all(self, part: float) -> Share:
-        """The share of something that is some part of this one, about so large: none of it to all of it."""
         return msgspec.structs.replace(self, low=0.0, mid=self.mid * min(1.0, part))
 
     def part(self, part: float) -> Share:
-        """The share of a known part of this one; the bound stays."""
         low, mid, high = (part * end for end in (self.low, self.mid, self.high))
         bounding = self.high if self.bounding is None else self.bounding
         return msgspec.structs.replace(self, low=low, mid=mid, high=high, bounding=bounding)
 
 
 def times(factor: float) -> str:
-    """A bound in words: `1.4×`."""
     return f"{factor:.1f}×" if factor < 10 else f"{factor:.0f}×"
 
 
@@ -109,15 +102,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Writer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Where one writer spent its time.
-
-    Attributes:
-        thread: of the connection.
-        samples: in which it was seen.
-        connections: by wait, the part of the moments in which it was in it.
-        stretches: the same by stretch of the window.
-    """
-
     thread: int
     samples: int
     connections: Mapping[str, float]
@@ -135,13 +119,8 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
     """Where writers spent their time.
 
     Attributes:
-        samples: moments at which connections were looked at.
-        writers: connections that were seen to write.
-        others: mean number of other connections at work, or in the middle of it.
         connections: by wait, the mean number of writers in it.
-        stretches: the same by stretch of the window.
         steps: the same by step, shorter than a stretch; those without a sample are missing.
-        step_s: length of a step.
         each: the writers one by one; empty if they are not known apart.
         queued: mean number of the server's threads that waited for a processor, in whatever state; 0 if that
             is not seen.
@@ -166,7 +145,6 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
         return self.samples >= LEAST_SAMPLES
 
     def told(self, does: str, *waits: str) -> str:
-        """How many writers are in these waits, in words: `3.0 of 4.0 busy writers wait …, on average`."""
         inside = sum(self.connections.get(one, 0.0) for one in waits)
         if self.is_sample:
             return f"{inside:.1f} of {self.total:.1f} busy writers {does}, on average"
@@ -174,44 +152,29 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> float:
-        """Mean number of writers at work, or in the middle of it."""
         return sum(self.connections.values())
 
     @property
     def in_server(self) -> float:
-        """Mean number of writers that the server worked for."""
         return self.total - self.connections.get("client", 0.0)
 
     @property
     def is_serial(self) -> bool:
-        """Whether writers wait for row locks of one another: about one gets on at a time, each in its turn.
-
-        If one connection has most of the time outside of the locks, it holds up all others instead.
-        """
+        """About one writer gets on at a time; if one connection has most of the time outside of row locks, it
+        holds up all others instead."""
         locked = self.connections.get(ROW_LOCK, 0.0)
         outside = [one.split((ROW_LOCK,))[1] for one in self.each]
         is_shared = 0 < max(outside, default=0.0) <= _ONES * sum(outside)
         return is_shared and locked >= max(1.0, _MOST_OF_IT * self.total) and self.total - locked <= _ALONE
 
     def within(self, part: float, *waits: str, delays: tuple[str, ...] = ()) -> Share | None:
-        """Share of something within these waits that takes about this part of them; see `share`.
-
-        Args:
-            part: 0 to 1.
-            waits: that it is in.
-            delays: waits that it may lengthen besides.
-        """
         found = self.share(*waits, delays=delays)
         return None if found is None else found.at_most_all(part)
 
     def share(self, *waits: str, delays: tuple[str, ...] = ()) -> Share | None:
-        """Part of these waits; None if no writer was seen, or too rarely.
-
-        Args:
-            waits: of which the share is.
-            delays: waits that these may lengthen besides: only the bound has them. `PROCESSOR` is all time
-                in which the server's threads may have waited for a processor.
-        """
+        """`delays` are waits that these may lengthen besides: only the bound has them. None if too few
+        writers were seen. `PROCESSOR` is all time in which the server's threads may have waited for a
+        processor."""
         whole = _ratio(self.connections, waits)
         if whole is None or not self.is_sample:
             return None
@@ -270,15 +233,10 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tally:
-    """Counts moments; `write_time` concludes.
-
-    Args:
-        identity: of the server.
-        step_s: moments within so many seconds are counted together.
-        variables: of the server. While one commit waits for a semi-sync replica, the group that follows may
-            wait for it: MySQL's leader waits for its whole group, and so does MariaDB's with AFTER_SYNC
-            (`wait_after_sync` in https://github.com/MariaDB/server/blob/10.11/sql/log.cc); with its default
-            AFTER_COMMIT each one waits for itself.
+    """While one commit waits for a semi-sync replica, the group that follows may wait for it: MySQL's leader
+    waits for its whole group, and so does MariaDB's with AFTER_SYNC (`wait_after_sync` in
+    https://github.com/MariaDB/server/blob/10.11/sql/log.cc); with its default AFTER_COMMIT each one waits for
+    itself.
     """
 
     def __init__(
@@ -289,14 +247,12 @@ class Tally:
         point = variables.get("rpl_semi_sync_master_wait_point", "")
         self._held = identity.flavor == "mysql" or point.upper() == "AFTER_SYNC"
         self._asleep: dict[int, int] = {}
-        """Connections that slept for longer than a writer does in the middle of its work, and the step."""
         self._moments: Counter[int] = Counter()
         self._cells: dict[int, tuple[array[int], array[int]]] = {}
         """By step: how often a connection was in a wait, the two as one number. In little memory: thousands
         of connections make hundreds of thousands of cells."""
         self._writers: dict[int, array[int]] = {}
         self._open: tuple[int, Counter[int], set[int]] = (-1, Counter(), set())
-        """The step that is counted now."""
 
     def add(self, at_s: float, states: Iterable[ThreadState]) -> None:
         step = int(at_s / self._step_s)
@@ -339,13 +295,8 @@ class Tally:
             self._asleep = {one: step for one, step in self._asleep.items() if step >= first}
 
     def write_time(self, row_lock_connections: float | None = 0.0) -> WriteTime:
-        """Where the writers' time went.
-
-        Args:
-            row_lock_connections: mean number of connections that waited for a row lock, by the server's
-                counters; taken out of `statement`, and what is more out of `reading`: SELECT … FOR UPDATE.
-                None if nothing tells.
-        """
+        """`row_lock_connections` is taken out of `statement`, and what is more out of `reading`: SELECT … FOR
+        UPDATE."""
         self._pack()
         writers = set[int]().union(*self._writers.values())
         means, others = dict[int, Mapping[str, float]](), dict[int, float]()
@@ -422,12 +373,10 @@ class Tally:
 
 
 _WITH_ROW_LOCKS: tuple[Wait, ...] = ("statement", "reading")
-"""Waits in which waits for rows are, the likeliest first."""
 _NUMBERS = {wait: number for number, wait in enumerate(WAITS)}
 
 
 def step_of(seconds: float) -> float:
-    """Length of the steps of a window: about a second, a stretch has whole ones, a plot at most 120."""
     return seconds / (STRETCHES * min(12, max(1, round(seconds / STRETCHES))))
 
 
@@ -472,7 +421,6 @@ def _with_row_locks(connections: Mapping[str, float], parts: Mapping[str, float]
 
 
 def _without(connections: Mapping[str, float], parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The same without these, of which it has all."""
     rest = dict(connections)
     for part in parts:
         for wait, mean in part.items():

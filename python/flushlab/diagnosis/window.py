@@ -30,14 +30,6 @@ from flushlab.telemetry.live.status import ServerStatus
 
 
 class Window:
-    """What was seen.
-
-    Args:
-        first: the first answers; the window begins with them.
-        step_s: of the series of connections.
-        keep_s: older answers are forgotten.
-    """
-
     def __init__(self, first: ServerStatus, step_s: float, keep_s: float = math.inf) -> None:
         self._keep_s = keep_s
         self._tally = Tally(first.identity, step_s, first.variables)
@@ -50,7 +42,6 @@ class Window:
         self._locks: tuple[float, tuple[MetadataLock, ...]] = (0.0, ())
         self._last: ServerStatus | None = None
         self.restarted = False
-        """Whether the server's counters began anew."""
         self._settings: tuple[object, Mapping[str, Value]] = (None, {})
         self.note(first, 0.0)
 
@@ -64,7 +55,6 @@ class Window:
         return self._last
 
     def note(self, seen: ServerStatus, at_s: float) -> None:
-        """Takes those of the answers that are new, so many seconds after the window began."""
         last, self._last = self._last, seen
         if last is not None and _began_anew(last, seen):
             self.restarted = True
@@ -101,13 +91,6 @@ class Window:
             self._ages.append((seen.at_s, age))
 
     def evidence(self, path: str, *, from_files: bool = False, **more: Any) -> Evidence:
-        """What was seen.
-
-        Args:
-            path: names the server's variables.
-            from_files: which may not tell whether connections wait for row locks.
-            more: of the evidence.
-        """
         first, last = self.first, self.last
         seconds = last.at_s - first.at_s
         # The counter of time has waits that ended, the others those that go on; the looks have all locks.
@@ -155,8 +138,7 @@ class Window:
 
 
 def sees_others(seen: ServerStatus) -> bool:
-    """Whether connections of other accounts are seen: without PROCESS, the list of processes is the own ones,
-    and no error says so."""
+    """Without PROCESS, the list of processes is the own ones, and no error says so."""
     if seen.states is None:
         return False
     has_schema = seen.variables.get("performance_schema", "") in ("ON", "1")
@@ -166,7 +148,6 @@ def sees_others(seen: ServerStatus) -> bool:
 
 
 def _began_anew(before: ServerStatus, after: ServerStatus) -> bool:
-    """Whether the server started between two answers; a clock that goes back shortens the uptime alone."""
     shrunk = [
         (after.number(name) or 0.0) < (before.number(name) or 0.0)
         for name in ("uptime", "questions")

@@ -19,17 +19,7 @@ MOST_SERVERS = 12
 
 
 class MeasuredServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A server's commits/s with what they depend on.
-
-    Attributes:
-        trial: number of the stored trial.
-        server: `mysql@9.7.0`.
-        sync_settings: as read back; sync_binlog is 0 without a binlog.
-        threads: connections.
-        commits_per_s: transactions that ended.
-        storage: of the server's files, or None.
-        warnings: caveats.
-    """
+    """`sync_settings` are as read back; sync_binlog is 0 without a binlog."""
 
     trial: str
     server: str
@@ -41,13 +31,11 @@ class MeasuredServer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Connections = Callable[[Trial], int | None]
-"""The connections of a trial; None where they are not known."""
 
 
 def of_campaign(
     campaign: str, number: int | None, connections: Connections, trials: Sequence[Trial]
 ) -> list[MeasuredServer]:
-    """The servers that a stored campaign measured: one trial, or of every arm its median trial."""
     if number is not None and not 1 <= number <= len(trials):
         raise UsageError(
             f"campaign {campaign} has no trial {number}",
@@ -174,7 +162,6 @@ def _caveats(trial: Trial, has_binlog: bool) -> Iterator[Warning]:
 
 
 def _commits_per_s(trial: Trial) -> float | None:
-    """Transactions that ended per second; of a load that counts rows, its commits."""
     if trial.result is None or trial.load is None:
         return None
     if trial.load.rows is not None:
@@ -183,7 +170,6 @@ def _commits_per_s(trial: Trial) -> float | None:
 
 
 def _medians(trials: Sequence[Trial]) -> Iterator[tuple[int, Trial]]:
-    """Of each arm and variant the measured trial nearest to the median, with its number."""
     groups: dict[tuple[str, int], list[tuple[int, Trial]]] = {}
     for number, trial in enumerate(trials, 1):
         if _commits_per_s(trial) is not None and trial.outcome == "measured":

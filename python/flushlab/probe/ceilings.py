@@ -40,7 +40,6 @@ class SyncSettings(msgspec.Struct, frozen=True, order=True):
 
     @property
     def name(self) -> str:
-        """`strict 1/1`, or `1/0` where no floor has the name."""
         floor = FLOORS.get(self)
         return f"{floor} {self.pair}" if floor else self.pair
 
@@ -50,17 +49,14 @@ class SyncSettings(msgspec.Struct, frozen=True, order=True):
 
     @property
     def is_timed(self) -> bool:
-        """Whether the redo log is synced once a second and not at commit."""
         return self.trx_commit in (0, 2)
 
     @property
     def is_strict(self) -> bool:
-        """Whether every acknowledged commit is synced in redo log and binlog."""
         return not self.is_timed and self.sync_binlog == 1
 
     @property
     def format(self) -> str:
-        """The server whose binlog files are written: 3 exists on MariaDB only."""
         return MARIADB if self.trx_commit == 3 else MYSQL
 
 
@@ -72,14 +68,12 @@ STRICT, MARIADB_STRICT, SECOND, RELAXED = (
     SyncSettings(0, 0),
 )
 FLOORS = {STRICT: "strict", MARIADB_STRICT: "strict", SECOND: "second", RELAXED: "relaxed"}
-"""Names of the durability floors with these settings."""
 
 _BY_NAME = {"strict": STRICT, "second": SECOND, "relaxed": RELAXED}
 _PAIR = re.compile(r"(\d{1,10})/(\d{1,10})")
 
 
 def parse_sync_settings(text: str) -> SyncSettings:
-    """Sync settings from `strict`, `second`, `relaxed`, or TRX_COMMIT/SYNC_BINLOG such as `2/1000`."""
     if text in _BY_NAME:
         return _BY_NAME[text]
     found = _PAIR.fullmatch(text)
@@ -115,22 +109,18 @@ def parse_binlog_strategy(text: str) -> BinlogStrategy:
 MAX_THREADS = 256
 
 THREADS, QUICK_THREADS = (1, 4, 16, 64), (1, 64)
-"""Committers."""
 
 DRIVERS = 2
 """Threads that drive the connections of a ceiling: while one waits for a sync, the other encodes."""
 
 TIMED_SECONDS = 1.15
-"""Window, if the redo log is synced once a second: each window holds one such sync."""
 
 SYNCED_SECONDS = 0.4
-"""Window, if every group is synced."""
 
 WARM_UP_SECONDS = 0.08
 _SLICE_SECONDS = 0.05
 _SECONDS_TO_END = 30.0
 _SHAPE = {"kind": "oltp_update_non_index", "tables": 100, "rows": 100_000}
-"""The transactions that are committed: those of one OLTP workload."""
 BYTES_PER_COMMIT = 1_024
 """Of the binlog, at most, in the shape that is committed."""
 
@@ -140,8 +130,6 @@ same commits/s, and took a quarter of a second more to make."""
 
 
 class CommitCell(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the commit path to be made."""
-
     sync_settings: SyncSettings
     binlog_strategy: BinlogStrategy
     threads: int
@@ -152,21 +140,12 @@ class CommitCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StrategyGroup(NamedTuple):
-    """Strategies that sync settings permit, to be run with so many connections."""
-
     sync_settings: SyncSettings
     strategies: tuple[BinlogStrategy, ...]
     threads: int
 
 
 class Matrix(msgspec.Struct, frozen=True, kw_only=True):
-    """The cells that are measured.
-
-    Attributes:
-        sync_settings, strategies, threads: all combinations, except refused ones and `left_out`.
-        left_out: combinations that the usual time does not hold; not measured and not told as refused.
-    """
-
     sync_settings: tuple[SyncSettings, ...] = (STRICT, MARIADB_STRICT, SECOND, RELAXED)
     strategies: tuple[BinlogStrategy, ...] = BINLOG_STRATEGIES
     threads: tuple[int, ...] = THREADS
@@ -199,8 +178,6 @@ contradiction."""
 
 
 class Place(NamedTuple):
-    """The probe's own folder, its disk, the bytes that files may take, and the maker of runs."""
-
     folder: Path
     medium: Medium
     most_bytes: int
@@ -208,7 +185,6 @@ class Place(NamedTuple):
 
 
 def plan(matrix: Matrix, place: Place) -> tuple[tuple[CommitCell, ...], tuple[RefusedStrategy, ...]]:
-    """The cells in their order, strategies side by side, and what the commit path refuses."""
     cells, refused = [], []
     for settings in matrix.sync_settings:
         permitted = []
@@ -229,7 +205,6 @@ def plan(matrix: Matrix, place: Place) -> tuple[tuple[CommitCell, ...], tuple[Re
 
 
 def refusal(settings: SyncSettings, strategy: BinlogStrategy, place: Place) -> tuple[str, str | None] | None:
-    """The rule that the combination breaks and the way out; None if it is permitted."""
     cell = CommitCell(sync_settings=settings, binlog_strategy=strategy, threads=1)
     try:
         place.make(msgspec.json.encode(_spec(cell, place.folder, SYNCED_SECONDS)))
@@ -241,10 +216,9 @@ def refusal(settings: SyncSettings, strategy: BinlogStrategy, place: Place) -> t
 
 
 def measure(place: Place, cell: CommitCell, *, seconds: float) -> Ceiling | None:
-    """One cell; its files are gone afterwards. None if no commit ended in the window.
-
-    Ends early when files reach `most_bytes`. Raises KeyboardInterrupt on Ctrl-C, StorageError if the file
-    system fails, MeasurementError if the commit path does not end, or finds no threads.
+    """None if no commit ended in the window. Ends early when files reach `most_bytes`. Raises
+    KeyboardInterrupt on Ctrl-C, StorageError if the file system fails, MeasurementError if the commit path
+    does not end, or finds no threads.
     """
     result, noise = run_of(place, cell, seconds=seconds)
     if is_empty(result):
@@ -262,12 +236,8 @@ def run_of(
     changes: Sequence[Mapping[str, Any]] = (),
     own_us: float | None = None,
 ) -> tuple[dict[str, Any], float | None]:
-    """One run of the commit path, and the noise of its rate; with changes its files are left.
-
-    Args:
-        changes: to other binlog write strategies, seconds after the start, the warm-up included.
-        own_us: as in a server that spends so much time before each commit; None: the disk's ceiling.
-    """
+    """`changes` are to other binlog write strategies, seconds after the start, the warm-up included; with
+    them, files are left. `own_us` is a server's time before each commit; None: the disk's ceiling."""
     spec = _spec(cell, place.folder, seconds) | {"changes": changes, "keep": bool(changes)}
     if own_us is not None:
         spec |= {"threads": cell.threads, "think_us": own_us}
@@ -312,7 +282,6 @@ def core_errors(directory: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stopped(run: CommitRun) -> Iterator[None]:
-    """Ends a run whatever happens, and waits until its threads have left its folder."""
     try:
         yield
     finally:
@@ -340,8 +309,7 @@ def _follow(run: CommitRun, seconds: float, most_bytes: int) -> tuple[dict[str, 
 
 
 def is_empty(result: Mapping[str, Any]) -> bool:
-    """Whether a window ended without a commit: one that ends with the window has a latency, and is not
-    counted."""
+    """A commit that ends with the window has a latency, and is not counted."""
     return result["latency_us"] is None or not result["commits"]
 
 
@@ -365,7 +333,6 @@ PHASE_SECONDS = 0.4
 
 
 def strategy_groups(cells: Sequence[CommitCell]) -> tuple[StrategyGroup, ...]:
-    """Each pair of sync settings that permits two strategies, with the most connections of all cells."""
     permitted: dict[SyncSettings, dict[BinlogStrategy, None]] = {}
     for cell in cells:
         permitted.setdefault(cell.sync_settings, {})[cell.binlog_strategy] = None
@@ -378,7 +345,6 @@ def strategy_groups(cells: Sequence[CommitCell]) -> tuple[StrategyGroup, ...]:
 
 
 def switching_groups(cells: Sequence[CommitCell]) -> tuple[StrategyGroup, ...]:
-    """Runs that switch through the strategies and back to the first."""
     groups = strategy_groups(cells)
     if not groups:
         raise UsageError(
@@ -390,7 +356,6 @@ def switching_groups(cells: Sequence[CommitCell]) -> tuple[StrategyGroup, ...]:
 
 
 def measure_switching(place: Place, group: StrategyGroup, *, seconds: float) -> Switching | None:
-    """Switches through the strategies; its files are left. None if no commit ended in the window."""
     first, *others = group.strategies
     each = seconds / len(group.strategies)
     changes = [
@@ -412,7 +377,6 @@ def measure_switching(place: Place, group: StrategyGroup, *, seconds: float) -> 
 
 
 def _is_whole(folder: Path, transactions: int) -> bool:
-    """Whether the strict checker finds every transaction, each once and without a gap in the GTIDs."""
     files = [str(file) for file in sorted(folder.glob("binlog.0*"))]
     reports = msgspec.json.decode(_core.check_binlogs(files))
     whole = all(one["verdict"] == "whole" and not one["problem_count"] for one in reports)

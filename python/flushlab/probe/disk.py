@@ -35,7 +35,6 @@ from flushlab.record import DiskResult, Layout, Medium, Order, Warning, Way
 from flushlab.units import format_size
 
 MIN_FREE_BYTES = 256 << 20
-"""Least free space for a probe."""
 
 MAX_BYTES = 1 << 30
 """Limit of all of a probe's files; half of the free space if that is less."""
@@ -66,7 +65,6 @@ def medium_of(directory: Path) -> Medium:
 
 
 def most_bytes(medium: Medium) -> int:
-    """Limit of a probe's files at one moment; NoSpace if too little is free."""
     if medium.free_bytes < MIN_FREE_BYTES:
         raise NoSpace(
             f"a probe needs {format_size(MIN_FREE_BYTES)}, but only {format_size(medium.free_bytes)} is free"
@@ -80,7 +78,6 @@ _SPACE_HINT = "free some space, or choose another directory with --data-root"
 
 
 def existing(directory: Path) -> Path:
-    """The directory, absolute and without symbolic links; NotWritable if there is none."""
     found = directory.expanduser().absolute()
     if not found.exists():
         raise NotWritable(
@@ -93,10 +90,7 @@ def existing(directory: Path) -> Path:
 
 @contextmanager
 def probe_folder(directory: Path) -> Iterator[Path]:
-    """A new folder in a writable directory, removed with everything in it.
-
-    If the disk hangs, the next flushlab removes it.
-    """
+    """If the disk hangs, the next flushlab removes the folder."""
     stack = ExitStack()
     with storage_errors(directory):
         folder = stack.enter_context(passing_folder(directory, "probe"))
@@ -129,7 +123,6 @@ def _storage_error(directory: Path, error: OSError) -> FlushlabError:
 
 
 SIZES = (512, 4096, 16384)
-"""Writes of InnoDB's redo log, small binlog writes, and writes of InnoDB's pages."""
 
 STALL_SECONDS = 60.0
 """Files are written for 2 s and synced once before a window; a disk that needs longer for that hangs."""
@@ -151,7 +144,6 @@ class DiskCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cells(*, quick: bool) -> tuple[DiskCell, ...]:
-    """The measurements in their order: what the readings need stands first."""
     chosen = (
         DiskCell(way="fdatasync", bytes=4096),
         DiskCell(way="pair", bytes=512),
@@ -169,14 +161,12 @@ _OTHER_LAYOUTS: tuple[Layout, ...] = ("allocated", "extending")
 
 
 def _in_quick(cell: DiskCell) -> bool:
-    """Every way once at 4 KiB, fdatasync at every size, random writes at both ends."""
     if cell.order == "random":
         return cell.depth in (1, 16)
     return cell.bytes == 4096 or cell.way in ("pair", "fdatasync")
 
 
 def measure(folder: Path, cell: DiskCell, *, seconds: float, file_bytes: int, medium: Medium) -> DiskResult:
-    """Measures one cell in `folder`, which is the probe's own; a way that is refused is a result, too."""
     given = msgspec.structs.asdict(cell)
     spec = {
         **given,
@@ -196,7 +186,6 @@ def measure(folder: Path, cell: DiskCell, *, seconds: float, file_bytes: int, me
 
 
 def _reason(cell: DiskCell, refused: str, medium: Medium) -> str:
-    """The refusal, with the rule if the kernel tells it."""
     block = medium.logical_block_bytes
     if cell.way in ("direct", "direct_dsync") and block is not None and cell.bytes < block:
         return f"not possible: the device's logical block has {block:,} bytes"
@@ -268,7 +257,6 @@ def _of_rates(medium: Medium, figures: list[DiskResult]) -> Iterator[Warning]:
 
 
 def _p50(figures: list[DiskResult], way: Way) -> float | None:
-    """Median latency of 4 KiB over written blocks, one at a time."""
     for one in figures:
         plain = one.layout == "written" and one.order == "sequential" and one.bytes == 4096
         if one.way == way and plain and one.latency_us is not None:

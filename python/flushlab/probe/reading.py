@@ -16,7 +16,6 @@ from flushlab.record import BinlogStrategy, Ceiling, DiskResult, ProbeRecord, Se
 from flushlab.units import format_size
 
 LEAST_GAIN = 1.05
-"""Smaller gains are not worth another server."""
 
 BOUND_REACHED = 0.85
 """Share of fsync pairs/s × connections from which on a ceiling counts as the disk's bound. Above the inverse,
@@ -34,7 +33,6 @@ SERVERS: dict[BinlogStrategy, str] = {
     "redo": "a binlog that the redo log makes durable (MariaDB 12.3, binlog_storage_engine=innodb)",
     "two-syncs": "syncing both logs at the same time (the bound of TXSQL's overlap)",
 }
-"""Servers that have the pipeline."""
 
 
 def read(record: ProbeRecord) -> tuple[str, ...]:
@@ -64,7 +62,6 @@ def headline(record: ProbeRecord) -> str:
 
 
 def ratio_words(one: ServerRate) -> str:
-    """`1.04× [1.01, 1.07]`."""
     if one.ratio_low is None or one.ratio_high is None:
         return f"{one.ratio:.2f}×"
     return f"{one.ratio:.2f}× [{one.ratio_low:.2f}, {one.ratio_high:.2f}]"
@@ -85,7 +82,6 @@ def by_sync_settings(ceilings: Iterable[C]) -> dict[SyncSettings, list[C]]:
 
 
 def bound(ceiling: Ceiling, record: ProbeRecord) -> Bound:
-    """The part that keeps a ceiling from being higher."""
     rate = ceiling.commits_per_s
     if ceiling.fsyncs_per_s * sync_us(record) / 1e6 >= BOUND_SHARE:
         return "fsync"
@@ -106,7 +102,6 @@ def sync_us(record: ProbeRecord) -> float:
 
 
 def duration(us: float) -> str:
-    """`950 ns`, `51 µs`, `2.3 ms`, `12 s`: at most seven characters up to an hour."""
     scales = ((1e-3, "ns"), (1.0, "µs"), (1e3, "ms"), (1e6, "s"))
     scale, unit = next((one for one in scales if us / one[0] < 999.5), scales[-1])
     value = us / scale
@@ -115,7 +110,6 @@ def duration(us: float) -> str:
 
 
 def rate(value: float) -> str:
-    """`21,000`: three digits count."""
     if value >= 1000:
         step = 10 ** (int(math.log10(value)) - 2)
         value = round(value / step) * step
@@ -192,7 +186,6 @@ def _of_gains(settings: SyncSettings, computed: Iterable[Gain], own_us: float) -
 
 
 def gain_words(one: Gain) -> str:
-    """`1.21× [1.10, 1.38]`, or `2.00× (the disk's limit)`."""
     if one.limit == "disk":
         return f"{one.ratio:.2f}× (the disk's limit)"
     return f"{one.ratio:.2f}× [{one.low:.2f}, {one.high:.2f}]"
@@ -227,7 +220,6 @@ def _of_ceilings(record: ProbeRecord) -> Iterator[str]:
 
 
 def is_the_bound(ceiling: Ceiling, record: ProbeRecord) -> bool:
-    """Whether a strict ceiling reaches fsync pairs/s × connections, and does not contradict them."""
     pair = _disk(record, "pair")
     settings = SyncSettings(ceiling.trx_commit, ceiling.sync_binlog)
     if pair is None or not settings.is_strict or ceiling.binlog_strategy != "serial":
@@ -283,7 +275,6 @@ def threads_words(count: int) -> str:
 
 
 def _disk(record: ProbeRecord, way: str, *, layout: str = "written") -> DiskResult | None:
-    """The result of one thread that writes in order; of 4 KiB if there are several sizes."""
     for one in record.disk:
         plain = one.layout == layout and one.order == "sequential" and one.depth == 1
         if one.way == way and plain and (one.bytes == 4096 or way == "pair"):

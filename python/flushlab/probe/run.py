@@ -47,12 +47,10 @@ from flushlab.telemetry.observation import CpuTimes, cpu_times
 from flushlab.version import __version__
 
 LIMIT_S, QUICK_LIMIT_S = 54.0, 12.5
-"""For all windows; the command, its start and the tables have the rest of 60 and 15 seconds."""
 
 DISK_SECONDS, QUICK_DISK_SECONDS = 0.3, 0.12
 FILE_BYTES = 128 << 20
 SPARE_THREADS = 32
-"""Left to everybody else, and to the probe itself."""
 
 _CAVEAT_SHARE = 0.10
 
@@ -61,15 +59,9 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The wanted measurements.
 
     Attributes:
-        directory: on the disk to be probed.
-        quick: the short matrix in 15 s.
         seconds: length of every window; None: what fits into 60 s, 15 s if quick.
-        matrix: of the ceilings.
-        servers: to compare with the ceilings at their own sync settings.
-        switch: also change the binlog write strategy while threads commit.
         own_us: processor time of a server before each commit.
         disk: that was made slow for it; None: the directory's own.
-        command: the command line that asks for this.
     """
 
     directory: Path
@@ -84,7 +76,6 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Watch = Callable[[int, int, str], None]
-"""Hears the number of a measurement that begins, of how many, and its words."""
 
 
 def probe(request: ProbeRequest, watch: Watch, make: Maker = _core.CommitPath) -> ProbeRecord:
@@ -178,16 +169,12 @@ T = TypeVar("T")
 
 
 class _Step(NamedTuple):
-    """A measurement to be made: its words, natural length, and windows."""
-
     words: str
     natural_s: float
     windows: int = 1
 
 
 class _Steps:
-    """The measurements in their order, each with its window and its word to the watcher."""
-
     def __init__(
         self,
         request: ProbeRequest,
@@ -217,11 +204,9 @@ class _Steps:
 
     @property
     def left_out(self) -> int:
-        """Measurements that the time did not hold, or in which not one commit ended."""
         return self._budget.left_out
 
     def measured(self, cells: Sequence[C], measure: Callable[..., T | None]) -> tuple[T, ...]:
-        """Results of the cells that come next: `measure(cell, seconds=…)`."""
         found = []
         for cell in cells:
             self._watch(self._next, len(self._steps), self._steps[self._next].words)
@@ -277,10 +262,8 @@ def _caveats(facts: Machine, begin: _Moment, left_out: int) -> Iterator[Warning]
 
 
 SMALLEST_SHARE = 0.5
-"""Of a window's natural length: less is not measured."""
 
 FIRST_OVERHEAD_S = 0.1
-"""Making and removing files for one step, until it is known."""
 
 
 class ProbeBudget:

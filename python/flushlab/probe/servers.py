@@ -38,13 +38,11 @@ OWN_US = 60.0
 ROUNDS = 5
 ROUND_SECONDS = 0.3
 _T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
-"""Student's t at 97.5 % by the number of rounds."""
 
 
 def measure_servers(
     place: Place, group: StrategyGroup, *, seconds: float, own_us: float = OWN_US
 ) -> tuple[ServerRate, ...] | None:
-    """All strategies of a group, `serial` among them; None if a window ended without a commit."""
     each = seconds / (ROUNDS * len(group.strategies))
     found: dict[BinlogStrategy, list[dict[str, Any]]] = {strategy: [] for strategy in group.strategies}
     for number in range(ROUNDS):
@@ -146,7 +144,6 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def curves(servers: Iterable[ServerRate]) -> tuple[Curve, ...]:
-    """A curve for each binlog write strategy at the first sync settings that permit `parallel`."""
     cells = [one for one in servers if cost_of(one) is not None]
     first = next((one for one in cells if one.binlog_strategy == "parallel"), None)
     if first is None:
@@ -169,7 +166,6 @@ def curves(servers: Iterable[ServerRate]) -> tuple[Curve, ...]:
 
 
 def cost_of(one: ServerRate) -> CommitCost | None:
-    """The cost of a commit besides the server's own time; None if that was not measured."""
     if not one.cpu_us_per_commit or not one.ordered_ns_per_commit:
         return None
     single_ns = max(one.ordered_ns_per_commit, one.write_ns_per_commit or 0.0)
@@ -199,7 +195,6 @@ class Gain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def gains(record: ProbeRecord, processors: Sequence[int] = STORY_PROCESSORS) -> tuple[Gain, ...]:
-    """Of each strategy that was measured beside `serial`; the disk's limit is the same on all processors."""
     found = []
     for one in record.servers:
         settings = SyncSettings(one.trx_commit, one.sync_binlog)
@@ -262,7 +257,6 @@ def _of_processors(one: ServerRate, serial: ServerRate, processors: int) -> tupl
 
 
 def _syncs(strategy: BinlogStrategy, disk: Sequence[DiskResult]) -> float | None:
-    """Groups/s that the disk makes durable, one after the other."""
     way, layout = {
         "redo": ("fdatasync", "written"),
         "two-syncs": ("fdatasync", "extending"),

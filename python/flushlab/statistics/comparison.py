@@ -68,10 +68,8 @@ class Contrasts(NamedTuple):
 
 
 def contrasts(scores: Scores, base: str) -> Contrasts | None:
-    """Least-squares differences from the base in the additive block model.
-
-    Arms that share fewer than two blocks with the base take no part. None if no arm is left.
-    """
+    """Least-squares differences from the base in the additive block model, without arms that share fewer than
+    two blocks with it. None if no arm is left."""
     shared = {arm: len(cells.keys() & scores[base].keys()) for arm, cells in scores.items()}
     arms = [base, *(arm for arm in scores if arm != base and shared[arm] >= 2)]
     if len(arms) == 1:
@@ -189,7 +187,6 @@ def _of_sums(arm: Cells, bases: Sequence[Cells]) -> tuple[float, float, int]:
 
 
 def log_of_sums(cells: Cells, blocks: Sequence[int]) -> float:
-    """Log of the sum of an arm's results over blocks."""
     logs = np.array([cells[block] for block in blocks])
     return float(logs.max() + np.log(np.exp(logs - logs.max()).sum()))
 
@@ -197,7 +194,6 @@ def log_of_sums(cells: Cells, blocks: Sequence[int]) -> float:
 def of_estimate(
     arm: str, estimate: float, error: float, limit: float, df: int, blocks: int, power: float = POWER
 ) -> Comparison:
-    """The comparison of a log ratio with a standard error and its critical value."""
     ratio = ratio_within(estimate, limit * error)
     return Comparison(
         arm=arm,
@@ -209,7 +205,6 @@ def of_estimate(
 
 
 def ratio_within(estimate: float, half_width: float) -> Ratio:
-    """The ratio of a log ratio and half the width of its interval."""
     return Ratio(estimate=exp(estimate), low=exp(estimate - half_width), high=exp(estimate + half_width))
 
 

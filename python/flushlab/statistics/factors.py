@@ -54,17 +54,9 @@ def factor_effects(
     twin: str = "",
     apart: Collection[str] = (),
 ) -> tuple[FactorEffect, ...]:
-    """Main effects, then interactions.
-
-    Args:
-        scores: per arm and block.
-        arms: the arm of each combination of factors; the base has none of them.
-        alpha: probability that any of the intervals misses.
-        twin: the arm that is the base once more: from `OWN_BLOCKS` blocks on the base is the mean of both.
-        apart: arms that stalled for a whole window, as of `compare`.
-
-    Returns:
-        Nothing where a combination was not measured, or fewer than two blocks have all of them.
+    """Main effects, then interactions; nothing where a combination was not measured, or fewer than two blocks
+    have all of them. `alpha` is the probability that any of the intervals misses; `twin` and `apart` as of
+    `compare`.
     """
     base = arms[()]
     rows = [scores.get(arm, {}) for arm in arms.values()]
@@ -113,7 +105,6 @@ def _mean_of(one: Cells, other: Cells, blocks: Sequence[int]) -> Cells:
 
 
 def _of_sums(logs: _Floats, weights: _Floats) -> tuple[float, float, int]:
-    """Weighted logs of the arms' sums, the standard error, degrees of freedom; see `comparison`."""
     values = np.exp(logs - logs.max())
     shares = values / values.sum(axis=1, keepdims=True)
     estimate = float(weights @ np.log(values.sum(axis=1)))
@@ -238,12 +229,8 @@ def estimate_effects(
 
 
 def _spread_over(places: NDArray[np.bool_], parts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Variance of the mean of each candidate's parts over the machines that had it; 0 of one machine.
-
-    Args:
-        places: whether a machine had a candidate, shape (machines, candidates).
-        parts: of the effects on each machine, of the same shape.
-    """
+    """Variance of the mean of each candidate's parts over the machines that had it; 0 of one machine. Both
+    arrays have the shape (machines, candidates)."""
     count = places.sum(axis=0)
     of_mean = (parts * places).sum(axis=0) / np.maximum(count, 1)
     squares = (((parts - of_mean) * places) ** 2).sum(axis=0)

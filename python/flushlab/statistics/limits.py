@@ -57,16 +57,9 @@ def _scale_rule(df: int) -> tuple[_Floats, _Floats]:
 
 
 def exceedance(critical: float, arms: int, df: int, correlation: float = 0.5) -> float:
-    """P(max |T_i| > critical) for `arms` studentised contrasts that share one variance estimate.
-
-    Args:
-        critical: the limit.
-        arms: number of contrasts, at least 1.
-        df: degrees of freedom of the variance, at least 1.
-        correlation: of every pair of contrasts, in [0, 1); 1/2 when base and arms ran equally often.
-
-    The contrasts are written as `sqrt(1 - rho) Z_i - sqrt(rho) Z_0`. So the probability is an integral over
-    `Z_0` and over the scale of the variance estimate (Dunnett 1955, section 4).
+    """P(max |T_i| > critical) for contrasts `sqrt(1 - rho) Z_i - sqrt(rho) Z_0` that share one variance
+    estimate: an integral over `Z_0` and over the scale of that estimate (Dunnett 1955, section 4).
+    `correlation` is 1/2 when base and arms ran equally often.
     """
     assert arms >= 1 and df >= 1 and 0 <= correlation < 1
     scale, scale_weights = _scale_rule(df)
@@ -83,14 +76,7 @@ def exceedance(critical: float, arms: int, df: int, correlation: float = 0.5) ->
 
 @functools.lru_cache(maxsize=4096)
 def critical_value(alpha: float, arms: int, df: int, correlation: float = 0.5) -> float:
-    """The c with P(max |T_i| > c) = alpha: Dunnett's two-sided critical value.
-
-    Args:
-        alpha: probability that any of the intervals misses, in (0, 1).
-        arms: number of arms compared with the base.
-        df: degrees of freedom of the pooled variance.
-        correlation: of every pair of contrasts.
-    """
+    """The c with P(max |T_i| > c) = alpha: Dunnett's two-sided critical value."""
     from scipy.optimize import brentq  # takes 0.3 s to load, and most commands ask for no critical value
 
     assert 0 < alpha < 1
@@ -105,11 +91,8 @@ def critical_value(alpha: float, arms: int, df: int, correlation: float = 0.5) -
 
 @functools.lru_cache(maxsize=4096)
 def shift_for_power(critical: float, df: int, power: float = POWER) -> float:
-    """True difference, in standard errors, whose interval lies above 0 with the given power.
-
-    That is the δ with P(T > critical) = power for Student's t with df degrees of freedom and
-    non-centrality δ.
-    """
+    """The δ, in standard errors, with P(T > critical) = power for Student's t with df degrees of freedom and
+    non-centrality δ."""
     return float(nctdtrinc(df, 1 - power, critical))
 
 
@@ -121,8 +104,6 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(128)
 
 
 class InterimAnalyses(msgspec.Struct, frozen=True, kw_only=True):
-    """The fixed schedule of one comparison: numbers of finished blocks, and their common error rate."""
-
     blocks: tuple[int, ...]
     alpha: float = 0.05
 
@@ -149,12 +130,8 @@ class InterimAnalyses(msgspec.Struct, frozen=True, kw_only=True):
 
 @functools.lru_cache(maxsize=256)
 def _levels(shares: tuple[float, ...], spent: tuple[float, ...]) -> tuple[float, ...]:
-    """The level of each analysis's interval, for one estimate.
-
-    Args:
-        shares: of all information, at each analysis.
-        spent: probability that the interval of this analysis or of an earlier one misses.
-    """
+    """`shares` are of all information; `spent` is the probability that this interval or an earlier one
+    misses."""
     from scipy.optimize import brentq  # as in `dunnett`
 
     levels: list[float] = []
@@ -171,7 +148,6 @@ def _levels(shares: tuple[float, ...], spent: tuple[float, ...]) -> tuple[float,
 
 
 def _missing(limit: float, less: float, end: float, step: float, place: _Floats, density: _Floats) -> float:
-    """Probability, less so much, that a sum that was at a place goes beyond the limit in this step."""
     beyond = ndtr((-end * limit - place) / step) + ndtr((place - end * limit) / step)
     return float(density @ beyond) - less
 
@@ -196,15 +172,8 @@ def held(analyses: Iterable[Comparison]) -> Comparison:
 
 
 def upper_bound(seen: int, of: int, confidence: float = 0.95) -> float:
-    """The one-sided upper bound of Clopper and Pearson (1934) on a probability.
-
-    For nothing seen it is 1 - (1 - confidence)^(1/N), about 3/N.
-
-    Args:
-        seen: how often it was.
-        of: how often it could have been.
-        confidence: of the bound.
-    """
+    """Bound of Clopper and Pearson (1934), one-sided; for nothing seen it is 1 - (1 - confidence)^(1/N),
+    about 3/N."""
     assert 0 <= seen <= of, f"{seen} of {of}"
     if seen == of:
         return 1.0

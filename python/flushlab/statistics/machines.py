@@ -56,14 +56,6 @@ class _OnMachine(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Scores of arms in blocks, and the facts about the blocks that decide how arms are compared.
-
-    Attributes:
-        scores: per arm and block.
-        machines: name of the machine of each block; a block without one ran on this machine.
-        stalled: arms that stalled for a whole window; `apart` of `compare`.
-    """
-
     scores: Scores
     machines: Mapping[int, str] = {}
     stalled: Collection[str] = ()
@@ -77,12 +69,8 @@ class Table(NamedTuple):
         family: int = 0,
         twin: str = "",
     ) -> tuple[Comparison, ...]:
-        """Every arm against the base over all such machines; below `LEAST` machines `compare` of the blocks,
-        each machine's on its own level. Arguments as of `compare`.
-
-        Returns:
-            One comparison per arm that ran on two machines or more, in the order of `scores`.
-        """
+        """Over all such machines; below `LEAST` `compare` of the blocks, each machine's on its own level.
+        In the order of `scores`, without arms that ran on one machine."""
         if self._is_of_blocks(base):
             level, apart = self._on_level(base), self.stalled
             return compare(level, base, alpha=alpha, only=only, family=family, twin=twin, apart=apart)
@@ -99,13 +87,8 @@ class Table(NamedTuple):
     def over_machines(
         self, base: str, *, alpha: float = 0.05, only: Collection[str] | None = None, family: int = 0
     ) -> dict[str, OverMachines]:
-        """Every arm that ran on two machines or more, with its ratio on each.
-
-        Empty where no machine ran two blocks: nothing is known of the variance within one then.
-
-        `alpha` is the probability that any of the intervals misses, and that any stable arm is called
-        unstable.
-        """
+        """Empty where no machine ran two blocks: nothing is known of the variance within one then. `alpha` is
+        the probability that any of the intervals misses, and that any stable arm is called unstable."""
         found = self._ratios(base)
         apart = found.keys() if base in self.stalled else self.stalled
         shared = _within([ratios for arm, ratios in found.items() if arm not in apart])
@@ -138,8 +121,6 @@ class Table(NamedTuple):
     def effects(
         self, arms: Mapping[Combination, str], *, alpha: float = 0.05, twin: str = ""
     ) -> tuple[FactorEffect, ...]:
-        """Main effects and interactions of crossed factors over all such machines; below `LEAST` machines
-        `factor_effects` of the blocks, each machine's on its own level."""
         if self._is_of_blocks(arms[()]):
             level = self._on_level(arms[()])
             return factor_effects(level, arms, alpha=alpha, twin=twin, apart=self.stalled)
@@ -256,5 +237,4 @@ def _student(values: list[float]) -> tuple[float, float, int]:
 
 
 def _each(alpha: float, family: int) -> float:
-    """Error rate of each of several intervals that hold at once (Šidák)."""
     return float(-math.expm1(math.log1p(-alpha) / family))

@@ -63,14 +63,11 @@ _ARRIVED = """
         PRIMARY KEY (campaign_id, number)
     ) STRICT
 """
-"""A table that is added where it is absent: stores without it are as readable."""
 
 State = Literal["running", "interrupted", "failed", "done"]
 
 
 class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored campaign; `plan` and `result` are JSON as its kind defines them; crashes count as trials."""
-
     id: str
     kind: str
     created_at: str
@@ -104,8 +101,6 @@ def new_id(kind: str) -> str:
 
 
 class Store:
-    """One SQLite file; use as a context manager. Its errors are StorageErrors, a full disk is NoSpace."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         with self._errors():
@@ -129,7 +124,6 @@ class Store:
 
     @contextlib.contextmanager
     def hold(self, campaign_id: str) -> Iterator[None]:
-        """Makes this process the only one that carries a campaign on, else UsageError."""
         lock = self.path.with_name(f".{campaign_id}.running")
         with self._errors():
             held = _locked(lock)
@@ -146,7 +140,6 @@ class Store:
                 lock.unlink(missing_ok=True)
 
     def _remove_left(self, own: Path) -> None:
-        """Removes the files of campaigns of this store whose process was killed: nobody has them locked."""
         for file in self.path.parent.glob(".*.running"):
             campaign_id = file.name[1:].removesuffix(".running")
             if file == own or not self._campaigns("WHERE id = ?", campaign_id):
@@ -157,7 +150,7 @@ class Store:
                         file.unlink(missing_ok=True)
 
     def as_it_stands(self, row: CampaignRow) -> CampaignRow:
-        """The campaign; one that is stored as running while no process carries it on was interrupted."""
+        """A campaign that is stored as running while no process carries it on was interrupted."""
         if row.state != "running" or _is_locked(self.path.with_name(f".{row.id}.running")):
             return row
         return msgspec.structs.replace(row, state="interrupted")
@@ -188,7 +181,6 @@ class Store:
         return rows[0]
 
     def campaigns(self) -> list[CampaignRow]:
-        """All campaigns, the latest first."""
         return self._campaigns(_LATEST_FIRST)
 
     def latest_finished(self) -> CampaignRow:
@@ -215,7 +207,6 @@ class Store:
         )
 
     def save_arrived(self, campaign_id: str, number: int, block: bytes) -> None:
-        """Saves a block that a machine of a fleet delivered before its turn; replaces one of that number."""
         self._execute(
             "INSERT OR REPLACE INTO arrived (campaign_id, number, block) VALUES (?, ?, ?)",
             *(campaign_id, number, block),
@@ -296,7 +287,6 @@ class Store:
 
 
 def _require_store(connection: sqlite3.Connection, path: Path) -> None:
-    """Looks before anything is written that the file is a store of this version; an empty file is not."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if not {"campaign", "trial"} <= tables:
@@ -322,7 +312,6 @@ def _create(path: Path) -> None:
 
 
 def _locked(file: Path) -> BinaryIO | None:
-    """An open file that this process alone has locked; None if another one has."""
     while True:
         opened = file.open("wb")
         try:
@@ -338,7 +327,6 @@ def _locked(file: Path) -> BinaryIO | None:
 
 
 def _is_locked(file: Path) -> bool:
-    """Whether a process has a file locked; one that may not be looked into counts as locked."""
     try:
         with file.open("rb") as opened:
             fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -358,7 +346,6 @@ Row = dict[str, Value | bool | None]
 Fields = Iterator[tuple[str, Value | bool | None]]
 
 _CELLS = ("disk", "ceilings", "switches", "against")
-"""Fields of a probe's record that have a row for each of their entries."""
 
 
 def records(campaign: str | None = None, *, store: Path | str | None = None) -> list[Row]:
@@ -384,12 +371,6 @@ def records(campaign: str | None = None, *, store: Path | str | None = None) -> 
 
 
 def whole(store: Store, row: CampaignRow) -> Iterator[dict[str, Any]]:
-    """The same rows complete: fields within fields as objects, and the lists.
-
-    Args:
-        store: that has the campaign.
-        row: the campaign.
-    """
     found = chain(
         _cells(row),
         (msgspec.to_builtins(trial) for trial in store.trials(row.id)),
@@ -400,12 +381,10 @@ def whole(store: Store, row: CampaignRow) -> Iterator[dict[str, Any]]:
 
 
 def as_json_lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """A line per row."""
     return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
 
 
 def as_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """A table of the flat rows; a cell is empty where its row lacks the column or the value is None."""
     flat = [dict(_flat(row)) for row in rows]
     text = io.StringIO()
     table = csv.DictWriter(text, [*dict.fromkeys(name for row in flat for name in row)], lineterminator="\n")
@@ -415,7 +394,6 @@ def as_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 def _cells(row: CampaignRow) -> Iterator[dict[str, Any]]:
-    """Rows of a probe, which runs no trials: from its result."""
     result = msgspec.json.decode(row.result) if row.kind == "probe" and row.result else {}
     for part in _CELLS:
         yield from ({"part": part, **cell} for cell in result.get(part, ()))

@@ -31,18 +31,14 @@ _JUDGED = ("redo", "binlog", "doublewrite", "data", "undo")
 
 
 class Watched(msgspec.Struct):
-    """What was seen of the server's files; filled when the window closes.
+    """Filled when the window closes.
 
     Attributes:
         fsyncs: per class, as the kernel counted them; empty where it could not.
-        fsyncs_by_file: the same per file, named as `files.inside` does, and for those `REMOVED`; None
+        fsyncs_by_file: per file, named as `files.inside` does, and for those `REMOVED`; None
             where the kernel could not count those of every class.
-        flags: per class, those that any open file of it has.
         in_memory: classes whose open files all lie in memory.
-        has_binlog: the server writes a binary log.
-        binlog_bytes: written to the binary log, or None.
         binlog_rotations: files of the binary log that were begun in the window.
-        page_bytes: size of a page.
     """
 
     fsyncs: dict[str, int] = {}
@@ -57,11 +53,7 @@ class Watched(msgspec.Struct):
 
 @contextmanager
 def watch(server: Server, into: Watched) -> Iterator[None]:
-    """Counts what happens to the server's files inside; a server that cannot be seen leaves little.
-
-    Raises:
-        ServerDied: the server is gone at either end.
-    """
+    """A server that cannot be seen leaves little. Raises ServerDied if it is gone at either end."""
     called = names(server)
     binlogs, into.has_binlog = _binary_logs(server), bool(called.binlog)
     page = server.query("SHOW GLOBAL STATUS LIKE 'Innodb_page_size'")
@@ -94,10 +86,7 @@ def watch(server: Server, into: Watched) -> Iterator[None]:
 def per_class(
     delta: Mapping[SyncKey, int], pid: int, files: Iterable[OpenFile], on_disk: Mapping[Inode, str]
 ) -> dict[str, int]:
-    """Syncs per class of the files that were open or lie on the disk; classes without a file are left out.
-
-    What the server synced and has removed since is of the class `other`.
-    """
+    """Classes without a file are left out; syncs of removed files are of the class `other`."""
     kinds: dict[Inode, str] = {**on_disk, **{(file.device, file.inode): file.kind for file in files}}
     return {**dict.fromkeys(kinds.values(), 0), **_by_name(delta, pid, kinds, "other")}
 
@@ -109,7 +98,6 @@ def per_file(
     on_disk: Mapping[Inode, str],
     datadir: str,
 ) -> dict[str, int]:
-    """Syncs per file, those that there were, and for all that are `REMOVED` together."""
     paths = {**on_disk, **{(file.device, file.inode): file.path for file in files}}
     names = {
         at: REMOVED if path.endswith(" (deleted)") else inside(datadir, path) for at, path in paths.items()
@@ -120,7 +108,6 @@ def per_file(
 def _by_name(
     delta: Mapping[SyncKey, int], pid: int, names: Mapping[Inode, str], unnamed: str
 ) -> Counter[str]:
-    """Sums; of files without a name, those that this process synced."""
     counts = Counter[str]()
     for key, count in delta.items():
         name = names.get((key.device, key.inode), unnamed if key.pid == pid else None)
@@ -132,14 +119,6 @@ def _by_name(
 def file_activity(
     watched: Watched, deltas: Mapping[str, int], redo_bytes: int | None, binlog: FileActivity | None = None
 ) -> dict[str, FileActivity]:
-    """The record's form; see `record.FileActivity`.
-
-    Args:
-        watched: samples of the window.
-        deltas: status counters over the window.
-        redo_bytes: by which the log sequence number grew.
-        binlog: what performance_schema counted of the binary log; None: nothing.
-    """
     counted = binlog if watched.has_binlog else None
     syncs = watched.fsyncs or _syncs_told(deltas) | ({"binlog": counted.fsyncs} if counted else {})
     page = watched.page_bytes
@@ -176,7 +155,6 @@ def _syncs_told(deltas: Mapping[str, int]) -> dict[str, int]:
 
 @contextmanager
 def counting(pid: int, files: list[OpenFile]) -> Iterator[SyncCounter | None]:
-    """A counter that was seen to work on every file system where files that matter lie, or None."""
     judged = [file for file in files if file.kind in _JUDGED]
     known = bool(judged) and all(file.filesystem in EVENTS for file in judged)
     counter = SyncCounter.open(file.filesystem for file in judged) if known else None
@@ -189,12 +167,10 @@ def counting(pid: int, files: list[OpenFile]) -> Iterator[SyncCounter | None]:
 
 
 def _seen_from_here(pid: int, path: str) -> Path:
-    """A path of the server's, which may live in another mount namespace."""
     return Path(f"/proc/{pid}/root{path}")
 
 
 def _on_disk(pid: int, datadir: str, delta: Mapping[SyncKey, int], files: list[OpenFile]) -> dict[Inode, str]:
-    """The files in the data directory; looked up only if some synced file is not open any more."""
     known = {(file.device, file.inode) for file in files}
     if not any(
         key.pid == pid and count and (key.device, key.inode) not in known for key, count in delta.items()
@@ -213,8 +189,8 @@ def _on_disk(pid: int, datadir: str, delta: Mapping[SyncKey, int], files: list[O
 
 
 def escapes(flags: tuple[str, ...]) -> bool:
-    """Whether syncs can pass by uncounted: the kernel may write O_DIRECT and O_DSYNC through with the
-    device's FUA, without asking the file system for a sync (iomap_dio_rw since Linux 4.18)."""
+    """The kernel may write O_DIRECT and O_DSYNC through with the device's FUA, without asking the file system
+    for a sync (iomap_dio_rw since Linux 4.18)."""
     return "O_DIRECT" in flags and bool({"O_DSYNC", "O_SYNC"} & set(flags))
 
 
@@ -226,7 +202,6 @@ def _flags(files: Iterable[OpenFile]) -> dict[str, tuple[str, ...]]:
 
 
 def _binary_logs(server: Server) -> dict[str, int] | None:
-    """Size of each file of the binary log; None without one or without the right to see it."""
     try:
         return {str(row[0]): int(row[1]) for row in server.query("SHOW BINARY LOGS")}
     except ServerError:
@@ -246,17 +221,9 @@ def _growth(before: Mapping[str, int] | None, after: Mapping[str, int] | None) -
 
 
 SAMPLE_S = 5.0
-"""Between two samples of the open files."""
 
 
 class KernelSyncs:
-    """Counts from when it is made until it is closed.
-
-    Args:
-        pid: of the server.
-        variables: system variables of the server.
-    """
-
     def __init__(self, pid: int, variables: Mapping[str, str]) -> None:
         self._pid, self._called = pid, names_in(variables)
         self._kinds: dict[Inode, str] = {}
@@ -267,7 +234,6 @@ class KernelSyncs:
         self._counter = self._stack.enter_context(counting(pid, found)) if found else None
 
     def read(self) -> dict[str, int] | None:
-        """Syncs so far by class; None where they cannot be counted."""
         counts = self._counter.read() if self._counter is not None else None
         if counts is None:
             return None

@@ -31,32 +31,16 @@ _NAMES = (
 
 
 REMOVED = ""
-"""In place of the name of files that are gone."""
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server calls the files whose names are the user's choice.
-
-    Attributes:
-        binlog: base name of the binary log; its files are called `BASE.000001`, `BASE.index`.
-        system: of the system tablespace, beside `ibdata1`.
-    """
-
     binlog: str = ""
     system: tuple[str, ...] = ()
 
 
 class OpenFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One file that the server has open.
-
-    Attributes:
-        path: as the server's process sees it; ends with ` (deleted)` if it has no name any more.
-        kind: class of the file, of `record.FILE_CLASSES`.
-        flags: `O_DIRECT`, `O_DSYNC`, `O_SYNC`, those that it is open with.
-        device: major and minor number of its file system.
-        inode: number on that device.
-        filesystem: as the kernel names it; empty where its mount cannot be seen.
-    """
+    """`path` is as the server sees it, and ends with ` (deleted)` without a name; `device` is (major,
+    minor)."""
 
     path: str
     kind: str
@@ -89,7 +73,6 @@ def names_in(variables: Mapping[str, str]) -> Names:
 
 
 def open_files(pid: int, called: Names) -> list[OpenFile] | None:
-    """Every regular file that a process has open; None if it cannot be seen."""
     try:
         descriptors = list(Path(f"/proc/{pid}/fd").iterdir())
         mountinfo = Path(f"/proc/{pid}/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
@@ -134,7 +117,6 @@ def classify(path: str, called: Names) -> str:
 
 
 def inside(datadir: str, path: str) -> str:
-    """A file's name as users know it: relative to the data directory, if it lies there."""
     name = PurePath(path)
     return str(name.relative_to(datadir) if name.is_relative_to(datadir) else name)
 

@@ -24,13 +24,8 @@ from flushlab.telemetry import activity, performance, status
 
 
 class CpuTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """CPU seconds so far.
-
-    Attributes:
-        busy_s: of the whole machine, idle and I/O wait left out, steal left out.
-        own_s: of flushlab and its ended children.
-        server_s: of the server's process, or those of several, or None if it cannot be seen.
-    """
+    """Seconds so far, `busy_s` of the whole machine without idle, I/O wait and steal; `own_s` includes ended
+    children. `server_s` is None if it cannot be seen."""
 
     busy_s: float
     own_s: float
@@ -38,7 +33,6 @@ class CpuTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cpu_times(*server_pids: int | None) -> CpuTimes:
-    """Of one server, or of several together. Reads /proc/stat, /proc/PID/stat and getrusage."""
     own = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     servers = [None if pid is None else _process_s(pid) for pid in server_pids]
     return CpuTimes(
@@ -49,7 +43,6 @@ def cpu_times(*server_pids: int | None) -> CpuTimes:
 
 
 def foreign_share(before: CpuTimes, after: CpuTimes, seconds: float, cpu_count: int) -> float | None:
-    """Share of the machine's CPU time that neither the server nor flushlab used; None if unknown."""
     if before.server_s is None or after.server_s is None or seconds <= 0:
         return None
     ours = (after.own_s - before.own_s) + (after.server_s - before.server_s)
@@ -57,22 +50,14 @@ def foreign_share(before: CpuTimes, after: CpuTimes, seconds: float, cpu_count: 
 
 
 def wanted_by_others(server_pids: Collection[int | None], seconds: float) -> float | None:
-    """Share of the machine's CPU time that others take now, while no load runs; None if it cannot be seen.
-
-    On a machine without idle time, what others take beside a load is what the server does not get, and
-    tells more of the server than of them. This does not.
-
-    Args:
-        server_pids: of the server, which may be busy with itself; of all nodes of a cluster.
-        seconds: how long to watch.
-    """
+    """Share of the machine's CPU time while no load runs; None if it cannot be seen. Beside a load without
+    idle time, what others take is what the server does not get, and tells more of the server than of them."""
     before, began = cpu_times(*server_pids), time.monotonic()
     time.sleep(seconds)
     return foreign_share(before, cpu_times(*server_pids), time.monotonic() - began, os.cpu_count() or 1)
 
 
 def busy_s() -> float:
-    """CPU seconds of the whole machine so far, idle, I/O wait and steal left out."""
     return parse_cpu_line(Path("/proc/stat").read_text())[0] / os.sysconf("SC_CLK_TCK")
 
 
@@ -89,18 +74,11 @@ def _process_s(pid: int) -> float | None:
 
 
 ANSWER_S = 10.0
-"""Longest wait for an answer of a node: the node, or its disk, may be frozen."""
 
 Status = Mapping[str, float]
-"""The numbers of a node's wsrep status, by their names in lower case, and `wsrep_slave_threads`."""
 
 
 def cluster_snapshot(server: Server) -> tuple[Status, ...]:
-    """The status of every node, empty for one that is dead; none where the server is no cluster.
-
-    Raises:
-        ServerError: a node does not answer.
-    """
     if len(server.nodes) == 1:
         return ()
     statuses = list[Status]()
@@ -116,12 +94,6 @@ def cluster_snapshot(server: Server) -> tuple[Status, ...]:
 def nodes_between(
     before: Sequence[Status], after: Sequence[Status], seconds: float
 ) -> tuple[NodeActivity, ...]:
-    """What the nodes did between two snapshots, of which they are in both.
-
-    Args:
-        before, after: as `snapshot` gives them.
-        seconds: between them.
-    """
     pairs = zip(before, after, strict=True)
     return tuple(_activity(number, *pair, seconds) for number, pair in enumerate(pairs, 1) if all(pair))
 
@@ -188,11 +160,6 @@ class Observation:
     nodes: tuple[NodeActivity, ...] = ()
 
     def file_activity(self, commits: int | None = None) -> dict[str, FileActivity]:
-        """Syncs, bytes and open flags per class of files; see `record.FileActivity`.
-
-        Args:
-            commits: of the load in its window, if it knows them; see `performance.binlog_between`.
-        """
         binlog = None
         if self.told is not None:
             before, after = self.told
@@ -221,13 +188,8 @@ class Observation:
 
 @contextmanager
 def observe(server: Server, into: Observation) -> Iterator[None]:
-    """The window: opens after the first sample, closes before the last.
-
-    Counters embrace the samples, so that whatever led to a sample's state was counted.
-
-    Raises:
-        ServerDied: the server is gone at either end.
-    """
+    """Counters embrace the samples, so that whatever led to a sample's state was counted. Raises ServerDied
+    if the server is gone at either end."""
     with activity.watch(server, into.watched):
         nodes, told = cluster_snapshot(server), performance.snapshot(server)
         counters = status.counters(server)
@@ -253,5 +215,4 @@ def observe(server: Server, into: Observation) -> Iterator[None]:
 
 
 def _speaker(server: Server) -> int | None:
-    """The number of the node that tells the counters, from 0: the first that lives."""
     return next((number for number, node in enumerate(server.nodes) if node.alive()), None)

@@ -18,51 +18,30 @@ from flushlab.server.sql import account_of
 from flushlab.telemetry.files import REMOVED, Names, classify, inside, names
 
 SETTINGS: Mapping[str, Value] = {"performance_schema": "ON"}
-"""With which a server must start for the collectors to see anything."""
 
 OFF = "performance_schema is OFF: start the server with performance_schema=ON"
 
 _DENIED = {1044, 1142, 1143}
-"""ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR."""
 
 PICOSECONDS = 1e-12
-"""Unit of its timers (manual: "Timers in the Performance Schema tables use picoseconds")."""
 
 Key = tuple[str, ...]
 Counters = Mapping[Key, tuple[int, ...]]
-"""What is counted since the server's start, by what it belongs to."""
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What one collector read at one moment.
-
-    Attributes:
-        counters: empty where the server reports nothing.
-        note: the missing counters and the reason; empty if none is missing.
-    """
-
     counters: Counters = {}
     note: str = ""
 
 
 def is_on(server: Server) -> bool:
-    """True if the server started with it; older and stripped-down servers do not have it."""
     rows = server.query("SHOW GLOBAL VARIABLES LIKE 'performance_schema'")
     return bool(rows) and str(rows[0][1]).upper() in ("ON", "1")
 
 
 def read(server: Server, summary: str, *, key_columns: int, instruments: str) -> Reading:
-    """The counters since the server's start, or why there are none.
-
-    Args:
-        server: to ask.
-        summary: statement that yields `key_columns` names, then integers.
-        key_columns: of the names.
-        instruments: pattern of those that must count for it.
-
-    Raises:
-        ServerDied: the server is gone.
-    """
+    """`summary` yields `key_columns` names, then integers; `instruments` is a pattern of those that must
+    count for it."""
     counting = (
         "SELECT COUNT(*), SUM(ENABLED = 'YES' AND TIMED = 'YES') FROM performance_schema.setup_instruments"
         f" WHERE NAME LIKE '{instruments}'"
@@ -94,7 +73,7 @@ def read(server: Server, summary: str, *, key_columns: int, instruments: str) ->
 
 
 def deltas(before: Counters, after: Counters) -> dict[Key, tuple[int, ...]]:
-    """What was counted in between; a counter that went back was begun anew (another file of that name)."""
+    """A counter that went back was begun anew (another file of that name)."""
     grown = {}
     for key, counts in after.items():
         start = before.get(key, (0,) * len(counts))
@@ -105,7 +84,6 @@ def deltas(before: Counters, after: Counters) -> dict[Key, tuple[int, ...]]:
 
 FILE_INSTRUMENTS = "wait/io/file/%"
 MOST_FILES = 20
-"""Number of files with a row of their own."""
 
 _COUNTED = (
     "COUNT_READ, COUNT_WRITE, COUNT_MISC, SUM_NUMBER_OF_BYTES_READ, SUM_NUMBER_OF_BYTES_WRITE,"
@@ -123,7 +101,6 @@ UNION ALL SELECT EVENT_NAME, FILE_NAME, {_COUNTED} FROM performance_schema.file_
 """
 """The binary log's transactions are counted in the same statement, at the moment of its calls."""
 _STATUS_SCHEMA = {"mariadb": "information_schema", "mysql": "performance_schema"}
-"""Of GLOBAL_STATUS, in all versions (MySQL since 5.7)."""
 _PLACE = "SELECT @@datadir, @@performance_schema_max_file_instances"
 """Room for so many files; -1 if it grows. (…_instances_lost also counts names without a folder.)"""
 
@@ -136,15 +113,9 @@ _KINDS = {
     _BINLOG: "binlog",
     "wait/io/file/sql/binlog_index": "binlog",
 }
-"""Class of files that are gone, by the only name that is left of them."""
 
 
 def read_files(server: Server) -> Reading:
-    """The I/O since the server's start, by kind of file and by file.
-
-    Raises:
-        ServerDied: the server is gone.
-    """
     found = read(
         server, _SUMMARY % _STATUS_SCHEMA[server.identity.flavor], key_columns=2, instruments=FILE_INSTRUMENTS
     )
@@ -164,14 +135,8 @@ def read_files(server: Server) -> Reading:
 def files_between(
     before: Reading, after: Reading, called: Names | None = None, fsyncs: Mapping[str, int] | None = None
 ) -> tuple[FileIo, ...]:
-    """The I/O in between, most time first.
-
-    Args:
-        before, after: both ends.
-        called: names that are the user's choice.
-        fsyncs: counted in the kernel, by file as `FileIo.file` names it and for `REMOVED`; None where it
-            could not count.
-    """
+    """Most time first; `fsyncs` is by file as `FileIo.file` names it, None where the kernel could not
+    count."""
     grown = deltas(before.counters, after.counters)
     grown.pop((_COMMITS, ""), None)
     synced = fsyncs if fsyncs is not None else {}
@@ -208,7 +173,6 @@ def files_between(
 def _file_io(
     name: str, kind: str, counts: Sequence[int] | None, fsyncs: int | None, files: int = 1
 ) -> FileIo:
-    """A file, or several as one; what is None was not told."""
     if counts is None:
         return FileIo(file=name, kind=kind, files=files, fsyncs=fsyncs)
     reads, writes, misc, read_bytes, written_bytes, picoseconds, misc_picoseconds = counts
@@ -236,15 +200,9 @@ def _plus(sums: Sequence[int] | None, counts: Sequence[int], sign: int = 1) -> l
 
 
 def binlog_between(before: Reading, after: Reading, commits: int | None = None) -> FileActivity | None:
-    """The I/O of the binary log in between; None where performance_schema does not count it.
-
-    Its syncs include the opens and closes of a file, two for each file that is begun.
-    A load goes on while the counters are read. With the number of commits in the measured window, the I/O is
-    that of so many transactions: the I/O in between, by the share of its transactions.
-
-    Args:
-        before, after: both ends.
-        commits: in the measured window, which lies in between; None: all I/O counts.
+    """Syncs include the opens and closes of a file, two for each file that is begun. A load goes on while the
+    counters are read: with the `commits` of the measured window, the I/O is that of so many transactions.
+    None where performance_schema does not count it.
     """
     grown = deltas(before.counters, after.counters)
     if (counts := grown.get((_BINLOG, ""))) is None:
@@ -256,7 +214,6 @@ def binlog_between(before: Reading, after: Reading, commits: int | None = None) 
 
 _STATEMENTS, _STAGES = "statement/%", "stage/%"
 INSTRUMENTS = (FILE_INSTRUMENTS, _STATEMENTS, _STAGES)
-"""Patterns of the instruments that must count."""
 
 _STATEMENT_SUMMARY = """
 SELECT EVENT_NAME, COUNT_STAR, SUM_TIMER_WAIT, SUM_ERRORS, SUM_ROWS_AFFECTED
@@ -271,13 +228,6 @@ FROM performance_schema.events_stages_summary_global_by_event_name WHERE COUNT_S
 
 
 class Readings(msgspec.Struct, frozen=True):
-    """What is counted since the server's start.
-
-    Attributes:
-        files, statements, stages: the readings.
-        called: how this server's files are named.
-    """
-
     files: Reading
     statements: Reading
     stages: Reading
@@ -285,14 +235,8 @@ class Readings(msgspec.Struct, frozen=True):
 
 
 def switch_on(server: Server) -> bool:
-    """Makes all instruments count and leaves out flushlab's own connection; until the server's next start.
-
-    Returns:
-        False if performance_schema is off, so that nothing can be switched on.
-
-    Raises:
-        ServerError: the account may not do that.
-    """
+    """Until the server's next start, without flushlab's own connection; False if performance_schema is off.
+    Raises ServerError if the account may not do that."""
     if not is_on(server):
         return False
     for instruments in INSTRUMENTS:
@@ -311,12 +255,8 @@ def switch_on(server: Server) -> bool:
 
 
 def snapshot(server: Server) -> Readings:
-    """What is counted since the server's start; each reading for itself, so that one that is refused stops
-    no other.
-
-    Raises:
-        ServerDied: the server is gone.
-    """
+    """Each reading for itself, so that one that is refused stops no other. Raises ServerDied if the server is
+    gone."""
     return Readings(read_files(server), read_statements(server), read_stages(server), names(server))
 
 
@@ -364,12 +304,8 @@ def stages_between(before: Reading, after: Reading) -> tuple[StageTime, ...]:
 
 
 def between(before: Readings, after: Readings, fsyncs: Mapping[str, int] | None = None) -> Performance:
-    """What happened in between.
-
-    Args:
-        before, after: of one server that was not restarted meanwhile.
-        fsyncs: as the kernel counted them, by file; see `activity.Watched`.
-    """
+    """`before` and `after` are of one server that was not restarted meanwhile; `fsyncs` as of
+    `activity.Watched`."""
     readings = {"io_by_file": after.files, "statements_by_kind": after.statements, "stages": after.stages}
     return Performance(
         io_by_file=files_between(before.files, after.files, after.called, fsyncs),

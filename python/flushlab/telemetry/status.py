@@ -38,7 +38,6 @@ COUNTERS = (
     "Innodb_rows_inserted",
     "Innodb_rows_updated",
 )
-"""Cumulative counters, under their server's names; a server that lacks one leaves it out."""
 
 
 def counters(server: Server) -> dict[str, int]:
@@ -51,7 +50,6 @@ def counters(server: Server) -> dict[str, int]:
 
 
 def deltas(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    """What was counted in between, under the same names."""
     return {name: after[name] - before[name] for name in after if name in before}
 
 
@@ -64,10 +62,7 @@ _FIELDS = {
 
 
 def innodb(server: Server) -> ServerSample:
-    """State of InnoDB now; fields that this server does not tell are None.
-
-    `redo_written_bytes` is the log sequence number: only differences of it mean bytes.
-    """
+    """Fields that this server does not tell are None; only differences of `redo_written_bytes` mean bytes."""
     reads = server.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_reads'")
     return parse_monitor(str(server.query("SHOW ENGINE INNODB STATUS")[0][2]), pool_reads=int(reads[0][1]))
 

@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 EVENTS = {"ext4": "ext4/ext4_sync_file_enter", "xfs": "xfs/xfs_file_fsync"}
-"""Tracepoint of each file system that has one with device and inode."""
 
 _SYSTEM_CALLS = {"x86_64": (298, 321), "aarch64": (241, 280)}  # perf_event_open, bpf
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432  # alike on all architectures
@@ -57,19 +56,12 @@ class SyncKey(NamedTuple):
 
 
 class SyncCounter:
-    """Counts syncs from `open` to `close`."""
-
     def __init__(self, map_fd: int, resources: ExitStack) -> None:
         self._map = map_fd
         self._resources = resources
 
     @classmethod
     def open(cls, filesystems: Iterable[str]) -> Self | None:
-        """Starts to count on all mounts of these file systems; None where that is not possible.
-
-        Args:
-            filesystems: as the kernel names them; those without a tracepoint are left out.
-        """
         wanted = [EVENTS[name] for name in sorted(set(filesystems)) if name in EVENTS]
         if not wanted or platform.machine() not in _SYSTEM_CALLS:
             return None
@@ -103,7 +95,7 @@ class SyncCounter:
         return counts
 
     def proves(self, folder: Path) -> bool:
-        """Whether a sync of an unnamed file in `folder` is counted: evidence that none passes by unseen."""
+        """A sync of an unnamed file in `folder` is counted: evidence that none passes by unseen."""
         try:
             probe = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
         except OSError:
@@ -197,7 +189,6 @@ def _load(code: bytes) -> int:
 
 
 def _element(command: int, map_fd: int, key: bytes, value: int = 0) -> int:
-    """Looks up or updates what the map has for a key; the value."""
     at, count = bytearray(key), bytearray(struct.pack("=Q", value))
     _bpf(command, struct.pack("=IIQQQ", map_fd, 0, _address(at), _address(count), 0))
     return int.from_bytes(count, "little")

@@ -143,11 +143,8 @@ JUDGED_WINDOW_S = 1.0
 """Commands are not judged so, nor windows that are or were to be shorter: the kernel counts CPU time in ticks
 of 10 ms."""
 SAMPLE_S = 0.3
-"""At others, at each end."""
 CAVEAT_SHARE = 0.04
-"""From here on it is said."""
 _LARGEST = 5
-"""Tables that are named."""
 SIZES = (
     "SELECT table_schema, table_name, engine, table_rows, data_length + index_length"
     f" FROM information_schema.tables WHERE table_schema NOT IN {SYSTEM_LIST} AND table_schema <> '{PLANS}'"
@@ -161,7 +158,6 @@ times the redo capacity (measured: shorter windows credit debt, not speed)."""
 
 
 NOT_STARTED = (StartFailed, NoMemory, ServerError, MeasurementError)
-"""What keeps one arm's server from coming up, or its data from being loaded; the others' may be."""
 
 
 def measure(
@@ -172,7 +168,7 @@ def measure(
     *,
     outlast_redo: bool = False,
 ) -> Trial:
-    """Measures one window; what goes wrong on the server is the record's outcome."""
+    """An error of the server is the record's outcome."""
     try:
         if broken := draft.read_back(server):
             return draft.ended("invalid", broken)
@@ -236,8 +232,6 @@ class Draft:
         return ""
 
     def _other_on_a_node(self, server: Server) -> str:
-        """Which node of a cluster does not have what the arm asks for, or keeps commits otherwise than the
-        first one does; empty if none."""
         catalog = load_catalog()
         decide = {name for name in self.settings if name in catalog and catalog.setting(name).durability}
         wanted = {
@@ -344,9 +338,8 @@ def require_whole(server: Server) -> None:
 def compare_settings(
     asked: Mapping[str, Value], got: Mapping[str, Value], identity: ServerIdentity
 ) -> tuple[list[Warning], str]:
-    """Compares what was asked with what reads back: caveats for values that the server changed, and the
-    reason why the trial is invalid, or an empty string. What the server makes of a value that the catalog
-    does not know (another name of a character set, a limit of this machine), only it can tell."""
+    """Caveats for values that the server changed, and why the trial is invalid, or an empty string. Only
+    the server can tell what it makes of a value that the catalog does not know."""
     caveats: list[Warning] = []
     configuration = Configuration(asked, identity)
     for name, value in asked.items():

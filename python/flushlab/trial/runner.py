@@ -42,7 +42,6 @@ from flushlab.workload.sliced import Sliceable, SlicedLoad
 
 
 def restart_settings(settings: Mapping[str, Value], identity: ServerIdentity) -> dict[str, Value]:
-    """Those that a running server cannot take, or not each value of; of those that nobody knows, all."""
     configuration = Configuration({}, identity)
     found = {}
     for name, value in settings.items():
@@ -53,7 +52,6 @@ def restart_settings(settings: Mapping[str, Value], identity: ServerIdentity) ->
 
 
 _Switched = tuple[tuple[Refusal, ...], dict[str, Value]]
-"""What a server did not take of some settings, and all of them as they read back."""
 
 
 class NotSwitched(NamedTuple):
@@ -63,21 +61,13 @@ class NotSwitched(NamedTuple):
 
 @dataclass
 class Switching:
-    """`initial`: settings before the first arm, as far as known; `now`: those changed, None if not known."""
-
     server: Server
     started: Mapping[str, Value]
     initial: dict[str, Value] = field(default_factory=dict)
     now: dict[str, Value | None] = field(default_factory=dict)
 
     def become(self, arm: Arm) -> NotSwitched | None:
-        """Sets what the arm sets and puts back what earlier ones had set; why not, if the server refuses it
-        or a node reads back something else.
-
-        Raises:
-            ServerError: it does not answer.
-            SettingsTouched: as `require_kept`.
-        """
+        """Returns why not, if the server refuses it or a node reads back something else."""
         self.require_kept()
         if new := arm.settings.keys() - self.initial.keys():
             self.initial |= self.server.read_back(new)
@@ -108,11 +98,7 @@ class Switching:
 
 @dataclass
 class RemoteSwitching(Switching):
-    """The settings of the user's own server, which somebody else may set meanwhile.
-
-    Attributes:
-        taken: names and values that read back as they were set.
-    """
+    """Somebody else may set them meanwhile; `taken`: names and values that read back as they were set."""
 
     server: RemoteGroup
     taken: set[tuple[str, Value]] = field(default_factory=set)
@@ -152,17 +138,6 @@ SNAPSHOT_FORMAT = "4"
 
 @dataclass(frozen=True)
 class Preparation:
-    """Finds or makes snapshots for a build.
-
-    Attributes:
-        build: whose data directories these are.
-        data_root: where the filling server runs.
-        dataset: the user's data, or None.
-        database: of the user's data, that the workload is for.
-        snapshots: where they are kept.
-        progress: told what is being made.
-    """
-
     build: Build
     data_root: DataRoot
     dataset: Dataset | None
@@ -221,14 +196,11 @@ Running = Sandbox | Cluster | RemoteGroup
 
 @dataclass(frozen=True)
 class ArmRunner:
-    """Everything of a trial that is not its arm; a context manager that ends the servers."""
-
     workloads: tuple[Workload, ...]
     timing: Timing
     progress: Progress
     outlast_redo: bool = False
     has_telemetry: ClassVar[bool] = True
-    """Whether slices have telemetry around them."""
 
     def with_arm(self, workload: Workload, timing: Timing, volume: Volume | None) -> Self:
         assert volume is None, "a running server stays where it is"
@@ -241,37 +213,25 @@ class ArmRunner:
         pass
 
     def start(self, arm: Arm, *, variant: int = 0) -> Running:
-        """A server that runs with the arm's settings, as far as a start can bring them about.
-
-        Raises:
-            StartFailed, NoSpace, StorageError: the server did not become ready.
-        """
         raise NotImplementedError
 
     def switching(self, server: Running, started: Mapping[str, Value]) -> Switching:
         return Switching(server, started)
 
     def sliceable(self, workload: Workload, server: Running, number: int) -> Sliceable:
-        """The load of an arm, warmed up and paused; `number`: of the load on that server."""
         driving = drawing(workload, number).driving(server)
         assert driving is not None, "who cannot pause is measured on fresh servers"
         return SlicedLoad(driving, server, self.timing)
 
     def is_lost(self) -> bool:
-        """Whether the only server that there is does not answer, which is no arm's fault."""
         return False
 
     def run(self, arm: Arm, *, stage: Stage, block: int, variant: int = 0) -> Trial:
         raise AssertionError("arms of a running server alternate in slices")
 
     def recovery_s(self, arm: Arm) -> float:
-        """Seconds from SIGKILL under load to the first answered query.
-
-        Raises:
-            ServerError: the server did not come back.
-            MeasurementError: it was not killed under load, which says nothing of its recovery.
-            NoSpace, StorageError: as `run`.
-        """
+        """From SIGKILL under load to the first answered query; a MeasurementError if it was not killed
+        under load."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -292,7 +252,6 @@ class RemoteRunner(ArmRunner):
         return self.server
 
     def switching(self, server: Running, started: Mapping[str, Value]) -> Switching:
-        """Whatever the server has of the settings that change, the first arm sets anew."""
         before = self.server.before
         return RemoteSwitching(self.server, {}, dict(before), dict.fromkeys(before))
 
@@ -305,8 +264,7 @@ class RemoteRunner(ArmRunner):
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRunner(ArmRunner):
-    """Starts a server, or a cluster, for every trial. Copies share `held`: stopped servers that the next
-    trial takes."""
+    """Copies share `held`: stopped servers that the next trial takes."""
 
     build: Build
     preparation: Preparation
@@ -412,11 +370,8 @@ class TrialRunner(ArmRunner):
 
 @dataclass
 class AlternatingRunner:
-    """All arms on one running server, switched by SET GLOBAL between windows.
-
-    It costs no restart, and it measures no restart either. The state that one window leaves (dirty pages,
-    checkpoint age) is there in the next window. As the order is random, this affects every arm alike.
-    """
+    """Costs no restart, and measures none. The state that one window leaves (dirty pages, checkpoint age)
+    is there in the next; as the order is random, this affects every arm alike."""
 
     trials: ArmRunner
     base: Mapping[str, Value]
@@ -457,8 +412,7 @@ class AlternatingRunner:
 
 
 def recovered_s(server: Sandbox | Cluster, drive: Callable[[Callable[[], None]], object]) -> float:
-    """Seconds from SIGKILL to the first answered query; `drive` calls its argument while its load still
-    runs."""
+    """From SIGKILL to the first answered query; `drive` calls its argument while its load still runs."""
     killed = list[bool]()
 
     def kill() -> None:

@@ -54,22 +54,17 @@ SWITCH_LEAD_S = 0.1
 """Seconds from the first event of a slice to its window, if settings were switched. By then, the writes that
 the last arm left and the first group of commits under the new settings are over."""
 DRAIN_LIMIT_S = 30.0
-"""Longest wait for the nodes of a cluster to apply what a slice has left them."""
 CLUSTER_SLICE_S = 1.0
 """On a cluster, where a switch takes longer."""
 _DIED_BEFORE = NotSwitched("discarded", "the server that it shares with other arms died before its slice")
 STARTS = 2
-"""Servers that start at a time: they wait for the disk as long as for a processor."""
 LONGER = 1.25
-"""Slices this many times as long as planned are reported: the campaign takes longer by the same factor."""
 MOST_ROUNDS = 3
 """So many times the rounds that are due are run at most, the ones that do not count included."""
 
 
 @dataclass
 class SlicedRunner:
-    """Runs trials of a block together. Arms with the same `place_of` share a server; a context manager."""
-
     runner_of: Callable[[Arm], ArmRunner]
     seed: int
     place_of: Callable[[Arm], str] | None = None
@@ -101,9 +96,8 @@ class SlicedRunner:
         return self.place_of is None and self._kept.keys() >= set(arms)
 
     def recovery_s(self, arm: Arm) -> float:
-        """Seconds from SIGKILL under load to the first answered query, of the arm's server where it runs;
-        else as `TrialRunner.recovery_s`, and no server runs any more. Errors: as there.
-        """
+        """Of the arm's server where it runs; else as `TrialRunner.recovery_s`, and no server runs any
+        more."""
         runner = self.runner_of(arm)
         kept = self._kept.get(arm.name) if self.keeps_running({arm.name}) else None
         load = kept.sliced.get((arm.name, len(runner.workloads) - 1)) if kept is not None else None
@@ -138,7 +132,6 @@ class SlicedRunner:
                 self._kept.pop(place).close()
 
     def _run(self, request: Request) -> dict[str, Trial]:
-        """One trial of every arm beside, by name. The first one has the seconds of them all."""
         began = time.monotonic()
         parts, trials = list[_Part](), dict[str, Trial]()
         try:
@@ -189,8 +182,7 @@ class SlicedRunner:
         return _timed(request, trials, parts, startup_s, time.monotonic() - began)
 
     def _start(self, drafts: Sequence[Draft], warm_up: Callable[[Draft, BaseException | None], None]) -> None:
-        """Starts the servers of places that have none, some at a time; each is warmed up while others start,
-        by this thread, which Ctrl-C interrupts. `warm_up` gets why its server failed, if it did."""
+        """Each is warmed up while others start, by this thread, which Ctrl-C interrupts."""
         arms = dict[str, list[Draft]]()
         for draft in drafts:
             arms.setdefault(self._place(draft.arm), []).append(draft)
@@ -295,8 +287,8 @@ class SlicedRunner:
 
 
 def is_observed(block: int) -> bool:
-    """Whether a block has telemetry: the first ones, and then ever fewer, 0, 1, 2, 4, 8 and so on. It costs a
-    tenth of a second and more of each server, and its rates gain nothing from many blocks."""
+    """True for the first blocks, and then for ever fewer, 0, 1, 2, 4, 8 and so on. Telemetry costs a tenth of
+    a second and more of each server, and its rates gain nothing from many blocks."""
     return block & (block - 1) == 0
 
 
@@ -327,7 +319,7 @@ class _KeptServer:
             self.sliced.pop((arm, variant)).stop()
 
     def forget(self, arm: str, variant: int) -> None:
-        """Ends a load that failed; it would fail for ever, and who tries again connects anew."""
+        """A load that failed would fail for ever; who tries again connects anew."""
         if (load := self.sliced.pop((arm, variant), None)) is not None:
             load.stop()
 
@@ -335,12 +327,8 @@ class _KeptServer:
         return self.server.settled(DRAIN_LIMIT_S)
 
     def failed(self, draft: Draft, error: FlushlabError) -> Trial:
-        """The trial that an error ended. That a shared server dies is the driven arm's fault the second time;
-        until then, and for the others, the block is run again on a new one.
-
-        Raises:
-            FlushlabError: the error itself; there is no new one where the user's own server is gone.
-        """
+        """The death of a shared server is the driven arm's fault the second time; until then, and for the
+        others, the block is run again on a new one."""
         trial = draft.failed(error)
         if self.is_lost():
             raise error
@@ -375,8 +363,6 @@ class _Part:
     all_bytes: int = 0
 
     def open(self, *, observed: bool) -> None:
-        """Reads the settings back and opens the telemetry, if this block is to have any and others' slices
-        are not in it."""
         server = self.kept.server
         try:
             if refused := self.kept.become(self.draft.arm):
@@ -482,7 +468,6 @@ def _mean(values: Sequence[float]) -> float:
 def _timed(
     request: Request, trials: dict[str, Trial], parts: Sequence[_Part], startup_s: float, seconds: float
 ) -> dict[str, Trial]:
-    """The trials with their times: they ran at once, so the first has the seconds of them all."""
     slices = [one for part in parts for one in part.slices]
     spent = {
         "prepare": startup_s,  # once: the servers stay

@@ -29,8 +29,6 @@ Encode = Callable[["_Registry"], bytes]
 
 
 class Exporter:
-    """Answers scrapes."""
-
     def __init__(self) -> None:
         self._one_at_a_time = threading.Lock()
         self._last: tuple[object, object, int, str, bytes] = (None, None, 0, "", b"")
@@ -40,7 +38,6 @@ class Exporter:
     def exposition(
         self, known: PollResult, running: Running | None, own_cpu_s: float, accept: str, failures: int = 0
     ) -> tuple[str, bytes]:
-        """Content-Type and text, in the format that a scraper asks for."""
         encode, kind = choose_encoder(accept)
         with self._one_at_a_time:
             last_known, last_running, *last, text = self._last
@@ -80,8 +77,6 @@ class Exporter:
 
 
 class _Registry(CollectorRegistry):
-    """What an encoder takes: made without the locks and names of one that lives."""
-
     def __init__(self, families: Sequence[Metric]) -> None:
         self._families = families
 
@@ -94,12 +89,8 @@ GRAFANA, PROMETHEUS = _FILES / "grafana", _FILES / "prometheus"
 
 
 def copy(files: Path, folder: Path) -> list[Path]:
-    """Copies `GRAFANA` or `PROMETHEUS` into a folder, over no file that differs: it may have been edited.
-
-    Raises:
-        UsageError: another file has one of the names; nothing is written then.
-        NotWritable: the folder cannot be written.
-    """
+    """Over no file that differs, as it may have been edited: raises UsageError before anything is written.
+    Raises NotWritable if the folder cannot be written."""
     texts = {folder / path.relative_to(files): path.read_bytes() for path in sorted(files.rglob("*.*"))}
     try:
         for path, text in texts.items():

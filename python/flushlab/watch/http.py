@@ -50,8 +50,6 @@ _HEADERS = {
 
 
 class Reply(NamedTuple):
-    """What is answered."""
-
     status: HTTPStatus
     kind: str
     body: bytes
@@ -62,11 +60,8 @@ class Server(ThreadingHTTPServer):
     """Listens; a thread per viewer.
 
     Args:
-        ring: the samples.
         metrics: makes `/metrics` for an Accept header: its Content-Type and its body.
         token: required of viewers; empty on loopback.
-        meter: takes the CPU time of the viewers' threads.
-        host, port: where to listen.
 
     Raises:
         UsageError: the address is not this machine's, or the port is taken.
@@ -100,7 +95,6 @@ class Server(ThreadingHTTPServer):
         self._thread = threading.Thread(target=self._run, name="watch-http", daemon=True)
 
     def get(self, path: str, accept: str) -> Reply:
-        """The answer to a question that has one at once."""
         if path == "/api/history":
             kept = self.ring.after(0)
             samples = b",\n".join(data for _, data in kept)  # a line each: the page reads a few at a time
@@ -259,7 +253,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _is_this_machine(host: str) -> bool:
-    """Whether a Host header names this machine itself, whatever the port: it may come through a tunnel."""
+    """Any port: a Host header may come through a tunnel."""
     with suppress(ValueError):
         name = urlsplit(f"//{host}").hostname or ""
         return name == "localhost" or ipaddress.ip_address(name).is_loopback

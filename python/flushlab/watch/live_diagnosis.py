@@ -21,16 +21,9 @@ from flushlab.telemetry.live.status import ServerStatus
 
 STRETCH_S = 15.0
 _LOOKING_SHARE = 0.004
-"""Part of the time that looking may take."""
 
 
 class LiveHost:
-    """The machine in the last whole stretch.
-
-    Attributes:
-        latest: what was seen; None before the first stretch ends, or if the server is elsewhere.
-    """
-
     def __init__(self) -> None:
         self.latest: Host | None = None
         self._watch: HostWatch | None = None
@@ -38,7 +31,6 @@ class LiveHost:
         self._due_s = 0.0
 
     def note(self, pid: int | None, variables: Mapping[str, str], at_s: float) -> None:
-        """Ends a stretch that is over, and begins the next; no process: the server is elsewhere."""
         if pid != self._pid:
             self._pid, self._watch, self.latest, self._due_s = pid, None, None, at_s
         if pid is None or at_s < self._due_s:
@@ -53,7 +45,6 @@ class LiveHost:
 
 WINDOW_S = 30.0
 FIRST_S = 10.0
-"""A shorter window is not judged."""
 _STEP_S = 1.0
 _EVERY_S = 2.0
 _JUDGING_SHARE = 0.02
@@ -61,13 +52,8 @@ _JUDGING_SHARE = 0.02
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found at a moment.
-
-    Attributes:
-        diagnosis: of the last half minute.
-        now: mean number of writers by wait, in the whole seconds since the last judgement.
-        wait_s: time of writers by wait, since watching began.
-    """
+    """`now` has the mean number of writers by wait since the last judgement, `wait_s` their time since the
+    beginning."""
 
     diagnosis: Diagnosis
     now: Mapping[str, float] = {}
@@ -75,8 +61,6 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveDiagnosis:
-    """Judges every other second, from when there is enough to judge."""
-
     def __init__(self) -> None:
         self.latest: Judged | None = None
         self._window: Window | None = None
@@ -87,7 +71,6 @@ class LiveDiagnosis:
         self._wait_s: Mapping[str, float] = {}
 
     def note(self, seen: ServerStatus, at_s: float, pid: int | None = None) -> None:
-        """Takes the server's answers, at this time of the monotonic clock."""
         if not seen.status:
             return
         self._host.note(pid, seen.variables, at_s)
@@ -115,10 +98,7 @@ class LiveDiagnosis:
         self._due_s = at_s + max(_EVERY_S * 0.9, took_s / _JUDGING_SHARE)
 
     def _count(self, own: WriteTime, at_s: float) -> dict[str, float]:
-        """Adds the whole steps that were not added before; the mean of these.
-
-        A slow server has steps without a sample: the next one stands for them.
-        """
+        """A slow server has steps without a sample: the next one stands for them."""
         news = [one for one in own.steps if self._counted_s <= one.at_s and one.at_s + own.step_s <= at_s]
         if not news:
             return {}

@@ -33,7 +33,6 @@ from flushlab.watch.live_diagnosis import Judged
 BUCKETS_S = tuple(float(f"{10 ** (step / 4 - 4):.2g}") for step in range(22))
 """From 0.1 ms to 18 s, four to a power of ten."""
 _Labelled = Iterable[tuple[Sequence[str], float]]
-"""A sample for each tuple of the labels' values."""
 
 
 def _gauge(name: str, text: str, values: float | _Labelled, *labels: str) -> Metric:
@@ -62,7 +61,6 @@ def own_metrics(own_cpu_s: float, failures: int) -> Iterator[Metric]:
 
 
 def server(seen: ServerStatus) -> Iterator[Metric]:
-    """Facts that every flavor and version tells under another name."""
     redo, groups, labels = seen.redo, seen.connections, ("user", "command")
     for name, text, value in (
         ("checkpoint_age_bytes", "Redo that a recovery would read.", redo.checkpoint_age),
@@ -86,7 +84,6 @@ def server(seen: ServerStatus) -> Iterator[Metric]:
 
 
 def diagnosed(judged: Judged) -> Iterator[Metric]:
-    """The doctor's findings over the last half minute."""
     findings = judged.diagnosis.findings
     waits = [([wait], seconds) for wait, seconds in sorted(judged.wait_s.items())]
     text = "Time of connections that write, by wait, from samples of their states."
@@ -154,7 +151,6 @@ def _load(what: Running) -> Iterator[Metric]:
 
 
 def buckets(counts_us: Iterable[tuple[int, int]]) -> list[tuple[str, float]]:
-    """Counts by upper end in microseconds as cumulative ones up to `BUCKETS_S` and beyond."""
     known = list(counts_us)
     sums = [(f"{end:g}", float(sum(count for us, count in known if us <= end * 1e6))) for end in BUCKETS_S]
     return [*sums, ("+Inf", float(sum(count for _, count in known)))]
@@ -234,14 +230,12 @@ def status(seen: ServerStatus) -> Iterator[Metric]:
 
 @lru_cache(maxsize=2048)
 def _group(name: str) -> tuple[str, str]:
-    """Of a status variable that is a sample of a family of several; empty for others."""
     match = _GROUPED.fullmatch(_NO_NAME.sub("_", name))
     return (match[1], match[2]) if match else ("", "")
 
 
 @lru_cache(maxsize=2048)
 def _generic(name: str, text: str) -> tuple[Metric, ...]:
-    """The family of a status variable by itself; most have the value that they had a second ago."""
     value, family = value_of(text), f"mysql_global_status_{_NO_NAME.sub('_', name)}"
     about = "Generic metric from SHOW GLOBAL STATUS."
     return () if value is None else (UntypedMetricFamily(family, about, value=value),)
@@ -254,7 +248,6 @@ def variables(seen: ServerStatus) -> Iterator[Metric]:
             yield _gauge(f"mysql_global_variables_{_NO_NAME.sub('_', name)}", about, value)
 
     def text_of(name: str) -> str:
-        """A variable's text; the exporter leaves empty what it could read as a number."""
         text = seen.variables.get(name, "")
         return "" if value_of(text) is not None else text
 
@@ -333,4 +326,3 @@ PARTS: Mapping[str, Callable[[ServerStatus], Iterator[Metric]]] = {
     questions.THREADS: threads,
     questions.METRICS: innodb_metrics,
 }
-"""What each question yields."""

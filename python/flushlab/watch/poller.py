@@ -34,13 +34,9 @@ class PollResult(msgspec.Struct, frozen=True, kw_only=True):
     """State of the watched server as the poller has it.
 
     Attributes:
-        up: the server answers.
         since: Unix time since which `up` is what it is; None before the first try, or without a server.
-        why: why it is down.
         refused: the login was refused, and is not tried again.
-        failed: error inside flushlab that kept it from polling; empty if none.
         seen: the latest answers; of an earlier moment while the server is down.
-        before: the answers at the status query before.
         judged: what bounds writes; None while there is too little to judge, or the server is not diagnosed.
     """
 
@@ -55,14 +51,6 @@ class PollResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Poller(Repeating):
-    """Polls until it is closed.
-
-    Args:
-        reach: says which server is to be asked; None for none at present.
-        meter: takes the thread's CPU time.
-        live: takes the answers and finds what bounds writes; None: the server is not diagnosed.
-    """
-
     def __init__(
         self, reach: Callable[[], WatchedServer | None], meter: Meter, live: LiveDiagnosis | None = None
     ) -> None:
@@ -76,7 +64,6 @@ class Poller(Repeating):
         self._key = ""
         self._failures = 0
         self._logins = 0
-        """That may be refused."""
 
     def _run(self) -> None:
         super()._run()
@@ -94,7 +81,6 @@ class Poller(Repeating):
         return max(0.05, patience_s - (time.monotonic() - began))
 
     def _look(self) -> float:
-        """Asks what is due; the seconds until the next sample."""
         reach = self._reach()
         if reach is None or reach.key != self._key:
             self._drop()
@@ -119,7 +105,6 @@ class Poller(Repeating):
         return self._every_s if self._session.is_known else 0.0
 
     def _refused(self, reach: WatchedServer, error: Gone) -> float:
-        """A login was refused; the seconds until the next try, if there is one."""
         self._logins -= 1
         if not self._logins:
             refused = ServerError(f"the server at {reach.key} cannot be watched: {error}", hint=error.hint)
@@ -148,5 +133,4 @@ class Poller(Repeating):
 
 
 def inside(error: Exception) -> str:
-    """An error inside flushlab, which nobody expected, in words that any encoding takes."""
     return ascii(f"internal error: {type(error).__name__}: {error}")[1:-1]

@@ -33,17 +33,6 @@ from flushlab.watch.threads import Meter, Repeating, Ring
 
 
 class ServerNow(msgspec.Struct, frozen=True, kw_only=True):
-    """The server that is watched.
-
-    Attributes:
-        up: the server answers.
-        name: `mariadb@10.11.19`; empty until it has answered once.
-        since: Unix time since which `up` is what it is.
-        missing: privileges that the account lacks, without which something is not shown.
-        slow_s: how long its last answer to SHOW GLOBAL STATUS took.
-        why: why it is down, in its or the system's words; empty if it is not.
-    """
-
     up: bool
     name: str = ""
     since: float | None = None
@@ -53,14 +42,12 @@ class ServerNow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunningNow(msgspec.Struct, frozen=True, kw_only=True):
-    """What flushlab runs on this machine.
+    """Of flushlab on this machine.
 
     Attributes:
-        kind: `tune`, `series`, `compare`, `bench`, `fill` or `test`.
         campaign: its id; empty for what is not stored.
         arm, stage, round: of the current measurement; round counts the blocks.
         left_s: until it ends, at most or about.
-        server, workload, floor: as they were asked for.
     """
 
     kind: str
@@ -91,17 +78,6 @@ class MachineNow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FindingNow(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding of the doctor.
-
-    Attributes:
-        name, title: `commit_sync`, and a line.
-        strength: `binds`, `unmeasured`, `contributes` or `hint`.
-        low, mid, high: share of the writers' time with its 95 % interval; None if it is not measured.
-        at_most: factor that throughput cannot exceed if this time goes, at this number of connections; None
-            without a share, or if that may be all of the time.
-        seen: evidence in words; none for a hint.
-    """
-
     name: str
     title: str
     strength: Strength
@@ -113,15 +89,8 @@ class FindingNow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DiagnosisNow(msgspec.Struct, frozen=True, kw_only=True):
-    """What bounds writes, over the last half minute.
-
-    Attributes:
-        answer: in a sentence.
-        seconds, samples: that it is from.
-        writers: connections that were seen to write.
-        waits: mean number of writers by wait, in the last two seconds alone.
-        findings: the most binding first.
-    """
+    """Over the last half minute, but `waits` is of the last two seconds alone; the most binding finding is
+    first."""
 
     answer: str
     seconds: float
@@ -132,8 +101,6 @@ class DiagnosisNow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that began: a `stage`, a `trial`, a `slice`, or a `gap` in what is known."""
-
     t: float
     kind: str
     text: str = ""
@@ -144,14 +111,10 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         t: Unix time.
-        failed: the error inside flushlab that prevented the sample; empty if there is one.
         throughput: rate of flushlab's own load, else of the server's statements.
-        unit: of the throughput.
         p50_ms, p99_ms: latency of flushlab's own load.
-        dirty: share of the buffer pool's pages.
         commits_per_group: transactions that one sync of the binary log made durable, on average.
         diagnosis: None while there is too little to judge, and of a server that flushlab measures.
-        wait_timeout, max_connections: of the server.
         own_cpu_s: CPU time that watching has taken since it began.
     """
 
@@ -184,20 +147,9 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 GAP_S = 5.0
 """Samples that lie so far apart have a gap between them: the machine slept, or this process was stopped."""
 STALE_S = 3.5
-"""A report that is older is not shown as present."""
 
 
 class Sampler(Repeating):
-    """Takes a sample a second until it is closed.
-
-    Args:
-        ring: target of the samples.
-        known: state of the server.
-        running: the command that runs now, if any.
-        pids: processes of the watched server and of those beside it; empty if they cannot be seen.
-        meter: takes the thread's CPU time.
-    """
-
     def __init__(
         self,
         ring: Ring,
@@ -209,15 +161,12 @@ class Sampler(Repeating):
         super().__init__("watch-sampler", meter, 5.0)
         self.latest: Sample | None = None
         self.running: Running | None = None
-        """What ran when the newest one was taken."""
         self.failures = 0
-        """Samples that could not be taken."""
         self._ring = ring
         self._known = known
         self._running = running
         self._pids = pids
         self._looked: tuple[machine.MachineSample, float, dict[int, float]] | None = None
-        """At the machine, the last time."""
         self._marked = 0
         self._second = 0
         self._taken_s: float | None = None
@@ -231,7 +180,6 @@ class Sampler(Repeating):
         return self._due - now
 
     def take(self) -> None:
-        """Takes one sample, or says in it why that failed."""
         known = self._known()
         self.running, failed, data = None, known.failed, b""
         sample = Sample(t=time.time(), server=_OFF, own_cpu_s=round(self._meter.seconds, 4))
@@ -276,7 +224,6 @@ class Sampler(Repeating):
         return sample
 
     def _machine(self, flushlab: int | None) -> MachineNow:
-        """The shares since the last sample; those of others only where the server's own can be seen."""
         servers = self._pids()
         pids = {os.getpid(), *servers, *([flushlab] if flushlab else [])}
         before, now = self._looked, (machine.sample(), observation.busy_s(), observation.processes_s(pids))

@@ -10,8 +10,6 @@ from collections import deque
 
 
 class Meter:
-    """Adds up CPU seconds of threads that call `lap` now and then."""
-
     def __init__(self) -> None:
         self._seconds = 0.0
         self._lock = threading.Lock()
@@ -22,7 +20,6 @@ class Meter:
         return self._seconds
 
     def lap(self) -> None:
-        """Counts what the calling thread has used since it called last, or since it began."""
         now = time.thread_time()
         with self._lock:
             self._seconds += now - getattr(self._counted, "until", 0.0)
@@ -30,13 +27,7 @@ class Meter:
 
 
 class Repeating(ABC):
-    """A thread that takes one step after the other from `start` to `close`.
-
-    Args:
-        name: of the thread.
-        meter: takes its CPU time.
-        patience_s: so long `close` waits for a step to end.
-    """
+    """`patience_s`: so long `close` waits for a step to end."""
 
     def __init__(self, name: str, meter: Meter, patience_s: float) -> None:
         self._meter, self._patience_s = meter, patience_s
@@ -66,14 +57,8 @@ HOUR = 3600
 
 
 class Ring:
-    """Keeps the last `room` samples as JSON, each behind its number, which grows; viewers wait here for the
-    next.
-
-    Args:
-        first: number of the first one. Numbers of an earlier process must be smaller, so that a viewer who
-            comes back with one of them has missed everything: Unix time does.
-        room: how many are kept.
-    """
+    """Samples as JSON, each behind its number, which grows. Numbers of an earlier process must be smaller
+    than `first`, so that a viewer who comes back with one of them has missed everything: Unix time does."""
 
     def __init__(self, first: int, room: int = HOUR) -> None:
         self._kept: deque[tuple[int, bytes]] = deque(maxlen=room)
@@ -98,7 +83,6 @@ class Ring:
 
     @property
     def last(self) -> int:
-        """Number of the newest one; one less than the first if there is none."""
         return self._next - 1
 
     def after(self, number: int | None) -> list[tuple[int, bytes]]:
@@ -112,7 +96,6 @@ class Ring:
             return [self._kept[index] for index in range(len(self._kept) - missed, len(self._kept))]
 
     def wait(self, number: int, seconds: float) -> bool:
-        """Waits until there is a newer one than that; False if there was none in time, or none will come."""
         with self._news:
             return (
                 self._news.wait_for(lambda: self.last > number or self._closed, seconds) and not self._closed

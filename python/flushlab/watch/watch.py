@@ -44,21 +44,11 @@ from flushlab.watch.sampler import Mark, RunningNow, Sample, Sampler, ServerNow
 from flushlab.watch.threads import HOUR, Meter, Ring
 
 PORT = 9194
-"""Unless it is taken."""
 FRESH_S = 0.4
 LOOK_FOR_S = 1.0
-"""So long what was found stays as it is, and so often something is looked for where nothing runs."""
 
 
 class WatchTarget:
-    """Keeps up with what runs, or names one server.
-
-    Args:
-        look: what runs now, or None.
-        server: the one to watch; None: a server of what runs.
-        nodes: processes of the server.
-    """
-
     def __init__(
         self,
         look: Callable[[], Running | None] = lambda: None,
@@ -80,7 +70,6 @@ class WatchTarget:
             return self._running
 
     def reach(self) -> WatchedServer | None:
-        """The server that is to be asked now, as it stands at this moment."""
         if self.server is not None:
             return self.server
         with self._lock:
@@ -93,7 +82,6 @@ class WatchTarget:
         return chosen
 
     def pids(self) -> tuple[int, ...]:
-        """Processes of the watched server and of those beside it; empty if they cannot be seen."""
         running = self.running()
         return running.pids if running else self._nodes()
 
@@ -103,11 +91,6 @@ def in_this_process() -> WatchTarget:
 
 
 def on_this_machine(campaign: str | None = None) -> WatchTarget:
-    """What any process of this home runs, the newest first; or a campaign, as long as it does.
-
-    Raises:
-        UsageError: the campaign does not run.
-    """
     place: Path | None = None
 
     def look() -> Running | None:
@@ -136,11 +119,8 @@ class Watch:
     """Watches from `start` to `close`; a context manager.
 
     Args:
-        target: to watch.
         host, port: where to listen; None: `PORT`, or a free one if that is taken.
-        page: False: nothing is served.
         diagnoses: find what bounds the target's one server; asks for the state of its connections.
-        on_close: called when it ends.
     """
 
     def __init__(

@@ -27,19 +27,14 @@ from flushlab.settings.floor import Floor
 from flushlab.workload.protocol import Workload
 
 FailureMode = tuple[Literal["process", "os", "power"], Warning | None]
-"""What crashes, and what should be known of it."""
 UNCRASHED: FailureMode = ("power", None)
-"""Where nothing was to be crashed."""
 BROKE, NOT_CRASHED = "crash-broke-floor", "not-crashed"
-"""Warnings with which `tune --crash` has not passed."""
 BROKE_OFFER, OFFER_NOT_CRASHED = "crash-broke-offer", "offer-not-crashed"
-"""Warnings of an offer below the floor: it is withdrawn; what is handed over has passed all the same."""
 LEAST_DISK_MIB = 1024
 _HINT = "tune without --crash, then crash its option file: flushlab crash --base my.cnf flushlab-ID/my.cnf"
 
 
 Crash = Callable[[str, Mapping[str, Value]], CrashFacts]
-"""Crashes a configuration: its name and all its settings."""
 
 
 class Judged(Protocol):
@@ -63,11 +58,7 @@ def require_crashable(workload: Workload, *, dataset: bool, disk: str | None) ->
 
 
 def failure_mode(storage: Storage) -> FailureMode:
-    """What crashes on this machine, and what should be known of it.
-
-    The power fails where a disk of its own can be made for the server, else its process is killed. On a
-    disk without a volatile cache a power cut leaves what a crash of the operating system leaves.
-    """
+    """On a disk without a volatile cache a power cut leaves what a crash of the operating system leaves."""
     if storage.in_memory:
         why = "the data are in memory, so crashes were kills, not power cuts"
         return "process", Warning("crash-kills-only", why)
@@ -95,12 +86,8 @@ def check(
     guard: Callable[[], object],
     raised: bool = False,
 ) -> tuple[CrashFacts | None, Sequence[Warning]]:
-    """Crashes the winner and the offers; while one breaks its floor, it is rejected and the next one crashed.
-
-    If no winner is left of those there were, the base is crashed too: a loss of the base is not the fault of
-    the changes. A base that raises the user's settings to the floor is handed over where nothing wins, so it
-    is crashed, too.
-    """
+    """Crashes the base too where no winner is left, as its loss is not the fault of the changes, and where
+    it is handed over."""
     found: list[CrashFacts] = []
     warnings: list[Warning] = []
 
@@ -185,10 +172,7 @@ PROMISED: tuple[CrashKind, ...] = ("process", "os", "power", "torn")
 
 
 def broke_guarantee(facts: CrashFacts) -> tuple[str, ...]:
-    """Configurations whose crashes broke the floor that the durability model states, with the reason.
-
-    A floor with a condition on the disk counts as the weakest floor that the model names.
-    """
+    """A floor with a condition on the disk counts as the weakest floor that the model names."""
     if facts.failure not in PROMISED:
         return ()
     found = []

@@ -56,14 +56,11 @@ POINT_KINDS: Mapping[str, PointKind] = {
     "recovery": "in_recovery",
     **{kind: kind for kind in get_args(PointKind) if kind not in ("random", "in_recovery")},
 }
-"""What may be behind a line, with a colon."""
 _SEEDS = 1 << 64
 _HINT = "copy the line from the list of failing crashes"
 
 
 def as_recorded(spec: CrashSpec, folder: Path, run: RecordedRun) -> CrashSpec:
-    """What was asked for, with what the record knows better: its file system, how its disk failed, and how
-    many nodes it has, which all crash."""
     if spec.failure in get_args(Fault) and spec.failure != run.faulty and not run.fault:
         raise UsageError(
             f"--failure {spec.failure} is for a record whose disk failed under load, and that of {folder} did"
@@ -89,7 +86,6 @@ def as_recorded(spec: CrashSpec, folder: Path, run: RecordedRun) -> CrashSpec:
 
 
 def replayed(plan: CrashPlan, folder: Path, point: CrashPoint, run: RecordedRun) -> CrashFacts:
-    """One crash of a record, as an arm of its own, under the load that the record names."""
     require_build(folder, run.build, plan.target.build.id)
     images = plan.crash_images_in(folder)
     if point.at > images.end:
@@ -110,7 +106,6 @@ def replayed(plan: CrashPlan, folder: Path, point: CrashPoint, run: RecordedRun)
 
 
 def kept_crash(line: str) -> tuple[Path, CrashPoint, RecordedRun]:
-    """The folder and the point that a line names, and the run that was recorded there."""
     folder, point = read_line(line)
     if not folder.is_dir():
         raise StorageError(f"there is no folder {folder}", hint=_HINT)
@@ -221,7 +216,6 @@ def _not_spread(spec: CrashSpec) -> Iterator[UsageError]:
 
 
 def _resumed_fleet(spec: CrashSpec, request: CrashRequest, watcher: Watcher) -> str:
-    """The fleet that a campaign goes on with: at the address given now, if it began on one."""
     if request.fleet:
         return named_fleet(spec.run.fleet) or request.fleet
     return _told(fleet_unless(spec.run.fleet, began_on_one_machine("its crashes")), watcher)
@@ -287,7 +281,6 @@ def _crashing(
 
 _OF_CRASHES = {"failure", "tear", "dropped_flushes", "replica"}
 _OF_REPLAYS = {"replay", "server", "basedir", "data_root", "cluster"} | _OF_CRASHES
-"""What may be said of a crash of a record that was kept. A replica has an answer of its own."""
 
 
 def _replay(

@@ -48,15 +48,10 @@ MODEL_FAILURES: Mapping[CrashKind, durability.Failure] = {
     "eio": "power_loss",
     "full": "power_loss",
 }
-"""What the durability model calls them."""
 OF_DISKS = ("fs", "tear", "dropped_flushes", "disk_size", "disk", "save_recording")
-"""What is asked of a disk of its own."""
 MOST_CRASHES = 100_000
-"""Of each configuration."""
 _LEAST_LEFT = 3
-"""Nodes of which one can crash and the others go on."""
 _ONE_DISK: tuple[CrashKind, ...] = ("eio", "full")
-"""Faults of one disk while the load runs; a cluster has several."""
 
 
 class CrashRequest(CampaignRequest, frozen=True, kw_only=True):
@@ -143,7 +138,7 @@ def which_nodes(spec: CrashSpec) -> NodesKind:
 
 
 class CrashExperiment:
-    """Which crash is next; `control` must lose, if nothing else does."""
+    """`control` must lose, if nothing else does."""
 
     def __init__(self, arms: Sequence[CrashArm], crashes: int, control: CrashArm | None) -> None:
         self._arms: Mapping[str, CrashArm] = {arm.name: arm for arm in arms}
@@ -156,10 +151,8 @@ class CrashExperiment:
         self._losing = False
         self._has_begun = False
         self.rows: list[CrashRow] = []
-        """Those told that belong to these arms."""
 
     def ask(self) -> Request | None:
-        """The next crash; rows of any crash that is missing may be told instead."""
         if not self._has_begun:
             self._has_begun = True
             self._ask_again()
@@ -173,7 +166,6 @@ class CrashExperiment:
         )
 
     def ahead(self, most: int) -> tuple[BlockAhead, ...]:
-        """All crashes that are missing, each a block by itself; the positive control's once they are due."""
         if self.ask() is None:
             return ()
         arms = [arm for arm in self._arms.values() if self._missing[arm.name]]
@@ -232,7 +224,6 @@ class CrashExperiment:
         return control if control is not None and self._missing[control.name] and not self._losing else None
 
     def _ask_again(self) -> None:
-        """What an earlier session could not judge is due once more."""
         for name, numbers in self._not_judged.items():
             self._missing[name] = dict.fromkeys(sorted({*self._missing[name], *numbers}))
 
@@ -255,12 +246,6 @@ _LEAST, _SHARE = 8, 4
 def positive_control_of(
     settings: Mapping[str, Value], kind: CrashKind, *, cluster: bool, acks: bool
 ) -> CrashArm | None:
-    """An arm that must lose; None: there is none.
-
-    Args:
-        settings: that it has but for the one that spoils it.
-        acks: the load has an acknowledgement table.
-    """
     if not acks and kind in _HARMLESS:
         return None
     spoiled = _SPOILED[kind] if acks else _UNSOUND
@@ -279,7 +264,6 @@ def positive_control_crashes(crashes: int) -> int:
 
 
 def loses(crash: Crash) -> bool:
-    """Whether a crash has left less than everything."""
     return crash.outcome in ("lost", "inconsistent", "not_started")
 
 
@@ -383,7 +367,6 @@ def facts_of_campaign(
 
 
 def arms_of(rows: Iterable[CrashRow]) -> tuple[CrashArm, ...]:
-    """Arms with their crashes, the positive control last; a later row replaces an earlier one."""
     found: dict[str, dict[int, CrashRow]] = {}
     for row in rows:
         found.setdefault(row.arm.name, {})[row.number] = row

@@ -65,7 +65,6 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def runs_once(self) -> bool:
-        """It cannot be run again on what it has left."""
         return self.beside is not None or not self.has_acks
 
     @property
@@ -106,7 +105,6 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def as_stored(workload: WorkloadSpec) -> WorkloadSpec:
-    """The workload as requests have it: resumed from elsewhere, it must be the same."""
     return workload if workload.name == ACKED_INSERTS else settled(workload)
 
 
@@ -219,8 +217,6 @@ _OF_NODES: Mapping[NodesKind, durability.Failure] = {
 
 
 class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What crashes, how, how often, and under which load."""
-
     target: SandboxPool
     watcher: Watcher
     load: CrashLoad
@@ -260,8 +256,6 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         return {**user.here, **asked}
 
     def load_on(self, arm: CrashArm, told: set[str], server: Sandbox) -> CrashingLoad:
-        """Makes the load's tables on a server that runs with the arm's settings; words in `told` are not
-        repeated."""
         warnings, broken = compare_settings(arm.settings, server.read_back(arm.settings), server.identity)
         if broken:
             raise MeasurementError(f"{arm.name}: {broken}", hint="remove the setting, or name another value")
@@ -292,8 +286,6 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         return "all" if arm.positive_control else which_nodes(self.spec)
 
     def judged(self, arm: CrashArm, storage: Storage | None) -> CrashArm:
-        """The arm with its floor and the durability model's promise for its crashes; unchanged if the storage
-        is unknown."""
         if storage is None:
             return arm
         situation = arm.settings, self.target.identity, storage, Launch()

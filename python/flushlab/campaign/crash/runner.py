@@ -39,19 +39,12 @@ from flushlab.server.sandbox.log import refusal
 
 
 def record_of(keep: Path | None, owner: str) -> Path | None:
-    """The record that an earlier session has made for an arm, whole or cut short; None if nothing was
-    committed in it.
-
-    Args:
-        keep: folder of the records; None: they go.
-        owner: whose record it is, by its mark; empty: nobody's is found again.
-    """
+    """None if nothing was committed in it; `owner`: its mark; empty: nobody's is found again."""
     return next((folder for folder in _records_of(keep, owner) if _can_be_judged(folder)), None)
 
 
 def remove_stumps(keep: Path | None, owner: str) -> None:
-    """Removes records that an earlier session has begun for an arm, and that were cut short before anything
-    could be judged; what this flushlab cannot read stays."""
+    """Records that this flushlab cannot read stay."""
     for folder in list(_records_of(keep, owner)):
         if _is_stump(folder):
             remove_record(folder)
@@ -93,19 +86,13 @@ def require_build(record: Path, recorded: str, build: str) -> None:
 
 _FAULTS: Mapping[CrashKind, Fault] = {"eio": "eio", "full": "full"}
 _FULL = ("No space left on device", "is full")
-"""What servers say whose disk is full: of errno 28, and error 1114."""
+"""Messages of servers whose disk is full: of errno 28, and error 1114."""
 
 CrashNumbers = Callable[[Sequence[int]], CrashRows]
-"""From numbers of an arm's crashes to what becomes of these, as it comes."""
 
 
 class CrashRunner:
-    """Crashes configurations in turn; a context manager. A recording, or a server that is killed, lives until
-    another configuration is due.
-
-    Args:
-        campaign: its id, by which its records are found again; empty: they are not.
-    """
+    """A recording, or a server that is killed, lives until another configuration is due."""
 
     def __init__(self, plan: CrashPlan, experiment: CrashExperiment, campaign: str = "") -> None:
         self._plan, self._experiment, self._campaign = plan, experiment, campaign
@@ -123,7 +110,6 @@ class CrashRunner:
         self._end()
 
     def run(self, request: Request) -> CrashRow:
-        """The next crash of an arm, as the experiment asks for them."""
         if request.arm.name != self._name or self._rows is None:
             if self._rows is not None:
                 self._rows.close()
@@ -132,7 +118,6 @@ class CrashRunner:
         return next(self._rows)
 
     def crash(self, task: CrashTask) -> CrashRows:
-        """The crashes of a task, as they are judged."""
         arm = self._experiment.arm(task.arm)
         assert arm is not None, "the campaign has it"
         began = time.monotonic()
@@ -161,15 +146,6 @@ class CrashRunner:
 
 @contextmanager
 def crashing(plan: CrashPlan, arm: CrashArm, crashes: int, campaign: str = "") -> Iterator[CrashNumbers]:
-    """What crashes an arm, as often as it is called; what that needs lives until the context ends.
-
-    Args:
-        crashes: how often in all.
-        campaign: whose record it is, to be found again; empty: nobody's.
-
-    Raises:
-        FlushlabError: as of `crash`.
-    """
     on_disk = plan.spec.failure != "process"
     try:
         if not on_disk or plan.which_of(arm) != "all":
@@ -216,7 +192,6 @@ def _killed(plan: CrashPlan, arm: CrashArm, crashes: int) -> Iterator[CrashNumbe
 
 @contextmanager
 def _victim(plan: CrashPlan, arm: CrashArm) -> Iterator[Killed]:
-    """What is killed over and over: the process of a server, or nodes of a cluster."""
     root, server = plan.target.volume.data_root.path, plan.server_of(arm)
     load_on = partial(plan.load_on, arm, set())
     with passing_folder(root, "crash") as notes:
@@ -295,7 +270,7 @@ _STRIKE_S = 0.05
 def judge_all(
     points: Mapping[int, CrashPoint], judge: Callable[[CrashPoint], Crash]
 ) -> Iterator[tuple[int, Crash]]:
-    """What became of each, as soon as it is known, by two threads; whoever stops early kills the servers."""
+    """As soon as each is known, by two threads; whoever stops early kills the servers."""
     threads: set[int] = set()
     # The futures are not waited for: a Ctrl-C in the midst of that may leave one locked for ever, and the
     # thread that judges waits for the lock. This queue has no lock that an exception could leave behind.

@@ -35,22 +35,17 @@ from flushlab.workload.generators import Generator, Reached, SeveralLoads
 
 
 class ClientWorker(Generator):
-    """Drives loads on a client, which knows the server by the fleet's certificate."""
-
     def connect(self, number: int, spec: LoadSpec) -> Latency:
         return super().connect(number, msgspec.structs.replace(spec, ssl_ca=str(key.authority())))
 
 
 @dataclass(frozen=True)
 class FleetClients:
-    """Clients that are ready."""
-
     access: Access
     generators: Sequence[Reached]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the machines."""
         return tuple(generator.machine for generator in self.generators)
 
     def connect(self, spec: LoadSpec) -> Load:
@@ -64,13 +59,8 @@ class FleetClients:
 
 @contextmanager
 def claimed(names: Sequence[str], progress: Progress) -> Iterator[FleetClients]:
-    """Clients of these names, claimed while the context lasts; needs a connection (`flushlab.fleet.connect`).
-
-    Raises:
-        UsageError: as `chosen`.
-        FleetError: this machine listens on loopback only.
-        HarnessError: a machine starts no worker.
-    """
+    """Needs a connection (`flushlab.fleet.connect`); a FleetError if this machine listens on loopback
+    only."""
     clients, server = find(names)
     first, identity, record = first_machine(progress), key.identity(), local_node.read()
     assert record is not None, "it has an identity"
@@ -89,22 +79,11 @@ def claimed(names: Sequence[str], progress: Progress) -> Iterator[FleetClients]:
 
 
 def find(names: Sequence[str]) -> tuple[list[FleetNode], FleetNode]:
-    """The machines of these names, and this one, where the server runs; errors as of `chosen`."""
     here, there = str(ray.get_runtime_context().get_node_id()), nodes()
     return chosen(names, there, here), next(node for node in there if node.id == here)
 
 
 def chosen(names: Sequence[str], there: Iterable[FleetNode], here: str) -> list[FleetNode]:
-    """The machines of these names.
-
-    Args:
-        names: asked for.
-        there: all of the fleet.
-        here: id of this machine, where the server runs.
-
-    Raises:
-        UsageError: a name is unknown, given twice, or that of this machine.
-    """
     by_name = {node.name: node for node in there}
     others = ", ".join(sorted(name for name, node in by_name.items() if node.id != here))
     found = list[FleetNode]()
@@ -128,7 +107,6 @@ def chosen(names: Sequence[str], there: Iterable[FleetNode], here: str) -> list[
 
 
 def _claimed(node: FleetNode, worker: type, progress: Progress) -> Any:
-    """A worker on a machine, once no other campaign has it."""
     said = False
     while (actor := worker_on(node.id, worker)) is None:
         if not said:

@@ -25,7 +25,6 @@ from flushlab.record import CrashRow
 from flushlab.units import counted
 
 MOST_AT_ONCE = 4
-"""Crashes that travel together: a machine judges two side by side."""
 DOUBTS = 2
 """Tasks in a row of which nothing could be judged; then the machine is taken out."""
 MOST_AHEAD = 1_000_000
@@ -33,8 +32,6 @@ MOST_AHEAD = 1_000_000
 
 @dataclass
 class FleetCrashes:
-    """Runs a campaign's crashes on machines that are open, with these names; `ahead` is the experiment's."""
-
     machines: Machines
     names: Iterable[str]
     ahead: Callable[[int], Iterable[BlockAhead]]
@@ -53,12 +50,6 @@ class FleetCrashes:
         self._crew.joins(*self.names)
 
     def run(self, request: Request) -> CrashRow:
-        """The next crash that has been judged, of whichever configuration.
-
-        Raises:
-            UsageError: a machine cannot run the campaign.
-            MeasurementError: no machine is left, or the crashes end every machine.
-        """
         while not self._rows:
             self._plan()
             self._crew.start(self._tasks.__getitem__)
@@ -69,7 +60,6 @@ class FleetCrashes:
         return self._rows.popleft()
 
     def _plan(self) -> None:
-        """Makes tasks of the crashes that are new."""
         new = dict[str, list[int]]()
         for one in self.ahead(MOST_AHEAD):
             crash = one.arms[0].name, one.block
@@ -100,7 +90,7 @@ class FleetCrashes:
             self._rows += rows
 
     def _are_doubtful(self, event: Ended, rows: Sequence[CrashRow]) -> bool:
-        """Whether crashes run again elsewhere: none could be judged, which may be the machine's fault."""
+        """Crashes of which none could be judged run again elsewhere: it may be the machine's fault."""
         if not rows or any(row.crash.outcome != "unknown" for row in rows):
             self._doubts[event.machine] = 0
             return False

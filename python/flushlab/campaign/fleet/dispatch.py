@@ -30,20 +30,15 @@ STRAGGLER = 2.0
 KNOWN_BLOCKS = 2
 """Finished blocks of a kind without which nobody knows how long such a block takes."""
 POLL_S = 1.0
-"""Longest wait for an event: stragglers are looked for this often."""
 MOST_LOST = 3
-"""What so many machines were lost with is lost because of itself."""
+"""A block that so many machines were lost with is lost because of itself."""
 REJOIN_S = 60.0
-"""Longest wait for a machine where none is left."""
 _JOIN = "add machines with `flushlab fleet join`, then resume the campaign"
 
 Role = Literal["any", "select", "confirm"]
-"""What a block is for: it runs on any machine, chooses what is confirmed, or confirms it."""
 
 
 class Wanted(NamedTuple):
-    """A block that is to run; smaller numbers are due earlier, and blocks of one kind take equally long."""
-
     number: int
     kind: str = ""
     role: Role = "any"
@@ -59,8 +54,6 @@ class _Machine:
 
 @dataclass
 class Dispatch:
-    """Assigns blocks to machines."""
-
     _machines: dict[str, _Machine] = field(default_factory=dict)
     _wanted: dict[int, Wanted] = field(default_factory=dict)
     _ended: set[int] = field(default_factory=set)
@@ -70,45 +63,33 @@ class Dispatch:
 
     @property
     def machines(self) -> tuple[str, ...]:
-        """Those that take part."""
         return tuple(self._machines)
 
     def runs(self, block: int) -> tuple[str, ...]:
-        """The machines that run a block now, and will run it to its end."""
         return tuple(name for name, one in self._machines.items() if one.block == block and not one.cancelled)
 
     def joins(self, machine: str) -> None:
-        """A machine takes part from now on."""
         assert machine not in self._machines, machine
         self._machines[machine] = _Machine(done=min((one.done for one in self._machines.values()), default=0))
 
     def selected(self, machines: Iterable[str]) -> None:
-        """These machines ran blocks that choose, in an earlier session too."""
         self._selecting.update(machines)
 
     def leaves(self, machine: str) -> int | None:
-        """A machine takes part no longer; the block that it ran is due again. Returns that block."""
         block = self._machines.pop(machine).block
         if block is not None:
             self._tried.setdefault(block, set()).add(machine)
         return block
 
     def wants(self, blocks: Iterable[Wanted]) -> None:
-        """Replaces the blocks that are to run. Those that ended before run no more."""
         self._wanted = {one.number: one for one in blocks}
 
     def again(self, block: int, *, elsewhere_than: str = "") -> None:
-        """A block that ended has to run once more, perhaps on another machine than that one."""
         self._ended.discard(block)
         if elsewhere_than:
             self._tried.setdefault(block, set()).add(elsewhere_than)
 
     def ended(self, machine: str, now_s: float) -> bool:
-        """The block of a machine has ended.
-
-        Returns:
-            Whether it counts: no copy ended before, and the block is still wanted.
-        """
         state = self._machines[machine]
         block = self.stopped(machine)
         state.done += 1
@@ -119,14 +100,12 @@ class Dispatch:
         return counts
 
     def stopped(self, machine: str) -> int:
-        """A machine has left its block, perhaps before the block's end. Returns that block."""
         one = self._machines[machine]
         block, one.block, one.cancelled = one.block, None, False
         assert block is not None, machine
         return block
 
     def cancelled(self) -> tuple[str, ...]:
-        """The machines whose block nobody waits for any more, each one once for a block."""
         found = [
             (name, one)
             for name, one in self._machines.items()
@@ -139,7 +118,6 @@ class Dispatch:
         return tuple(name for name, _ in found)
 
     def assign(self, now_s: float) -> list[tuple[str, int]]:
-        """Machines and the blocks that start there now, the one that is due first at the head."""
         free = [name for name, one in self._machines.items() if one.block is None]
         free.sort(key=lambda name: self._machines[name].done)
         found = list[tuple[str, int]]()
@@ -155,7 +133,6 @@ class Dispatch:
         return found
 
     def _due(self, now_s: float) -> Sequence[int]:
-        """Blocks that nobody runs, then those of stragglers."""
         left = [number for number in sorted(self._wanted) if number not in self._ended]
         waiting = [number for number in left if not self.runs(number)]
         return [*waiting, *(number for number in left if self._is_late(number, now_s))]
@@ -167,14 +144,13 @@ class Dispatch:
         return now_s - self._machines[machines[0]].since_s > STRAGGLER * median(known)
 
     def _chosen(self, free: Sequence[str], block: int) -> str | None:
-        """A machine that has not tried the block before; None while only such a machine is busy."""
         fit = self._fit_for(self._wanted[block].role)
         left = fit - self._tried.get(block, set()) or fit
         return next((name for name in free if name in left), None)
 
     def _fit_for(self, role: Role) -> set[str]:
-        """Machines that may run such a block. Those that choose are fixed with the first block that does, and
-        confirm only where no other machine is left."""
+        """Machines that choose are fixed with the first such block, and confirm only where no other is
+        left."""
         here = set(self._machines)
         if role == "select":
             if not here & self._selecting:
@@ -185,9 +161,6 @@ class Dispatch:
 
 @dataclass
 class Crew:
-    """The machines that are left to a campaign; `name_of` gives the name of what runs, by its number, empty
-    where nobody waits for it."""
-
     machines: Machines
     watcher: Watcher
     name_of: Callable[[int], str]
@@ -207,19 +180,12 @@ class Crew:
         self.watcher.spreads(self.size)
 
     def start(self, task_of: Callable[[int], Task | CrashTask]) -> None:
-        """Stops what nobody waits for, and starts what is due on the machines that are free."""
         for machine in self.dispatch.cancelled():
             self.machines.cancel(machine)
         for machine, number in self.dispatch.assign(self.clock()):
             self.machines.submit(machine, number, task_of(number))
 
     def arrived(self) -> Iterator[Ended]:
-        """The tasks that have ended; waits a moment for one. Acts on what becomes of machines meanwhile.
-
-        Raises:
-            UsageError: no machine can run the campaign.
-            MeasurementError: something was lost on several.
-        """
         for event in self.machines.wait(POLL_S):
             if isinstance(event, Joined):
                 self.joins(event.machine)
@@ -239,16 +205,6 @@ class Crew:
                 yield event
 
     def take_out(self, machine: str, why: str, error: FlushlabError | None = None) -> None:
-        """Leaves a machine out from now on; another one runs what it ran.
-
-        Args:
-            machine: lost, or not to be trusted.
-            why: in words.
-            error: the same, if it is one that a user can mend.
-
-        Raises:
-            MeasurementError: what it ran was lost on several machines.
-        """
         self._why_out = error or f"{machine}: {why}"
         number = self.dispatch.leaves(machine)
         self.watcher.spreads(self.size)
@@ -268,12 +224,6 @@ class Crew:
             )
 
     def require_machines(self) -> None:
-        """Waits some time for a machine where none is left, unless the last one said why it cannot.
-
-        Raises:
-            FlushlabError: what the last one said.
-            MeasurementError: no machine has joined.
-        """
         if self.dispatch.machines:
             self._alone_since_s = None
             return

@@ -31,23 +31,14 @@ MEMORY_SHARE = 0.9
 
 @dataclass
 class Health:
-    """Evidence of a machine's blocks. One bad block may be chance; two in a row are the machine."""
-
     _first: dict[str, list[float]] = field(default_factory=dict)
     _doubts: int = 0
 
     @property
     def is_broken(self) -> bool:
-        """Whether the latest blocks were all bad."""
         return self._doubts >= DOUBTS
 
     def doubt(self, kind: str, trials: Iterable[Trial]) -> str:
-        """Why a block does not look like the machine's others; empty if it does.
-
-        Args:
-            kind: blocks of one kind are measured in the same way.
-            trials: of the block.
-        """
         why = self._why(kind, trials)
         self._doubts = self._doubts + 1 if why else 0
         return why
@@ -74,8 +65,6 @@ class Health:
 
 
 def problems(name: str, there: MachineFacts, here: MachineFacts, root_for: str = "") -> Iterator[str]:
-    """Why a machine is not fit for a campaign: nothing if it is like this one, of the same moment, and root
-    where there are words for what needs it."""
     if there.flushlab != here.flushlab:
         yield f"machine {name} has flushlab {there.flushlab}, and this one {here.flushlab}"
         return

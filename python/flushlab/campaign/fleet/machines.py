@@ -18,59 +18,39 @@ from flushlab.record import CrashRow, Trial
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """A block for a machine; `best_of` are the arms that the arm `best` is composed of."""
-
     block: BlockAhead
     best_of: tuple[str, ...] = ()
 
 
 class Opening(NamedTuple):
-    """What a machine needs before its first block.
-
-    Attributes:
-        enter: opens the servers of the campaign's kind.
-        request: of the campaign; machines need its builds, files and data. None: nothing is needed.
-        root_for: words for what of it needs root; empty if nothing does.
-    """
-
     enter: Enter
     request: CampaignRequest | BenchRequest | None = None
     root_for: str = ""
 
 
 class Ended(NamedTuple):
-    """A machine has run its task."""
-
     machine: str
     number: int
     rows: Sequence[Trial] | Sequence[CrashRow]
 
 
 class Stopped(NamedTuple):
-    """A machine has left a block that was cancelled."""
-
     machine: str
     number: int
 
 
 class Failed(NamedTuple):
-    """A machine could not run its task, which no record can hold."""
-
     machine: str
     number: int
     error: FlushlabError
 
 
 class Lost(NamedTuple):
-    """A machine is gone."""
-
     machine: str
     reason: str
 
 
 class Joined(NamedTuple):
-    """A further machine is open."""
-
     machine: str
 
 
@@ -78,7 +58,7 @@ Event = Ended | Stopped | Failed | Lost | Joined
 
 
 def own_error(error: BaseException) -> FlushlabError:
-    """An error of a machine; one that is not flushlab's own is a fault of the harness."""
+    """An error that is not flushlab's own is a fault of the harness."""
     return error if isinstance(error, FlushlabError) else HarnessError(f"{type(error).__name__}: {error}")
 
 

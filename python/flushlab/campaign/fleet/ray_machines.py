@@ -53,29 +53,15 @@ from flushlab.version import __version__
 T = TypeVar("T")
 
 VERSION_S = 10.0
-"""Longest wait for the version of flushlab on a machine that has no worker."""
 CLOSE_S = 5.0
-"""Longest wait for an idle machine to end its servers in order; then its guard ends them."""
 NODES_S = 5.0
-"""So often new nodes are looked for."""
 PULSE_S = 10.0
 """So often something is sent to a worker that has a call under way: see `RayWorker.pulse`."""
 MOST_WORKERS = 3
-"""Workers that are started on one node, after the first ones were lost."""
 
 
 @contextmanager
 def claimed(progress: Progress, root_for: str = "") -> Iterator[OpenMachines]:
-    """The machines of the fleet that no other campaign has, claimed while the context lasts; needs a
-    connection (`flushlab.fleet.connect`).
-
-    Args:
-        progress: takes a line at a time.
-        root_for: words for what is known to need root.
-
-    Raises:
-        UsageError: a machine that is not fit.
-    """
     machines = RayMachines(progress, root_for)
     try:
         machines.claim()
@@ -85,14 +71,12 @@ def claimed(progress: Progress, root_for: str = "") -> Iterator[OpenMachines]:
 
 
 def foreseen() -> OpenMachines:
-    """The machines of the fleet in a dry run: none is claimed, no worker is started; needs a connection."""
+    """None is claimed, no worker is started; needs a connection."""
     names = tuple(node.name for node in nodes())
     return OpenMachines(RayMachines(silent), names)
 
 
 class RayMachines:
-    """Machines of a fleet that this campaign has claimed."""
-
     def __init__(self, progress: Progress, root_for: str = "") -> None:
         self._progress, self._root_for = progress, root_for
         self._first = first_machine(progress)
@@ -107,15 +91,9 @@ class RayMachines:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The machines that are claimed."""
         return tuple(self._workers)
 
     def claim(self) -> None:
-        """Claims every machine that no other campaign has; waits for one if there is none.
-
-        Raises:
-            UsageError: a machine is not fit for the campaign.
-        """
         said = False
         while not self._workers:
             busy = list[str]()
@@ -152,11 +130,6 @@ class RayMachines:
             )
 
     def _unfit(self, worker: RayWorker) -> list[str]:
-        """Why a machine is not fit.
-
-        Raises:
-            FlushlabError: it has no worker of this version.
-        """
         try:
             facts = msgspec.json.decode(worker.first_answer("facts"), type=MachineFacts)
         except (HarnessError, msgspec.DecodeError) as error:
@@ -172,7 +145,6 @@ class RayMachines:
         return [*problems(worker.machine, facts, MachineFacts.here(), self._root_for)]
 
     def _on_each(self, work: Callable[[RayWorker], T]) -> dict[str, T]:
-        """Does something with every machine at once; where it fails, the machine is left out."""
         futures = {name: _in_thread(partial(work, worker)) for name, worker in self._workers.items()}
         found = dict[str, T]()
         for name, future in futures.items():
@@ -183,11 +155,6 @@ class RayMachines:
         return found
 
     def _lose(self, name: str, error: FlushlabError) -> None:
-        """Leaves a machine out before its first block.
-
-        Raises:
-            FlushlabError: it was the last one, or it lacks what a user can give it, or the fleet is lost.
-        """
         if len(self._workers) == 1 or isinstance(error, UsageError | FleetError):
             raise error
         self._workers.pop(name).kill()
@@ -211,7 +178,6 @@ class RayMachines:
         return send(self._content, workers, self._progress, _kept)
 
     def _open(self, worker: RayWorker, delivered: Delivered) -> None:
-        """Opens a machine's servers."""
         assert self._opening is not None
         if isinstance(delivered, FlushlabError):
             raise delivered
@@ -305,7 +271,6 @@ class RayMachines:
                 self._joining.append((worker, _in_thread(partial(self._join, worker))))
 
     def _join(self, worker: RayWorker) -> None:
-        """Everything before the first block of a machine that joins, beside the blocks of the others."""
         if unfit := self._unfit(worker):
             raise UsageError("; ".join(unfit))
         self._open(worker, self._sent(worker)[worker.machine] if self._content is not None else ())
@@ -337,8 +302,7 @@ def _kept(piece: bytes) -> Any:
 
 
 def _installed(node: FleetNode) -> str | None:
-    """The version of flushlab on a node that runs no worker of this one; empty: there is none; None: it does
-    not answer."""
+    """Empty: there is no flushlab; None: the node does not answer."""
 
     def version() -> str:  # a nested function travels by value, and so needs no module of this version there
         try:
@@ -354,7 +318,6 @@ def _installed(node: FleetNode) -> str | None:
 
 
 def _in_thread(work: Callable[[], T]) -> Future[T]:
-    """Runs something beside the command, which does not wait for it when it ends."""
     future = Future[T]()
 
     def run() -> None:

@@ -31,15 +31,12 @@ from flushlab.progress import Progress
 from flushlab.workload.generators import named
 
 ANSWER_S = 60.0
-"""Longest wait for a worker process to start: its machine may be busy."""
 QUEUE_S = 2.0
-"""So often a machine that another campaign has is asked for."""
 GUARDS_SURVIVE = {"RAY_kill_child_processes_on_worker_exit": "0"}
 """By default a worker that is killed takes its children along. Guards must outlive it: they end the servers
 and remove the folders. The nodes of a fleet that flushlab started have the variable, and this process has it
 then. Elsewhere it is given to the worker, which so loads Ray twice."""
 LOOK_S = 5.0
-"""So often the first machine is looked at."""
 SILENT_S = 30.0
 """Longest time without a sign of life of it; a short loss of the network passes."""
 MOST_S = 40.0
@@ -49,14 +46,7 @@ connected to it (`gcs_rpc_server_reconnect_timeout_s`)."""
 
 @dataclass
 class FirstMachine:
-    """The first machine of a fleet; threads may share it. A sign of its life is an answer of it, or whatever
-    arrives from any machine, such as a piece of a file that was taken.
-
-    Attributes:
-        place: HOST:PORT of its Ray.
-        answers: whether somebody takes connections there.
-        clock: in seconds.
-    """
+    """Threads may share it; an answer, or whatever arrives from any machine, is a sign of its life."""
 
     place: str
     say: Progress
@@ -69,19 +59,13 @@ class FirstMachine:
 
     @property
     def is_silent(self) -> bool:
-        """Whether it gave no answer when it was last looked at."""
         return self._silent_since_s is not None
 
     def heard(self) -> None:
-        """Something has arrived from a machine."""
         self._heard_s = self.clock()
 
     def look(self) -> bool:
-        """Whether it answers; looks now and then only.
-
-        Raises:
-            FleetError: it has been silent for too long.
-        """
+        """Looks now and then only; a FleetError if it has been silent for too long."""
         with self._lock:
             now = self.clock()
             if self._looked_s is None or now - self._looked_s >= LOOK_S:
@@ -103,20 +87,11 @@ class FirstMachine:
 
 
 def first_machine(progress: Progress) -> FirstMachine:
-    """That of the fleet which this process is connected to."""
     return FirstMachine(str(ray.get_runtime_context().gcs_address), progress)
 
 
 @dataclass(frozen=True)
 class RayWorker:
-    """A worker on a machine, `Reached` by Ray.
-
-    Attributes:
-        node: of the machine, with a name that is unique in the fleet.
-        first: the first machine of the fleet.
-        role: for messages.
-    """
-
     node: FleetNode
     actor: Any
     first: FirstMachine
@@ -130,7 +105,6 @@ class RayWorker:
         return partial(self._answer, getattr(self.actor, method).remote(*arguments))
 
     def _answer(self, call: Any) -> Any:
-        """The answer, however long it takes, as long as the first machine is heard of."""
         while True:
             try:
                 answer = ray.get(call, timeout=LOOK_S)
@@ -144,7 +118,6 @@ class RayWorker:
                 return answer
 
     def first_answer(self, method: str) -> Any:
-        """The first answer of a worker that starts."""
         try:
             return ray.get(getattr(self.actor, method).remote(), timeout=ANSWER_S)
         except GetTimeoutError:
@@ -156,7 +129,6 @@ class RayWorker:
             raise self.error(error) from error
 
     def error(self, error: RayError) -> Exception:
-        """Its error with the machine's name, or that it is lost."""
         if isinstance(error, RayTaskError):
             cause: BaseException = error.cause
             if isinstance(cause, _core.CoreError):
@@ -178,15 +150,13 @@ class RayWorker:
         self.actor.__ray_ready__.remote()
 
     def kill(self) -> None:
-        """Ends it, if it is not gone. If the first machine is silent, which Ray would wait for, it ends with
-        this process."""
+        """If the first machine is silent, which Ray would wait for, the worker ends with this process."""
         if not self.first.is_silent:
             with suppress(RayError, ValueError):
                 ray.kill(self.actor, no_restart=True)
 
 
 def nodes() -> list[FleetNode]:
-    """The living nodes by name; where several have one name, each has a part of its id, too."""
     found = [
         FleetNode(id=str(node["NodeID"]), name=str(node["NodeName"]), address=str(node["NodeManagerAddress"]))
         for node in ray.nodes()
@@ -203,16 +173,9 @@ def nodes() -> list[FleetNode]:
 
 
 def worker_on(node_id: str, worker: type, *arguments: object, is_ordered: bool = True) -> Any | None:
-    """An actor on a node, under the name that claims the machine; None if another campaign has it.
-
-    Args:
-        node_id: Ray's.
-        worker: its class.
-        arguments: of its constructor.
-        is_ordered: calls are carried out in the order in which they were made. Ray 2.60 keeps that order by
-            numbers. A call that is cancelled before it is sent leaves a gap. The next one waits 30 s for it,
-            and fails as if the worker were gone: see ray-project/ray#65785.
-    """
+    """None if another campaign has it. `is_ordered`: calls keep their order, by numbers in Ray 2.60. A call
+    that is cancelled before it is sent leaves a gap. The next one waits 30 s for it, and fails as if the
+    worker were gone: see ray-project/ray#65785."""
     is_set = GUARDS_SURVIVE.items() <= os.environ.items()
     try:
         return (
@@ -233,12 +196,10 @@ def worker_on(node_id: str, worker: type, *arguments: object, is_ordered: bool =
 
 
 def is_cancelled() -> bool:
-    """Whether the call that this worker carries out is cancelled."""
     return bool(ray.get_runtime_context().is_canceled())
 
 
 def reason(error: BaseException) -> str:
-    """Why something was lost: of a worker in flushlab's words, else the first line of Ray's."""
     if isinstance(error, ActorUnavailableError):
         return "its worker does not answer"
     if isinstance(error, RayActorError):

@@ -33,11 +33,6 @@ from flushlab.workload.generators import named
 
 
 def run_on_each(machines: Machines, names: Iterable[str]) -> Mapping[str, Trial | str]:
-    """The trial of each of these machines, by name, or why it has none; one that joins meanwhile has no part.
-
-    Raises:
-        UsageError: a machine refuses the run.
-    """
     waiting, found = set(names), dict[str, Trial | str]()
     for number, name in enumerate(sorted(waiting)):
         block = BlockAhead(stage="bench", block=number, arms=(Arm(name="bench", settings={}),))
@@ -65,9 +60,6 @@ MOST_REPEATS = 3
 
 
 class ArrivedBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """A block that has arrived, as it is stored: with the names of its arms, and its trials in the order in
-    which they ended."""
-
     stage: Stage
     block: int
     arms: tuple[str, ...]
@@ -76,8 +68,6 @@ class ArrivedBlock(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Blocks of one campaign in the store."""
-
     store: Store
     campaign_id: str
 
@@ -88,7 +78,6 @@ class Arrivals:
         self.store.forget_arrived(self.campaign_id, number)
 
     def left(self) -> dict[int, ArrivedBlock]:
-        """Blocks of earlier sessions without the trials that the loop has saved."""
         saved = Counter(map(_cell, self.store.trials(self.campaign_id)))
         found = dict[int, ArrivedBlock]()
         for number, block in self._blocks().items():
@@ -102,7 +91,6 @@ class Arrivals:
         return found
 
     def machines(self, stages: Collection[Stage]) -> set[str]:
-        """The machines that ran blocks of these stages in earlier sessions."""
         arrived = (trial for block in self._blocks().values() for trial in block.trials)
         trials = (*self.store.trials(self.campaign_id), *arrived)
         return {trial.machine for trial in trials if trial.machine and trial.stage in stages}
@@ -114,16 +102,6 @@ class Arrivals:
 
 @dataclass
 class _Block:
-    """A block from the moment it is foreseen until its last trial is handed out.
-
-    Attributes:
-        arms: names of all arms that it was foreseen with.
-        ahead: the block as it runs, or ran.
-        trials: those that are left; None: it has not arrived.
-        repeats: runs for trials that it had not brought.
-        doubted: a machine was doubted for it.
-    """
-
     number: int
     arms: frozenset[str]
     ahead: BlockAhead
@@ -149,7 +127,6 @@ class _Block:
         return (self.ahead.stage, self.ahead.block) == (stage, block) and self.arms.issuperset(arms)
 
     def taken(self, request: Request) -> Trial | None:
-        """The earliest trial left of a cell."""
         for trial in self.trials or ():
             if (trial.arm, trial.variant) == (request.arm, request.variant):
                 assert self.trials is not None
@@ -160,8 +137,6 @@ class _Block:
 
 @dataclass
 class FleetRunner:
-    """Runs a campaign's requests on machines that are open, with these names; `ahead` is the experiment's."""
-
     machines: Machines
     names: Iterable[str]
     ahead: Callable[[int], Sequence[BlockAhead]]
@@ -179,12 +154,7 @@ class FleetRunner:
         self._dispatch = self._crew.dispatch
 
     def run(self, request: Request) -> Trial:
-        """The trial of a request.
-
-        Raises:
-            UsageError: a machine cannot run the campaign.
-            MeasurementError: no machine is left, or a block was lost on several.
-        """
+        """A MeasurementError if no machine is left, or a block was lost on several."""
         if not self._began:
             self._begin()
         while True:
@@ -200,7 +170,6 @@ class FleetRunner:
             self._crew.require_machines()
 
     def forget_unused(self) -> None:
-        """Removes blocks that have arrived for an experiment that is done."""
         if not self.ahead(1):
             for number in self._blocks:
                 self.arrivals.forget(number)
@@ -216,7 +185,6 @@ class FleetRunner:
         self._crew.joins(*self.names)
 
     def _follow(self, coming: Sequence[BlockAhead]) -> None:
-        """Keeps the blocks that the experiment foresees, and only these."""
         left = dict(self._blocks)
         for ahead in coming:
             names = [arm.name for arm in ahead.arms]
@@ -243,7 +211,6 @@ class FleetRunner:
         )
 
     def _repeat(self, block: _Block, request: Request) -> None:
-        """Runs what a block has not brought: it lost its base where the experiment goes on."""
         block.repeats += 1
         if block.repeats > MOST_REPEATS:
             raise MeasurementError(
@@ -296,8 +263,6 @@ class FleetRunner:
 
 @dataclass(frozen=True)
 class OpenMachines:
-    """Machines that have been claimed for a campaign: a pool's `Fleet`."""
-
     machines: Machines
     names: tuple[str, ...]
 

@@ -48,12 +48,6 @@ R = TypeVar("R", bound=Asked)
 
 
 def needed_by(request: Asked) -> Needed:
-    """What the machines of a fleet need for a campaign, or for a run on each.
-
-    Raises:
-        UsageError: the command line of a workload has a password, or a build is gone.
-        StorageError: something cannot be read.
-    """
     manifests, outside = list[Manifest](), list[tuple[Build, str | None]]()
     for build in _builds(request):
         if (prefix := prefix_of(build.prefix)) is None:
@@ -139,14 +133,12 @@ def _files(request: Asked) -> Manifest | None:
 
 
 def _option_file(request: Asked) -> Path | None:
-    """The option file that machines read; those of campaigns get its settings."""
     if not isinstance(request, BenchRequest) or request.spec.base.base is None:
         return None
     return Path(request.spec.base.base)
 
 
 def _files_of(workload: WorkloadSpec, folder: Path) -> Iterator[Path]:
-    """The files that a workload names, relative to a folder, by their absolute paths."""
     if ssl_ca := str(workload.options.get("ssl_ca") or ""):
         yield _absolute(folder, ssl_ca)
     for kind in (_SQL, _TXN):
@@ -176,7 +168,6 @@ def _absolute(folder: Path, word: str) -> Path:
 
 
 def request_at(request: Asked, needed: Needed, places: Sequence[Place]) -> Asked:
-    """A request with the paths of a machine, which has each manifest's content in these places."""
     server: ServerSpec | ServersSpec = request.spec.server
     if server.basedir is None:  # by its id: the machine may have other binaries of the same version
         if isinstance(server, ServerSpec):
@@ -196,7 +187,6 @@ def request_at(request: Asked, needed: Needed, places: Sequence[Place]) -> Asked
 
 
 def _with(request: R, **changes: object) -> R:
-    """With changes of its specification."""
     return msgspec.structs.replace(request, spec=msgspec.structs.replace(request.spec, **changes))
 
 
@@ -228,7 +218,6 @@ def _with_files(request: Asked, root: str) -> Asked:
 
 
 def _moved(workload: WorkloadSpec, folder: Path, root: str) -> WorkloadSpec:
-    """With absolute paths below another root; others are relative to a folder that is there, too."""
     options = dict(workload.options)
     if ssl_ca := str(options.get("ssl_ca") or ""):
         options["ssl_ca"] = _file_moved(ssl_ca, root)

@@ -25,14 +25,7 @@ from flushlab.version import __version__
 
 
 class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides whether a machine is fit for a campaign; `MachineStatus` is what a user sees of it.
-
-    Attributes:
-        cpu_count: processors that a process can keep busy.
-        memory_bytes: that processes may use.
-        is_root: whether disks can be made slow.
-        now_s: Unix time.
-    """
+    """`cpu_count`: processors that a process can keep busy; `is_root`: disks can be made slow."""
 
     flushlab: str
     cpu_count: int
@@ -52,17 +45,10 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Worker(Recipient):
-    """Receives a campaign's content and runs its tasks, one at a time.
-
-    Args:
-        is_cancelled: whether nobody waits for the block that runs.
-    """
-
     def __init__(self, is_cancelled: Callable[[], bool] = lambda: False) -> None:
         super().__init__()
         self._is_cancelled = is_cancelled
         self.best_of: tuple[str, ...] = ()
-        """Arms that `best` is composed of, by the latest task."""
         self._stack = ExitStack()
         self._run: Any = None
 
@@ -71,12 +57,11 @@ class Worker(Recipient):
         return msgspec.json.encode(MachineFacts.here())
 
     def open(self, opening: Opening) -> None:
-        """Opens the campaign's servers and data."""
         self._run = self._stack.enter_context(opening.enter(opening.request, self, silent))
 
     def run(self, task: Task | CrashTask) -> list[Trial] | list[CrashRow]:
-        """The trials of a block, or the rows of crashes, in the order in which they ended. A block that is
-        cancelled ends early, and nobody reads its answer."""
+        """In the order in which they ended; a block that is cancelled ends early, and nobody reads its
+        answer."""
         assert self._run is not None, "it was opened"
         if isinstance(task, CrashTask):
             return rows_of(task, self._run, self._is_cancelled)
@@ -84,14 +69,12 @@ class Worker(Recipient):
         return trials_of(task, self._run, self._is_cancelled)
 
     def close(self) -> None:
-        """Ends the servers."""
         self._stack.close()
 
 
 def trials_of(
     task: Task, run_trial: RunTrial, is_cancelled: Callable[[], bool] = lambda: False
 ) -> list[Trial]:
-    """The trials of a block in the order in which they ended; none is begun once it is cancelled."""
     trials = list[Trial]()
     steps = run_block(task.block)
     try:
@@ -107,7 +90,6 @@ def trials_of(
 def rows_of(
     task: CrashTask, crash: RunCrashes, is_cancelled: Callable[[], bool] = lambda: False
 ) -> list[CrashRow]:
-    """What became of the crashes, in the order in which they were judged; none is begun once nobody waits."""
     rows, judged = list[CrashRow](), crash(task)
     with closing(judged):
         for row in judged:

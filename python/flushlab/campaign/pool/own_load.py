@@ -49,16 +49,14 @@ _SINGLE = "group_replication_single_primary_mode"
 _GROUP = "SHOW GLOBAL VARIABLES LIKE 'group\\_replication\\_%'"
 _OFF = {"OFF", "0"}
 CONNECTIONS = 2
-"""Of flushlab: one that reads, one that changes settings."""
 _FIRST_S = 10.0
 """Longest wait for the first answers of a connection: whoever pays for a change cannot wait longer."""
 TRIES = 3
-"""At a slice whose counters somebody sets back: a monitor that does so each minute spoils one of many."""
 
 
 @contextmanager
 def used(server: RemoteGroup, access: RemoteAccess, use: Use, progress: Progress) -> Iterator[None]:
-    """A server whose settings change before each slice, under the load that it has; put back behind it."""
+    """Settings change before each slice, and are put back behind it."""
     if not access.allow_set_global:
         changing = remote_use.changing(server, use.arms)
         raise UsageError(
@@ -75,7 +73,6 @@ def used(server: RemoteGroup, access: RemoteAccess, use: Use, progress: Progress
 
 
 def require_possible(server: RemoteGroup, arms: Sequence[Mapping[str, Value]]) -> None:
-    """Refuses a server or settings that cannot be compared so; changes nothing."""
     _require_difference(server, arms)
     remote_use.require_connections(server, CONNECTIONS)
     changing = remote_use.changing(server, arms)
@@ -87,7 +84,6 @@ def require_possible(server: RemoteGroup, arms: Sequence[Mapping[str, Value]]) -
 
 
 def _require_difference(server: RemoteGroup, arms: Sequence[Mapping[str, Value]]) -> None:
-    """Refuses a configuration with the values of the first one."""
     names, same = sorted({name for arm in arms for name in arm}), Configuration({}, server.identity).same
     for node in server.nodes:
         now = node.read_back(names)
@@ -103,8 +99,7 @@ def _require_difference(server: RemoteGroup, arms: Sequence[Mapping[str, Value]]
 
 
 def _require_no_group(server: RemoteGroup) -> None:
-    """Refuses a member of a group in which others write too: its commits would count theirs, and only one
-    member would change."""
+    """Others write in a group too: its commits would count theirs, and only one member would change."""
     for node in server.nodes:
         told = {str(name): str(value) for name, value in node.query(_GROUP)}
         if told.get("group_replication_group_name") and told.get(_SINGLE, "ON").upper() in _OFF:
@@ -116,7 +111,7 @@ def _require_no_group(server: RemoteGroup) -> None:
 
 
 def _require_noticed(server: RemoteGroup, names: Sequence[str]) -> None:
-    """Refuses settings that a connection copies when it opens: the load's connections are open."""
+    """A connection copies some settings when it opens: the load's connections are open."""
     for name in names:
         if name in _MADE_ONCE:
             raise UsageError(
@@ -138,24 +133,11 @@ def _require_noticed(server: RemoteGroup, names: Sequence[str]) -> None:
 
 @dataclass
 class Seen:
-    """What was seen of a load in all slices.
-
-    Attributes:
-        commits: transactions that were committed.
-    """
-
     commits: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObservingRunner(RemoteRunner):
-    """Arms of a server that runs under a load of its own.
-
-    Attributes:
-        observer: of that load; all arms share it.
-        seen: what it saw.
-    """
-
     observer: LoadObserver
     seen: Seen = field(default_factory=Seen)
     has_telemetry: ClassVar[bool] = False
@@ -176,8 +158,6 @@ def runner(
 
 
 class ObservedSlices:
-    """A load that is there, in slices."""
-
     least_slice_s = OWN_LOAD_SLICE_S
     warm_up_s = 0.0
 
@@ -188,11 +168,8 @@ class ObservedSlices:
     def slice(
         self, seconds: float, window: Callable[[], None] = lambda: None, lead_s: float = 0.0
     ) -> ObservedLoad:
-        """Observes the load for so long, after a lead that does not count.
-
-        A slice in which somebody set the server's counters back, or an answer did not come, is observed
-        again.
-        """
+        """After a lead that does not count; again if somebody set the counters back, or an answer did not
+        come."""
         time.sleep(max(lead_s, OWN_LOAD_LEAD_S))
         for left in reversed(range(TRIES)):
             window()
@@ -213,7 +190,7 @@ class ObservedSlices:
         raise AssertionError("the last try returns or raises")
 
     def measured(self, results: Sequence[ObservedLoad]) -> Measured:
-        """What the slices give together. If this arm alone committed nothing in a block, that counts."""
+        """If this arm alone committed nothing in a block, that counts."""
         whole = together(results)
         of_block, self._counted = self._seen.commits - self._counted, self._seen.commits
         if not of_block and self._seen.commits:
@@ -233,5 +210,4 @@ class ObservedSlices:
         )
 
     def stop(self) -> None:
-        """Ends the sessions of the observer; the next slice connects anew."""
         self._observer.close()

@@ -31,22 +31,11 @@ from flushlab.workload.protocol import Timing, Workload
 
 S = TypeVar("S", TuneSpec, SeriesSpec, CompareSpec, SeriesSpec | CompareSpec)
 CampaignSpec = TuneSpec | SeriesSpec | CompareSpec
-"""A specification that names servers."""
 PlaceOf = Callable[[Arm], str]
 """Arms with the same place differ only in settings that a running server takes, or in their load."""
 
 
 class Use(NamedTuple):
-    """What a campaign does on its servers.
-
-    Attributes:
-        workloads: of the arms, those of the same tables and statements once.
-        database: of the user's transactions, or None.
-        arms: settings of each.
-        connections: at once, at most.
-        lasts_s: about so many seconds; None: not known.
-    """
-
     workloads: Sequence[Workload]
     database: str | None
     arms: Sequence[Mapping[str, Value]]
@@ -55,17 +44,6 @@ class Use(NamedTuple):
 
 
 class RunnerInput(NamedTuple):
-    """What a runner needs to know of a campaign.
-
-    Attributes:
-        workloads: variants of the base's workload.
-        timing: of warm-up and window.
-        launch: arguments of the servers.
-        database: of the user's transactions, or None.
-        data: the user's data, or None.
-        outlast_redo: windows go on until they outlast the redo log.
-    """
-
     workloads: tuple[Workload, ...]
     timing: Timing
     launch: Launch
@@ -75,15 +53,12 @@ class RunnerInput(NamedTuple):
 
 
 class Once(NamedTuple):
-    """A single run."""
-
     spec: BenchSpec
     workload: Workload
     timing: Timing
     data: Data | None = None
 
     def measured(self, server: Server, workload: Workload, given: Mapping[str, Value], name: str) -> Trial:
-        """The record of the run on a server that runs already, with the settings that were given."""
         draft = Draft(arm=Arm(name="bench", settings=given), stage="bench", block=1, variant=0)
         with publish_status("bench", server=name, workload=workload.name):
             return measure(draft, server, workload, self.timing)
@@ -166,12 +141,7 @@ class ServerPool(ABC):
         """Runs trials in slices, on servers kept running; arms with the same place share a cluster."""
 
     def other(self, server: str, progress: Progress) -> ServerPool:
-        """Servers of another build, beside these.
-
-        Raises:
-            BuildNotFound: there is no such build.
-            UsageError: these are the user's own.
-        """
+        """A BuildNotFound if there is no such build; a UsageError where these are the user's own."""
         raise UsageError(f"{server} cannot be compared with your own server", hint="name one of them")
 
     def volumes(self, progress: Progress) -> Volumes:

@@ -61,19 +61,11 @@ NOTHING = Resources(
     free_disk_bytes=0,
     servers=0,
 )
-"""Of this machine."""
 
 
 @dataclass(frozen=True)
 class RemoteTarget:
-    """A running server, before it is reached.
-
-    Attributes:
-        addresses: of the server, or of nodes of its cluster.
-        named_database: the database of the user's transactions, or None.
-        access: the permissions.
-        server: the servers that flushlab would start, as a command without any has them.
-    """
+    """`server`: what flushlab would start, as a command without any has it."""
 
     addresses: tuple[Address, ...]
     named_database: str | None
@@ -103,7 +95,6 @@ class RemoteTarget:
         return cls(addresses, database or addresses[0].database or None, access, server or ServerSpec())
 
     def planned(self, server: str | None, cluster: int | None) -> RemoteTarget:
-        """The same: a plan's server is one that flushlab would start."""
         return self
 
     def resuming(self, earlier: CampaignSpec, fleet: str = "", clients: tuple[str, ...] = ()) -> RemoteTarget:
@@ -112,7 +103,6 @@ class RemoteTarget:
         return self
 
     def require_files(self, memory: str | None, *sources: object) -> None:
-        """Refuses option files: the server has its own."""
         if file := next((source for source in sources if source), None):
             raise UsageError(
                 f"{file} cannot be compared on your own server: it has an option file of its own",
@@ -123,7 +113,6 @@ class RemoteTarget:
         """Nothing: the number of nodes is not known yet."""
 
     def open_data(self, data: DataSpec, workloads: Iterable[str], progress: Progress) -> Data | None:
-        """None: the server has its own."""
         return None
 
     def fitting(self, data: Data | None, files: Iterable[Path | str | None], progress: Progress) -> Self:
@@ -136,21 +125,12 @@ class RemoteTarget:
 
     @contextmanager
     def look(self, progress: Progress) -> Iterator[RemotePool]:
-        """The server in a dry run, which only reads it."""
         with open_group(self.addresses) as server:
             yield RemotePool(server, self, dry_run=True)
 
 
 @dataclass(frozen=True)
 class RemotePool(ServerPool):
-    """A running server on which arms alternate in slices.
-
-    Attributes:
-        server: the server, or all nodes of its cluster.
-        target: what it was named by.
-        dry_run: the server is only read.
-    """
-
     server: RemoteGroup
     target: RemoteTarget
     dry_run: bool = False
@@ -172,8 +152,6 @@ class RemotePool(ServerPool):
         return describe_client()
 
     def settled(self, spec: S) -> S:
-        """The address without its account, and the flags that name the account; with all permissions that the
-        campaign takes."""
         nodes = self.server.name.replace(", ", ",")
         access = msgspec.structs.replace(
             self.target.access,
@@ -202,7 +180,6 @@ class RemotePool(ServerPool):
     def groups(
         self, request: SeriesRequest, base: Workload, workloads: Mapping[str, Workload]
     ) -> tuple[ArmGroup, ...]:
-        """All arms in slices, as many in the same rounds as the server has connections for."""
         if base.slice_s is None:
             raise UsageError(
                 f"{base.name} cannot be paused, and arms alternate in slices on your own server",
@@ -255,7 +232,6 @@ class RemotePool(ServerPool):
         return SlicedRunner(runner_of, seed, lambda _: self.server.name, slice_s=self.slice_s)
 
     def once(self, asked: Once, watcher: Watcher) -> Trial:
-        """On the server as it is; what is changed of it is put back."""
         spec, server, say = asked.spec, self.server, watcher.say
         if spec.wait_for_quiet:
             check_other_load(home_path(), watcher, wait=True)
@@ -282,7 +258,6 @@ class RemotePool(ServerPool):
     def takes(
         self, spec: CampaignSpec, arms: Sequence[Mapping[str, Value]], data_bytes: int | None, at_once: int
     ) -> tuple[Resources, dict[str, str]]:
-        """Nothing of this machine: the server is elsewhere, or runs already."""
         adds_load = not (isinstance(spec, CompareSpec) and spec.own_load)
         return NOTHING, remote_use.foreseen(self.server, arms, adds_load=adds_load)
 
@@ -290,8 +265,7 @@ class RemotePool(ServerPool):
 def driving(
     workload: Workload, server: RemoteGroup, database: str | None = None, seed: int | None = None
 ) -> Load:
-    """The workload as it reaches the server, with draws of its own: rows that are set to what an earlier run
-    has set them to cost next to nothing."""
+    """Draws of its own: rows that are set to what an earlier run has set them to cost next to nothing."""
     if not isinstance(workload, OltpWorkload | UpsertWorkload | TxnWorkload):
         raise UsageError(
             f"{workload.name} is for servers that flushlab starts",

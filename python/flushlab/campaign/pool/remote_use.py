@@ -41,7 +41,6 @@ _OFF = ("OFF", "0")
 def used(
     server: RemoteGroup, access: RemoteAccess, loads: Sequence[Load], use: Use, progress: Progress
 ) -> Iterator[None]:
-    """A server whose settings change before each slice while a load runs on it; undone behind it."""
     require_permitted(server, access, loads, use.arms)
     require_usable(server, loads, use, writes=access.allow_writes, progress=progress)
     warn_of_load(server, use.lasts_s, progress)
@@ -61,7 +60,6 @@ def warn_of_load(server: RemoteGroup, lasts_s: float | None, progress: Progress)
 def require_permitted(
     server: RemoteGroup, access: RemoteAccess, loads: Sequence[Load], wanted: Sequence[Mapping[str, Value]]
 ) -> None:
-    """Makes sure that all that is to be done is permitted, before any of it is announced."""
     lacking = [] if access.allow_writes else [one for load in loads for one in lacks_writes(load, server)]
     missing = list(dict.fromkeys(lacking))
     if (names := changing(server, wanted)) and not access.allow_set_global:
@@ -74,7 +72,6 @@ def require_permitted(
 def require_usable(
     server: RemoteGroup, loads: Sequence[Load], use: Use, *, writes: bool, progress: Progress
 ) -> None:
-    """Refuses a server that cannot be used so, whatever is permitted; changes nothing."""
     require_connections(server, use.connections)
     names = changing(server, use.arms)
     for load in loads:
@@ -91,7 +88,6 @@ def require_usable(
 
 
 def _needs(load: Load, server: RemoteGroup, settings: Sequence[str], *, writes: bool) -> Needs:
-    """What the account has to do for the load: make tables where one is missing, and run its statements."""
     needs, database = Needs(process=True, replication=writes, settings=settings), _database(load)
     if isinstance(load, TxnWorkload):
         run = [one.sql for kind in load.spec.transactions for one in kind.statements]
@@ -107,14 +103,12 @@ def _needs(load: Load, server: RemoteGroup, settings: Sequence[str], *, writes: 
 
 
 def changing(server: RemoteGroup, wanted: Sequence[Mapping[str, Value]]) -> list[str]:
-    """Names of settings that nodes do not have already."""
     return sorted({name for node in server.nodes for name in Changes(node, *wanted).before})
 
 
 @contextmanager
 def tables(workload: Load, server: RemoteGroup, access: RemoteAccess, progress: Progress) -> Iterator[None]:
-    """The workload's tables, made if they are not there; what was made is dropped again, after a kill by the
-    next flushlab."""
+    """Made if they are not there; what was made is dropped again, after a kill by the next flushlab."""
     if not access.allow_writes:
         yield
         return
@@ -161,7 +155,6 @@ def changed(
 def require_changeable(
     server: RemoteGroup, wanted: Sequence[Mapping[str, Value]], changing: Sequence[str]
 ) -> None:
-    """Refuses settings that cannot be changed while the server runs."""
     static = {name for one in wanted for name in restart_settings(one, server.identity)}
     if static := static & {*changing}:
         raise UsageError(
@@ -173,7 +166,6 @@ def require_changeable(
 
 
 def foreseen(server: RemoteGroup, arms: Sequence[Mapping[str, Value]], *, adds_load: bool) -> dict[str, str]:
-    """What a campaign would write on every node, in words; nothing is written to find out."""
     kept = "the load's rows; tables that it lacks are made, and dropped at the end" if adds_load else ""
     found = {node.address.name: Changes(node, *arms) for node in server.nodes}
     return {
@@ -222,7 +214,6 @@ def require_source(server: RemoteGroup) -> None:
 
 
 def lacks_writes(workload: Load, server: RemoteGroup) -> list[tuple[str, str]]:
-    """Why a load cannot go without writing, and the way out; empty if it can."""
     if not (isinstance(workload, OltpWorkload) and workload.name in READ_ONLY):
         hint = "--allow-writes lets it write; tables that are made are dropped at the end"
         return [(f"{workload.name} writes, and your own server is only read", hint)]
@@ -241,7 +232,6 @@ def _database(workload: Load) -> str:
 
 
 def _tables(server: RemoteGroup, database: str) -> set[str] | None:
-    """Names of the tables of a database; None if there is none."""
     if not server.query("SHOW DATABASES WHERE `Database` = %s", (database,)):
         return None
     return {str(name) for name, *_ in server.query(f"SHOW TABLES FROM {quoted(database)}")}

@@ -49,10 +49,7 @@ PACKED = 5
 def room(
     settings: Sequence[Mapping[str, Value]], identity: ServerIdentity, root: DataRoot, data_bytes: int | None
 ) -> Capacity:
-    """How many servers, or clusters, with any of these settings the memory and the disk hold."""
-
     def server_bytes(own: Mapping[str, Value]) -> int:
-        """About what a server may take of the memory. A pool takes it as pages come into it."""
         configuration = Configuration(own, identity)
         pool = number_of(configuration, "innodb_buffer_pool_size")
         pages = pool if data_bytes is None else min(pool, data_bytes + MADE_BYTES)
@@ -76,13 +73,11 @@ def _each(each: int, free: int, where: str) -> str:
 def copy_bytes(
     arms: Iterable[Mapping[str, Value]], identity: ServerIdentity, data_bytes: int | None
 ) -> int | None:
-    """About what one data directory takes at most; None where the data's size cannot be foreseen."""
     redo = max(Configuration(settings, identity).redo_capacity_bytes or 0 for settings in arms)
     return None if data_bytes is None else data_bytes + EMPTY_BYTES + redo
 
 
 def data_bytes_of(workload: str, options: Mapping[str, object], dataset: str | None) -> int | None:
-    """About what the data take; None where the workload makes them as it runs."""
     if dataset is not None:
         path = Path(dataset)
         files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
@@ -98,7 +93,6 @@ def data_bytes_of(workload: str, options: Mapping[str, object], dataset: str | N
 
 
 def data_bytes_of_arms(request: SeriesRequest) -> int | None:
-    """The most that the data of any arm take; None where some of them are not known."""
     data = [
         data_bytes_of(arm.workload.name, arm.workload.options, request.spec.data.dataset)
         for arm in (request.base, *request.running)
@@ -111,13 +105,6 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class Volumes:
-    """Opens volumes; a context manager that removes the disks it made.
-
-    Args:
-        base: where the base runs.
-        progress: told what takes long.
-    """
-
     def __init__(self, base: Volume, progress: Progress = silent) -> None:
         self.base = base
         self._progress = progress
@@ -125,10 +112,7 @@ class Volumes:
         self._open: dict[tuple[Path, str | None], Volume] = {}
 
     def open(self, data_root: str | None, disk: str | None) -> Volume | None:
-        """The volume with this data root and this disk; None where none is given: the base's.
-
-        The base's disk is not made in a data root in memory, which has no disk.
-        """
+        """None where none is given: the base's, whose disk is not made in a data root in memory."""
         if data_root is None and disk is None:
             return None
         root = self.base.below if data_root is None else self._root(data_root)
@@ -163,8 +147,6 @@ class Volumes:
 
 
 class PaperVolumes(Volumes):
-    """Volumes that are only looked at; no disk is made."""
-
     def _root(self, text: str) -> DataRoot:
         return paper_root(self._folder(text))
 
@@ -174,8 +156,6 @@ class PaperVolumes(Volumes):
 
 
 class NoVolumes(Volumes):
-    """No volumes: a server that runs already stays where it is."""
-
     def __init__(self) -> None:
         self._stack = ExitStack()
 
@@ -186,7 +166,6 @@ class NoVolumes(Volumes):
 
 
 def paper_root(path: Path) -> DataRoot:
-    """The data root as it would be: what its folder, or the nearest one above that there is, lies on."""
     path = path.expanduser().absolute()
     existing = next(folder for folder in (path, *path.parents) if folder.is_dir())
     return DataRoot(path=existing, storage=storage_of(existing))
@@ -206,7 +185,6 @@ def expanded(text: str) -> str:
 
 
 def mismatch(storage: Storage, path: Path, file_system: str | None, record_size: int | None) -> str:
-    """Why the storage of a folder is not what an arm asks for, or an empty string."""
     # zfs-fuse mounts as `fuse`; a record size is known of ZFS alone.
     is_zfs = storage.filesystem == "zfs" or storage.record_size_bytes is not None
     found = "zfs" if is_zfs else storage.filesystem

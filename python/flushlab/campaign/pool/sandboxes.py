@@ -73,17 +73,7 @@ wait, they talk to each other."""
 
 @dataclass(frozen=True)
 class SandboxPool(ServerPool):
-    """Servers of one build, each alone.
-
-    Attributes:
-        volume: where data directories go.
-        nodes: of each server; a server alone has 1.
-        latency_s: between nodes, there and back; 0: as on loopback.
-        dry_run: servers that would be started: nothing is fetched or made.
-        fleet: machines that the trials run on; None: this one.
-        clients: machines that load the servers; None: this one.
-        signs: what the user's files say about servers.
-    """
+    """`latency_s`: between nodes, there and back; 0: as on loopback. `nodes`: 1 for a server alone."""
 
     build: Build
     volume: Volume
@@ -95,11 +85,8 @@ class SandboxPool(ServerPool):
     signs: tuple[Sign, ...] = ()
 
     slice_s: ClassVar[float] = SLICE_S
-    """Shortest slice, in seconds."""
     crashes: ClassVar[int] = 30
-    """Crashes of a tuning's winner, where nobody says how many."""
     crash_nodes: ClassVar[Literal["all"] | None] = None
-    """Nodes that crash at once."""
 
     @property
     def settings(self) -> SandboxSettings:
@@ -133,7 +120,6 @@ class SandboxPool(ServerPool):
         return msgspec.structs.replace(spec, server=server)
 
     def tell_caveats(self, progress: Progress) -> None:
-        """Tells what speaks against these servers; a UsageError if they cannot start on the user's data."""
         for caveat in caveats(self.signs, self.build):
             progress(f"warning: {caveat}")
 
@@ -193,7 +179,6 @@ class SandboxPool(ServerPool):
         return (*kept_running, alone)
 
     def _why_never(self, *disks: str | None) -> str:
-        """Why no servers run side by side on these slow disks; empty if they can."""
         return SLOW_DISK if any(one is not None for one in disks) else ""
 
     def _why_fresh(
@@ -204,7 +189,6 @@ class SandboxPool(ServerPool):
         workload: Workload,
         data_bytes: int | None,
     ) -> str:
-        """Why an arm needs fresh servers; empty if it can run beside others."""
         if base.slice_s is None or workload.slice_s is None:
             cannot = request.base if base.slice_s is None else arm
             return f"{cannot.workload.name.split(':')[0]} cannot be paused"
@@ -221,7 +205,6 @@ class SandboxPool(ServerPool):
     def _without_room(
         self, places: Mapping[str, str], own: str, united: Sequence[str], held: Capacity
     ) -> Sequence[str]:
-        """Arms for which there is no room: each has a server beside those of base and control."""
         if held.servers < LEAST_SERVERS:
             return list(places)
         return united if held.servers - 2 < len(united) else []
@@ -237,7 +220,6 @@ class SandboxPool(ServerPool):
         return grouped(slices, together, held.servers - 2)
 
     def _shared(self, names: Sequence[str], places: Mapping[str, str], own: str) -> int:
-        """How many places the arms of a group share; 0: each has one of its own."""
         return 0
 
     # -- running
@@ -341,8 +323,6 @@ class SandboxPool(ServerPool):
 
 @dataclass(frozen=True)
 class ClusterPool(SandboxPool):
-    """Galera clusters of one build."""
-
     slice_s: ClassVar[float] = CLUSTER_SLICE_S
     crashes: ClassVar[int] = 8
     crash_nodes: ClassVar[Literal["all"] | None] = "all"
@@ -358,14 +338,12 @@ class ClusterPool(SandboxPool):
         return Capacity(servers) if servers >= 2 else Capacity(0, held.why)
 
     def _why_never(self, *disks: str | None) -> str:
-        """Nothing: only one cluster writes at a time, and each node has a disk of its own."""
+        """Only one cluster writes at a time, and each node has a disk of its own."""
         return ""
 
     def _without_room(
         self, places: Mapping[str, str], own: str, united: Sequence[str], held: Capacity
     ) -> Sequence[str]:
-        """Arms that need a cluster besides the base's, or that stay together and need more, where so many do
-        not fit."""
         too_many = len({own, *(places[name] for name in united)}) > held.servers
         return [
             name
@@ -387,7 +365,6 @@ class ClusterPool(SandboxPool):
         return len({own, *(places[name] for name in names)})
 
     def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
-        """Starts a cluster for each arm; a UsageError if the workload goes on with the last run's data."""
         if any(workload.reset == "none" for workload in asked.workloads):
             raise UsageError(
                 "--reset none goes on with the last run's data, but each run starts a cluster of its own",
@@ -397,7 +374,6 @@ class ClusterPool(SandboxPool):
 
 
 def crashable(pool: ServerPool) -> SandboxPool:
-    """The servers as those that may be crashed; a UsageError if they are the user's own."""
     if isinstance(pool, SandboxPool):
         return pool
     raise UsageError("your own server is never crashed", hint="crash a server that flushlab starts")

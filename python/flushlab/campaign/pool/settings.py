@@ -54,13 +54,9 @@ _DEFAULT_MAX_CONNECTIONS = 151
 Settings = Mapping[str, Value]
 Propose = Callable[..., tuple[Candidate, ...]]
 Candidates = tuple[tuple[Candidate, ...], tuple[Warning, ...]]
-"""What may be tried, and notes on what is left out."""
 
 
 class UserSettings(NamedTuple):
-    """The user's option file and the settings that the user's data bring along: as they are, and as this
-    machine can hold them."""
-
     original: Mapping[str, Value] = {}
     here: Mapping[str, Value] = {}
     scaled: tuple[Scaled, ...] = ()
@@ -69,14 +65,8 @@ class UserSettings(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings(ABC):
-    """What a campaign may ask about settings of its servers.
-
-    Attributes:
-        identity: flavor, version and number of nodes.
-        key: a campaign that is resumed must find the same: the binary, or the version and the address.
-        storage: the storage that durability is judged by.
-        folder: where this machine's disk is watched.
-    """
+    """`key`: a campaign that is resumed must find the same; `folder`: where this machine's disk is
+    watched."""
 
     identity: ServerIdentity
     key: str
@@ -88,20 +78,16 @@ class ServerSettings(ABC):
     and recovery may be measured."""
 
     def launch(self, each: int, together: int) -> Launch:
-        """Arguments of the servers, for the connections of one arm, or of all arms of a campaign."""
         return Launch()
 
     def parse(self, settings: Settings) -> dict[str, Value]:
-        """Settings as the server takes them; a UsageError for one that it does not have, or not so."""
         here = self.identity
         return parse_settings(settings, here.flavor, here.version, nodes=here.nodes)
 
     def require_taken(self, settings: Settings) -> None:
-        """Asks the binary, if it is here, about values that only it can judge; a UsageError if it refuses."""
         return
 
     def hidden_options(self, names: Iterable[str], values: Settings) -> frozenset[str]:
-        """Those of the names that the server takes as options, though none of its variables is called so."""
         return frozenset()
 
     def of_files(
@@ -113,21 +99,11 @@ class ServerSettings(ABC):
         watcher: Watcher,
         server: str | None = None,
     ) -> Mapping[Path | None, UserSettings]:
-        """The user's option files and what the data bring along, scaled by the same factor.
-
-        Args:
-            files: None: no option file.
-            asked: the memory, and whether to scale.
-            connections: that the workload opens.
-            server: its name in messages; empty if there is only one; None: files are not named either.
-
-        Raises:
-            UsageError, StorageError: a file cannot be read, or does not fit and must not be scaled.
-        """
+        """`files`: None: no option file; `server`: its name in messages; None: files are not named either.
+        A UsageError or StorageError if a file cannot be read, or does not fit and must not be scaled."""
         return dict.fromkeys(files, UserSettings())
 
     def of_base(self, asked: FileSpec, data: Data | None, connections: int, watcher: Watcher) -> UserSettings:
-        """The same of the option file that was named as the base, or of none."""
         path = Path(asked.base) if asked.base else None
         return self.of_files((path,), asked, data, connections, watcher)[path]
 
@@ -139,16 +115,12 @@ class ServerSettings(ABC):
         if the server refuses the base."""
 
     def has(self, also: Iterable[str] = ()) -> dict[str, Value]:
-        """Catalogued settings that arms have unless they change them, and further ones by name; none for
-        servers that are started for an arm."""
         return {}
 
     def persisted(self) -> Mapping[str, str] | None:
-        """What SET PERSIST has stored on the user's own server; None: not known."""
         return None
 
     def guarding(self, given: Iterable[str]) -> dict[str, Value]:
-        """Settings that decide what the server keeps and that are there already, without the given ones."""
         catalog, out = load_catalog(), {*given}
         return {
             name: value
@@ -159,15 +131,13 @@ class ServerSettings(ABC):
     def raise_to_floor(
         self, settings: Settings, floor: Floor, keep: Iterable[str], launch: Launch
     ) -> tuple[dict[str, Value], tuple[str, ...]]:
-        """What raises settings to a floor, and why each; BelowFloor if nothing does, or only a restart of a
-        server that must not be restarted."""
+        """BelowFloor if nothing does, or only a restart of a server that must not be restarted."""
         return raise_to_floor(
             settings, floor, identity=self.identity, storage=self.storage, launch=launch, keep=keep
         )
 
     def lowest(self, floor: Floor, offer: Floor | None) -> Floor:
-        """The lowest floor that trials may run at, so that gains below the user's floor can be offered. A
-        server of the user's own never runs below its floor: a UsageError if that was asked for."""
+        """A server of the user's own never runs below its floor: a UsageError if that was asked for."""
         if offer is None:
             offer = Floor.SECOND if self.restarts else floor
         if not offer.at_least(floor) and not self.restarts:
@@ -178,8 +148,6 @@ class ServerSettings(ABC):
         return floor if offer.at_least(floor) else offer
 
     def may_be_below(self, given: Settings) -> bool:
-        """Whether the user's own settings, of which these were given, may be measured below the floor: on the
-        user's own server only if the server has them."""
         return self.restarts or has_all(given, self.has(given), self.identity)
 
     @abstractmethod
@@ -197,24 +165,15 @@ class ServerSettings(ABC):
         """
 
     def reduced(self, plan: Plan, values: Settings) -> tuple[Plan, tuple[Warning, ...]]:
-        """The plan with a base that the servers can have, and notes on what is left out of it."""
         return plan, ()
 
     def warnings(self, changed: Iterable[str] = ()) -> tuple[Warning, ...]:
-        """Warnings on results of these servers, where arms change settings of these names."""
         return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class SandboxSettings(ServerSettings):
-    """Settings of servers that flushlab starts for an arm.
-
-    Attributes:
-        root: where data directories go.
-        latency_s: between nodes, there and back; 0: as on loopback.
-        dry_run: nothing is started: the catalog and the binary's help tell.
-        signs: what the user's files say about servers.
-    """
+    """`latency_s`: between nodes, there and back; `dry_run`: the catalog and the binary's help tell."""
 
     build: Build
     root: DataRoot
@@ -310,8 +269,6 @@ class SandboxSettings(ServerSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class OwnServerSettings(ServerSettings):
-    """Settings of the user's running server, or of all nodes of its cluster."""
-
     server: RemoteGroup
 
     restarts: ClassVar[bool] = False
@@ -336,7 +293,6 @@ class OwnServerSettings(ServerSettings):
     def candidates(
         self, propose: Propose, base: Settings, seen: Settings, keep: Sequence[str], memory: str | None
     ) -> Candidates:
-        """While the server runs. How much memory it may have, only its pool tells."""
         pool = seen.get("innodb_buffer_pool_size")
         proposed = partial(propose, base={**seen, **base}, memory_bytes=pool if isinstance(pool, int) else 0)
         every = proposed(keep=keep)
@@ -379,14 +335,12 @@ class OwnServerSettings(ServerSettings):
 
 
 def connection_arguments(threads: int) -> tuple[str, ...]:
-    """Arguments that let this many connections in, where the default would not."""
     wanted = threads + _SPARE_CONNECTIONS
     return (f"--max-connections={wanted}",) if wanted > _DEFAULT_MAX_CONNECTIONS else ()
 
 
 def brought_along(data: Data | None, identity: ServerIdentity, watcher: Watcher) -> dict[str, Value]:
-    """Settings that the user's data bring along, where they may enter a sandbox: what SET PERSIST set on a
-    data directory's server, and what shapes the files of a backup. They hold above every option file."""
+    """They hold above every option file: what SET PERSIST set, and what shapes the files of a backup."""
     if data is None:
         return {}
     given = data.dataset.settings()
@@ -403,7 +357,6 @@ def brought_along(data: Data | None, identity: ServerIdentity, watcher: Watcher)
 def file_settings(
     path: Path | None, build: Build, identity: ServerIdentity, watcher: Watcher
 ) -> dict[str, Value]:
-    """Settings of the user's option file that may enter a sandbox; the watcher reports the others."""
     if path is None:
         return {}
     file = read_base_file(path, build, identity)
@@ -419,7 +372,6 @@ def file_settings(
 
 
 def fit_alike(files: Mapping[Path | None, Settings], fit: Callable[..., Fit]) -> dict[Path | None, Fit]:
-    """Settings of each file as `fit` makes this machine hold them, all scaled by the same factor."""
     fits = {file: fit(settings) for file, settings in files.items()}
     least = min(fits, key=lambda file: fits[file].factor)
     shrunk = Shrunk(f"{least}", fits[least].factor)
@@ -430,7 +382,6 @@ def fit_alike(files: Mapping[Path | None, Settings], fit: Callable[..., Fit]) ->
 
 
 def texts_of(files: Iterable[Path | None]) -> tuple[SourceText, ...]:
-    """The option files of a campaign with what they include; not of a pipe, which can be read only once."""
     texts = dict[str, str]()
     for file in files:
         if file is not None and file.is_file():
@@ -439,7 +390,6 @@ def texts_of(files: Iterable[Path | None]) -> tuple[SourceText, ...]:
 
 
 def co_located(nodes: int, latency_s: float) -> Warning:
-    """The warning on a cluster whose nodes are all on this machine, with this latency between them."""
     text = (
         f"{nodes} nodes share this machine's processors and disk (co-located): what was measured does"
         " not transfer as it is to nodes that have machines of their own"
@@ -454,7 +404,6 @@ def co_located(nodes: int, latency_s: float) -> Warning:
 
 
 def restarts(settings: Settings, has: Settings, identity: ServerIdentity) -> list[str]:
-    """Names of settings that differ from what a server has and cannot be changed while it runs."""
     same = Configuration({}, identity).same
     return [
         name
@@ -464,13 +413,11 @@ def restarts(settings: Settings, has: Settings, identity: ServerIdentity) -> lis
 
 
 def why_not(settings: Settings, has: Settings, identity: ServerIdentity) -> str:
-    """Why a server cannot have settings while it runs; empty if it can."""
     names = restarts(settings, has, identity)
     return f"{', '.join(names)} {_RESTART}" if names else ""
 
 
 def without_restarts(plan: Plan, has: Settings, identity: ServerIdentity) -> tuple[Plan, tuple[Warning, ...]]:
-    """The plan with a base that a server can have while it runs, and a note for each setting left out."""
     static = {
         name: canonical(name)
         for name, value in plan.base.items()
@@ -501,8 +448,6 @@ def raise_running(
     identity: ServerIdentity,
     keep: Iterable[str],
 ) -> tuple[dict[str, Value], tuple[str, ...]]:
-    """What brings a base up to a floor while the server, which `has` settings, runs; BelowFloor if nothing
-    does, or only a restart."""
     changes, reasons = raise_to_floor(
         base, floor, identity=identity, storage=UNSEEN, launch=Launch(), keep=keep
     )
@@ -520,8 +465,6 @@ def tried(
     identity: ServerIdentity,
     unlike: Mapping[str, str],
 ) -> Candidates:
-    """The candidates that can be tried, and notes of the others, one for each reason."""
-
     def why_not_tried(candidate: Candidate) -> str:
         if restarts(candidate.settings, has, identity):
             return f"it {_RESTART}"

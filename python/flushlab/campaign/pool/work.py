@@ -24,8 +24,6 @@ CrashRows = Generator[CrashRow, None, None]
 
 
 class CrashTask(msgspec.Struct, frozen=True, kw_only=True, tag="crashes"):
-    """Crashes of one configuration, by their numbers."""
-
     arm: str
     numbers: tuple[int, ...]
 
@@ -52,24 +50,13 @@ class Placed(Protocol):
 
 
 def root_for(server: ServerSpec | ServersSpec, *placed: Placed) -> str:
-    """What of a campaign needs root on each machine, in words; empty if nothing does."""
     if any(one.disk is not None for one in placed):
         return "a slow disk"
     return "a network latency" if server.network_latency is not None else ""
 
 
 class Work(NamedTuple):
-    """What the machines of a fleet are to do.
-
-    Attributes:
-        request: of the campaign, or of a run on each machine.
-        there: opens what runs it on a machine, from the request.
-        watcher: told what happens.
-        root_for: words for what of it needs root; empty if nothing does.
-        ahead: blocks or crashes that the experiment foresees.
-        best_of: arms that `best` is composed of.
-        store, campaign_id: where blocks that arrive before their turn are kept.
-    """
+    """`ahead`: blocks or crashes that are foreseen; `store`: keeps blocks that arrive before their turn."""
 
     request: CampaignRequest | BenchRequest
     there: Enter

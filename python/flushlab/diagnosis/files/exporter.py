@@ -29,11 +29,9 @@ _EVENTS, _EVENTS_S, _EVENTS_BYTES = (
 )
 
 _Sample = tuple[str, Mapping[str, str], float]
-"""Name, labels, value."""
 
 
 def parse(text: str) -> Told:
-    """The scrapes of a text: a new one begins where a sample comes again."""
     scrapes = [_scrape(samples) for samples in _scrapes(text)]
     told = [scrape for scrape in scrapes if scrape[0]]
     return Told(

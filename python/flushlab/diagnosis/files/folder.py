@@ -20,7 +20,6 @@ from flushlab.errors import StorageError, UsageError
 from flushlab.units import format_size
 
 MOST_BYTES = 64 << 20
-"""A minute of pt-stalk at 5,000 connections has less."""
 MOST_FILES = 1000
 _SAMPLE = re.compile(r"(\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d)-\w.*")
 _USELESS = re.compile(
@@ -37,19 +36,9 @@ _PACKED = {
     b"PK": "unzip",
 }
 HEAD_BYTES = 64 << 10
-"""Tell whether a file is text."""
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """The files of a path.
-
-    Attributes:
-        key: the path, as it was given.
-        files: what each tells, by its name and that of the source; in their order in time as far as names
-            tell it. Those that tell nothing are left out.
-        left_out: the others, each with the reason.
-    """
-
     key: str
     files: Mapping[str, Mapping[str, Told]]
     left_out: tuple[str, ...] = ()
@@ -60,12 +49,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(path: Path) -> Found:
-    """Reads a folder, a file, or a sample of pt-stalk.
-
-    Raises:
-        UsageError: nothing is there that a diagnosis could use.
-        StorageError: a file cannot be read, is too large, packed, cut short, or no text.
-    """
+    """Raises UsageError if nothing is of use; StorageError for a file that is unreadable, too large or no
+    text."""
     paths = _chosen(path)
     told = {file.name: _file(file, alone=len(paths) == 1) for file in paths}
     files = {name: sources for name, sources in told.items() if not isinstance(sources, str)}
@@ -116,7 +101,6 @@ _FIRST, _LAST = re.compile(r"before|begin|start|first"), re.compile(r"after|end|
 
 
 def _in_time(path: Path) -> tuple[int, list[tuple[int, str]]]:
-    """Before `before` comes nothing, and after `after` neither; numbers count as numbers."""
     name = path.name.lower()
     rank = -1 if _FIRST.search(name) else 1 if _LAST.search(name) else 0
     parts = re.findall(r"[0-9]{1,18}|[^0-9]+", name)
@@ -124,11 +108,6 @@ def _in_time(path: Path) -> tuple[int, list[tuple[int, str]]]:
 
 
 def _file(path: Path, *, alone: bool) -> Mapping[str, Told] | str:
-    """What a file tells, or why it is left out.
-
-    Raises:
-        StorageError: it cannot be read, or it is the only one and no text.
-    """
     if _USELESS.fullmatch(path.name) and not alone:
         return "no finding takes it"
     try:
@@ -174,7 +153,6 @@ _STRANGERS = {
 
 
 def tell(text: str) -> dict[str, Told]:
-    """What a text tells, by the name of the source. Mails quote, and documents indent."""
     if text.startswith(">") or "\n>" in text:
         text = _QUOTED.sub("", text)
     if text.lstrip("\r\n")[:1].isspace():

@@ -55,11 +55,9 @@ _SECTIONS = ("SEMAPHORES", "TRANSACTIONS", "FILE I/O", "LOG", "BUFFER POOL AND M
 _INDENTED = re.compile(rf"^([ \t]+)(?:{'|'.join(_SECTIONS)}|{_LIST}:|---TRANSACTION .*)$", re.MULTILINE)
 _TRAILING = re.compile(r"(?<![ \t\r])[ \t\r]+\n")
 MARKS = (_BEGIN, "---TRANSACTION ", _LIST, "Log sequence number", "History list length", "--Thread ")
-"""One of them is in whatever people cut out of an output."""
 
 
 def parse(text: str) -> Told:
-    """The outputs of a text; or the text, if it is a part of one without its first line."""
     if text.count("\\n") > text.count("\n"):  # mysql --batch writes line ends as two characters
         text = text.replace("\\n", "\n")
     text = "\n" + _TRAILING.sub("\n", text)

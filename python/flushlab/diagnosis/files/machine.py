@@ -14,13 +14,8 @@ from flushlab.machine.describe import DiskCounters, disk_use
 
 
 def host_of(every: Sequence[Told], datadir: str) -> Host | None:
-    """The machine; None if its processors' time is not told twice. Of several disks, the server's is that of
-    the data directory, by `df`.
-
-    Args:
-        every: of all files.
-        datadir: of the server's variables; empty if they are not known.
-    """
+    """None if the processors' time is not told twice; of several disks, the server's is that of `datadir`, by
+    `df`."""
     times = [time for told in every for time in told.cpu_times]
     if len(times) < 2 or times[-1][2] <= times[0][2]:
         return None
@@ -47,7 +42,6 @@ def host_of(every: Sequence[Told], datadir: str) -> Host | None:
 
 
 def device_of(datadir: str, devices: Mapping[str, str]) -> str:
-    """The device with that folder, by its longest mount point; empty if that is none, as on NFS and ZFS."""
     if not datadir.startswith("/"):
         return ""
     above = {str(one) for one in (PurePosixPath(datadir), *PurePosixPath(datadir).parents)}

@@ -23,7 +23,6 @@ from flushlab.telemetry.live.status import ServerStatus
 
 
 def parse(text: str) -> Told:
-    """The recording of a text; a line that a kill has cut is left out."""
     first, *rest = [*lines(text)] or [""]
     try:
         head = msgspec.json.decode(first, type=Head)
@@ -49,12 +48,6 @@ _UNTOLD = (
 def evidence_of_recording(
     key: str, head: Head, stretches: Sequence[Stretch], files: tuple[str, ...]
 ) -> Evidence:
-    """The evidence of all its stretches, of which there is one at least.
-
-    Args:
-        key: path of the recording.
-        files: as the evidence has them.
-    """
     loads = [stretch.load for stretch in stretches]
     whole, first, catalog, server = together(loads), stretches[0], load_catalog(), head.server
     settings = {**head.settings, **stretches[-1].changed}
@@ -115,7 +108,6 @@ def _write_time(loads: Sequence[ObservedLoad], whole: ObservedLoad) -> WriteTime
 
 
 def _connections(load: ObservedLoad) -> dict[str, float]:
-    """Mean numbers, by Little's law."""
     commit_s, seconds = load.commit_s or 0.0, max(load.seconds, 1e-9)
     write_s = load.write_s or load.sampled_s or 0.0
     found = {"commit": commit_s / seconds, "statement": max(0.0, write_s - commit_s) / seconds}

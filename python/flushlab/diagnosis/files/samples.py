@@ -32,15 +32,10 @@ _NEVER_FALL = (
 )
 _SO_MANY = 2
 _ALIKE = 0.9
-"""Part of the names that two statuses of a server have in common."""
 
 
 def evidence_of(found: Found) -> Evidence:
-    """The evidence.
-
-    Raises:
-        SamplesDisagree: files of different servers, or of two runs of one.
-    """
+    """Raises SamplesDisagree if files are of different servers, or of two runs of one."""
     every = found.told
     files = tuple(
         f"{name}: {', '.join(_times(source, told) for source, told in sources.items())}"
@@ -82,11 +77,6 @@ def evidence_of(found: Found) -> Evidence:
 
 
 def _recorded(found: Found, files: tuple[str, ...]) -> Evidence:
-    """The evidence of a recording.
-
-    Raises:
-        SamplesDisagree: there is something else beside it, or nothing in it.
-    """
     if len(found.files) > 1:
         raise SamplesDisagree(
             f"a recording of flushlab watch is judged alone, and there are {len(found.files)} files:"
@@ -104,7 +94,6 @@ def _recorded(found: Found, files: tuple[str, ...]) -> Evidence:
 
 
 def _variables(found: Found) -> dict[str, str]:
-    """Of all files, the last of a name; those of a scrape have numbers only, so others go before them."""
     every = [
         (file, variables)
         for file, sources in found.files.items()
@@ -124,11 +113,6 @@ def _variables(found: Found) -> dict[str, str]:
 
 
 def _statuses(found: Found, variables: Mapping[str, str]) -> Iterator[ServerStatus]:
-    """The statuses, all of one server, by the time of its Uptime; without any, an empty one.
-
-    Raises:
-        SamplesDisagree: they are not of one run of one server.
-    """
     every = [
         (file, status, events)
         for file, sources in found.files.items()
@@ -200,7 +184,6 @@ def _from_first_to_last(statuses: Sequence[ServerStatus], monitors: Sequence[Mon
 
 
 def _times(source: str, told: Told) -> str:
-    """`SHOW GLOBAL STATUS (2)`."""
     parts = (told.statuses, told.variables, told.monitors, told.moments, told.transactions)
     count = max(1, *map(len, (*parts, told.disks, told.cpu_times)))
     return source if count == 1 else f"{source} ({count})"
@@ -255,7 +238,6 @@ def _untold(evidence: Evidence, found: Found) -> Iterator[str]:
 
 
 def _no_rates(after: ServerStatus) -> str:
-    """Counters of a single status: whether they grow now is not told."""
     uptime = after.number("uptime")
     if not uptime:
         what = "no status has Uptime, so nothing tells the time between two" if after.status else ""

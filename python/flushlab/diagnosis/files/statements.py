@@ -51,7 +51,6 @@ def _time(text: str) -> datetime | None:
 
 
 _VERB = re.compile(r"(?:\s+|/\*.{0,1000}?\*/|(?:--|#)[^\n]*\n)*+\(*(\w{1,20})", re.DOTALL)
-"""First word of a statement, behind comments."""
 
 
 def parse_processlist(text: str) -> Told:
@@ -83,7 +82,6 @@ _USUAL_STATUS = frozenset(
 
 
 def parse_status(text: str) -> Told:
-    """The statuses of a text, once or as often as `mysqladmin extended-status -i` prints it."""
     told = [block for block in blocks(text) if are(block, _USUAL_STATUS)]
     if not told and (both := joined(text)) is not None:
         told = [block for block in both if are(block, _USUAL_STATUS)]

@@ -20,7 +20,6 @@ _HEAD = "variable_name"
 
 
 def blocks(text: str) -> Iterator[Mapping[str, str]]:
-    """Each list of pairs: a new one begins with a head, or where a name comes again."""
     found: dict[str, str] = {}
     for name, value in _pairs(text):
         if found and (name == _HEAD or name in found):
@@ -33,13 +32,11 @@ def blocks(text: str) -> Iterator[Mapping[str, str]]:
 
 
 def are(block: Mapping[str, str], usual: frozenset[str]) -> bool:
-    """Whether these are such pairs, of LIKE '…' too: lists of anything have names of one word, as `port`."""
     known = block.keys() & usual
     return len(known) > 1 or bool(known and all("_" in one for one in block.keys() - known))
 
 
 def joined(text: str) -> tuple[Mapping[str, str], Mapping[str, str]] | None:
-    """Two lists that were joined into lines of `name first second`; None if there are none."""
     rows = [match.groups() for line in lines(text) if (match := _JOINED.fullmatch(line)) is not None]
     if not rows:
         return None
@@ -74,11 +71,9 @@ _MOST = 1000
 """Characters of a statement: its first word is behind the comments that applications set before it."""
 
 Record = Mapping[str, str]
-"""Values by column, in small letters."""
 
 
 def results(text: str, columns: frozenset[str]) -> Iterator[list[Record]]:
-    """The rows of each result that has these columns: vertical (\\G), in boxes, or with tabs."""
     vertical = _vertical(text) if "1. row ***" in text else ()
     for rows in itertools.chain(vertical, _tables(text)):
         if rows and columns <= rows[0].keys():
@@ -116,7 +111,6 @@ def _vertical(text: str) -> Iterator[list[Record]]:
 
 
 def _tables(text: str) -> Iterator[list[Record]]:
-    """A head begins a result: its first column is Id."""
     rows: list[Record] = []
     head: list[str] = []
     for line in lines(text):

@@ -13,24 +13,15 @@ from flushlab.telemetry.live.questions import FileEvents, OpenTransaction, Threa
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """What a text tells, each part in the order of the text. Names are in small letters.
+    """Each part is in the order of the text; names are in small letters.
 
     Attributes:
-        statuses: outputs of SHOW GLOBAL STATUS.
         file_events: by class of files, as many as `statuses`, or none.
         timeless: how many of them lack Uptime: they are cut short, or of SHOW GLOBAL STATUS LIKE.
         version: of the server, where no variables are beside it.
         is_mariadb: only MariaDB prints such an output.
-        variables: outputs of SHOW GLOBAL VARIABLES.
-        monitors: outputs of SHOW ENGINE INNODB STATUS.
-        moments: connections at one moment each.
-        transactions: open transactions at one moment each.
-        head, stretches: of a recording of `flushlab watch --record`.
-        disks: counters of the machine's disks at each moment.
         cpu_times: at each moment, the machine's processors, and their jiffies since its start: those that the
             hypervisor took, and all.
-        memory_bytes: of the machine; 0 if it is not told.
-        devices: by mount point.
     """
 
     statuses: tuple[Mapping[str, str], ...] = ()
@@ -58,7 +49,6 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lines(text: str) -> Iterator[str]:
-    """The lines of a text, without their ends; a large one is not copied as a whole."""
     start = 0
     while start < len(text):
         end = text.find("\n", start)
@@ -68,5 +58,4 @@ def lines(text: str) -> Iterator[str]:
 
 
 def whole(text: str) -> int:
-    """A whole number of a text; 0 if it is none, or longer than any of a server."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else 0

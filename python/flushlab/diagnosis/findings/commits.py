@@ -24,11 +24,8 @@ _DELAYS: Mapping[str, Sequence[str]] = {
     "mysql": ("binlog_group_commit_sync_delay",),
     "mariadb": ("binlog_commit_wait_count", "binlog_commit_wait_usec"),
 }
-"""Settings that let a group of commits wait for more of them, if all are above 0: microseconds come last."""
 _USUAL_SYNC_S = 0.001
 _MOST = 0.5
-"""Commits by autocommit, from which they are worth a word; a commit's part of the time that a writer holds
-rows, which is most of it."""
 
 
 def find_commit_sync(evidence: Evidence) -> Finding | None:
@@ -96,7 +93,6 @@ def find_commit_sync(evidence: Evidence) -> Finding | None:
 
 
 def _sync_us(evidence: Evidence) -> float:
-    """Mean time of a sync, the slower log's; that of a usual disk if the server does not tell."""
     ends = [(evidence.before.files.get(kind), evidence.after.files.get(kind)) for kind in ("redo", "binlog")]
     known = [
         (after.sync_s - before.sync_s) / (after.syncs - before.syncs)
@@ -107,14 +103,8 @@ def _sync_us(evidence: Evidence) -> float:
 
 
 def _advice(syncs: bool, delays: Sequence[str], turn: float | None) -> str:
-    """Advice.
-
-    Args:
-        syncs: commits sync, or may do so.
-        delays: settings of a delay.
-        turn: the commit's part of the time that a writer holds rows; None if writers do not wait for each
-            other.
-    """
+    """`turn` is the commit's part of the time that a writer holds rows; None if writers do not wait for each
+    other."""
     if delays:
         return (
             f"{delays[-1]} makes commit groups larger, but each commit slower. If few connections"
@@ -137,8 +127,6 @@ def _advice(syncs: bool, delays: Sequence[str], turn: float | None) -> str:
 
 
 def _syncs(evidence: Evidence, kind: str, name: str) -> list[Seen]:
-    """Syncs of a log per second and per commit, and their mean time, as far as the server tells."""
-
     def rates(per_s: float) -> str:
         commits = _commits(evidence)
         return f"{name}: {per_s:,.0f} syncs/s" + (f", {per_s / commits:.2f} per commit" if commits else "")
@@ -159,7 +147,6 @@ def _syncs(evidence: Evidence, kind: str, name: str) -> list[Seen]:
 
 
 def _commits(evidence: Evidence) -> float:
-    """Commits/s of transactions that wrote; 0 if the server does not count them apart."""
     return 0.0 if evidence.commits_by == WITH_READS else evidence.commits or 0.0
 
 
@@ -184,7 +171,6 @@ def _transactions(evidence: Evidence) -> list[Seen]:
 
 _LONG_S, _MANY_PREPARED = 1, 3
 _STUCK_S = 5
-"""No disk that works takes as long for a sync."""
 _LARGE = 50_000
 """Changed rows of a transaction whose commit may take as long: it goes into the binary log as one piece."""
 _MONITOR = "SHOW ENGINE INNODB STATUS  -- ACTIVE (PREPARED), LOG"

@@ -9,9 +9,7 @@ from flushlab.units import format_size
 
 _NEAR = 0.7
 _AT = 0.95
-"""Of the mark: writers that wait there begin and end in steps."""
 _ENOUGH = 3
-"""Samples below which no part of the window is known."""
 _MOST_OF_FILES = 512 << 30
 """MySQL before 8.0.30 does not start with log files that have as much together
 (https://dev.mysql.com/doc/refman/8.0/en/innodb-parameters.html#sysvar_innodb_log_file_size)."""
@@ -54,7 +52,6 @@ def find_redo_capacity(evidence: Evidence) -> Finding | None:
 
 
 def _waiting_part(evidence: Evidence) -> float:
-    """Part of the window in which the checkpoint's age was at the mark; 0 for too few samples."""
     ages, limit = evidence.checkpoint_ages, evidence.after.redo.limit
     if len(ages) < _ENOUGH or not limit:
         return 0.0
@@ -146,7 +143,6 @@ def find_log_buffer(evidence: Evidence) -> Finding | None:
 
 
 def _busy_with_redo(evidence: Evidence) -> float | None:
-    """Part of the time in which the redo log was written or synced, at most; None if nobody tells."""
     before, after = evidence.before.files.get("redo"), evidence.after.files.get("redo")
     if before is None or after is None or before.write_s is None or after.write_s is None:
         return None
@@ -155,9 +151,7 @@ def _busy_with_redo(evidence: Evidence) -> float | None:
 
 
 _MOST_OF_MEMORY = 0.7
-"""The rest is for connections, the operating system and its page cache."""
 _CHUNK = 128 << 20
-"""By default."""
 
 
 def find_buffer_pool(evidence: Evidence) -> Finding | None:
@@ -195,10 +189,7 @@ _MANY_LATCHES = 5
 
 
 def find_latches(evidence: Evidence) -> Finding | None:
-    """Many threads wait for each other inside InnoDB, or one that has waited for long.
-
-    Not seen on a live server: SHOW ENGINE INNODB STATUS is not asked for it.
-    """
+    """Not seen on a live server: SHOW ENGINE INNODB STATUS is not asked for it."""
     latches = [one.latches for one in evidence.monitors]
     most = max(latches, key=lambda every: sum(latch.waiting for latch in every), default=())
     waiting = sum(latch.waiting for latch in most)
@@ -223,14 +214,10 @@ def find_latches(evidence: Evidence) -> Finding | None:
 
 
 _MANY_PENDING = 16
-"""Below, a queue is what any disk has."""
 
 
 def find_pending_io(evidence: Evidence) -> Finding | None:
-    """Reads, writes or syncs that InnoDB asked for stand in a long queue.
-
-    Not seen on a live server: SHOW ENGINE INNODB STATUS is not asked for it.
-    """
+    """Not seen on a live server: SHOW ENGINE INNODB STATUS is not asked for it."""
     every = (one.pending for one in evidence.monitors)
     most = max(every, key=lambda pending: sum(pending.values()), default={})
     if sum(most.values()) < _MANY_PENDING:
@@ -252,9 +239,7 @@ _HANDLER = (
     *("handler_write", "handler_update", "handler_delete", "handler_read_first", "handler_read_key"),
     *("handler_read_next", "handler_read_prev", "handler_read_rnd_next"),
 )
-"""MariaDB has no others since 10.6."""
 _BETWEEN_LOOKS_S = 5
-"""An older transaction may be seen twice."""
 
 
 def find_purge_lag(evidence: Evidence) -> Finding | None:

@@ -73,10 +73,6 @@ def find_row_locks(evidence: Evidence) -> Finding | None:
 
 
 def find_auto_increment(evidence: Evidence) -> Finding | None:
-    """Statements wait for a table's counter, or for LOCK TABLES within InnoDB.
-
-    Waits for these locks are in INNODB_TRX, but not among the counted waits for rows.
-    """
     waiting = [one for one in evidence.transactions.values() if one.waits]
     began, ended = evidence.before.row_lock_waiters, evidence.after.row_lock_waiters
     counts = evidence.grew("innodb_row_lock_waits") or evidence.grew("innodb_row_lock_time")
@@ -104,7 +100,6 @@ def find_auto_increment(evidence: Evidence) -> Finding | None:
 
 
 _LEFT_S = 5
-"""A transaction manager that works ends them within a second."""
 
 
 def find_xa_transactions(evidence: Evidence) -> Finding | None:
@@ -147,7 +142,6 @@ _OLD_S = 10
 
 
 def find_idle_transactions(evidence: Evidence) -> Finding | None:
-    """Old transactions hold locks or an old view of the data, while their client does something else."""
     every = evidence.transactions.values()
     old = [one for one in every if one.age_s >= _OLD_S and not one.waits and not one.prepared]
     if not old:
@@ -170,7 +164,6 @@ _HOLDER = (
     "SELECT * FROM information_schema.INNODB_TRX ORDER BY trx_started",
     "SELECT * FROM information_schema.PROCESSLIST WHERE COMMAND = 'Sleep' ORDER BY TIME DESC",
 )
-"""By `Holder.doubt`."""
 
 
 def find_metadata_locks(evidence: Evidence) -> Finding | None:
@@ -231,22 +224,13 @@ _UPGRADABLE = "SHARED_UPGRADABLE"
 _EXCLUDING = frozenset(
     ("EXCLUSIVE", "SHARED_NO_READ_WRITE", "SHARED_NO_WRITE", "SHARED_READ_ONLY", _UPGRADABLE)
 )
-"""Kinds that exclude statements; DDL waits for them, and for all others."""
 DDL = frozenset(("alter", "create", "drop", "optimize", "truncate", "rename", "repair"))
-"""First words of statements."""
 _SLACK_S = 1
-"""Times are whole seconds."""
 
 
 class Holder(NamedTuple):
-    """A connection.
-
-    Attributes:
-        who: in words.
-        kill: its number for KILL; 0 for a transaction without a connection.
-        does: what it holds, or was longest seen to do.
-        doubt: 0: the server tells that it holds the lock; 1: it works, or is in a transaction; 2: it sleeps.
-    """
+    """`kill` is 0 without a connection; `doubt` is 0 for who holds the lock, 1 at work or in a transaction, 2
+    asleep."""
 
     who: str
     kill: int
@@ -259,13 +243,11 @@ class Holder(NamedTuple):
 
 
 def waiters(evidence: Evidence) -> list[ThreadState]:
-    """Connections that wait for a metadata lock, the longest first; short waits are left out."""
     waiting = [one for one in evidence.longest.values() if waits_for_metadata(one.state)]
     return sorted(waiting, key=lambda one: -one.seconds)
 
 
 def stops_all_writes(evidence: Evidence) -> bool:
-    """Whether the lock is the one that every write takes: on MariaDB since 10.4, it is the backup lock."""
     is_mariadb = evidence.identity.flavor == "mariadb"
     ends = ("global read lock", "commit lock", *(["backup lock"] if is_mariadb else []))
     return any(one.state.endswith(ends) for one in waiters(evidence))
@@ -305,7 +287,6 @@ def _told(evidence: Evidence, waiting: set[int]) -> Iterator[Holder]:
 
 
 def _excludes(lock: MetadataLock) -> bool:
-    """On all but tables, SHARED is what FLUSH TABLES WITH READ LOCK takes."""
     is_global = lock.kind == "SHARED" and not lock.of.startswith("table ")
     return is_global or lock.kind in _EXCLUDING or lock.kind.startswith(("BACKUP_FTWRL", "BACKUP_WAIT"))
 
@@ -332,7 +313,6 @@ def _probable(evidence: Evidence, waiting: set[int]) -> Iterator[Holder]:
 
 
 def _does(evidence: Evidence, key: int) -> str:
-    """What it was longest seen to do, in words; empty if that is not told."""
     parts = []
     if (asleep := evidence.asleep.get(key)) is not None:
         parts.append(f"asleep for {asleep.seconds:,} s")

@@ -56,14 +56,12 @@ def find_disk(evidence: Evidence) -> Finding | None:
 
 
 def rate(name: str, requests: Requests) -> str:
-    """`450 flushes/s of 0.70 ms`; empty if there were none."""
     if not requests.per_s or requests.mean_ms is None:
         return ""
     return f"{requests.per_s:,.0f} {name}/s of {requests.mean_ms:.2f} ms"
 
 
 _MUCH = 0.25
-"""Of the bytes that the server and the others write."""
 _WORTH_A_LINE = 0.1
 
 

@@ -106,10 +106,8 @@ def find_ddl(evidence: Evidence) -> Finding | None:
 
 
 _ROWS_PER_CHANGE = 100.0
-"""Below, an index would not gain much."""
 _MANY_LOCKS = 1000
 _OWN_ROWS_PER_S = 3000.0
-"""That the doctor's own questions read, at most."""
 
 
 def find_full_scans(evidence: Evidence) -> Finding | None:
@@ -157,7 +155,6 @@ def find_full_scans(evidence: Evidence) -> Finding | None:
 
 
 def _scanned_tables(evidence: Evidence) -> list[tuple[int, int, str]]:
-    """Rows read and changed without an index, and the table; most reads first."""
     before, after = evidence.before.scans, evidence.after.scans
     if before is None or after is None:
         return []
@@ -169,10 +166,6 @@ def _scanned_tables(evidence: Evidence) -> list[tuple[int, int, str]]:
 
 
 def _many_locks(evidence: Evidence) -> list[tuple[int, int]]:
-    """Row locks and changed rows of transactions with very many for each change, most locks first.
-
-    An ALTER that copies a table locks its rows, too.
-    """
     ddl = {one.id for one in evidence.longest.values() if one.verb in DDL}
     every = {
         (one.rows_locked, one.rows_modified)
@@ -185,9 +178,7 @@ def _many_locks(evidence: Evidence) -> list[tuple[int, int]]:
 
 _OFTEN, _PER_S = 0.1, 1.0
 _HARDLY, _MOSTLY = 0.01, 3.0
-"""Commits by failures of writes, and failures by commits."""
 _LEAST_WRITES = 0.25
-"""Statements that write, by failures: fewer are those of a server that reads."""
 _LIMITED = 1 << 62
 """Bytes of max_binlog_cache_size, from which it is no limit."""
 _ALL = (*WAITS, ROW_LOCK)
@@ -251,7 +242,6 @@ def find_rollbacks(evidence: Evidence) -> Finding | None:
 
 
 def _lost(evidence: Evidence, rolled_back: float) -> float:
-    """Writes per second that fail, if most do; 0 if most commit."""
     asked, commits = evidence.per_s("com_rollback") or 0.0, evidence.commits or 0.0
     lost = rolled_back - asked
     if (reads := evidence.per_s("com_select")) is not None:
@@ -271,7 +261,6 @@ def _errors(evidence: Evidence) -> list[tuple[str, float]]:
 
 
 def _why(evidence: Evidence, lost: float, error: str) -> tuple[str, str]:
-    """Why most writes fail, the most frequent error known or not, and what to do."""
     limit = evidence.after.variable("max_binlog_cache_size")
     is_spilt = (evidence.per_s("binlog_cache_disk_use") or 0.0) >= _OFTEN * lost
     size = f" ({format_size(limit)})" if limit is not None else ""

@@ -24,7 +24,6 @@ STATUS, VARIABLES, THREADS, METRICS = (
     "info_schema.innodb_metrics",
 )
 FILES, MONITOR = "perf_schema.file_events", "engine_innodb_status"
-"""As mysqld_exporter calls its collectors."""
 MOST_WAITS = 50
 """500 connections that wait for one row made MariaDB 10.11 take 107 ms for INNODB_TRX, with its lock system
 latched."""
@@ -40,7 +39,6 @@ ACCOUNT = "SELECT CURRENT_USER()"
 COMMENT, NUMBER = "SELECT @@version_comment LIMIT 1", "SELECT CONNECTION_ID() + 0"
 """Asked once, to tell a server from a proxy. ProxySQL itself answers the first, and passes on the second."""
 NO_LSN_BEFORE = (8, 0, 30)
-"""Older servers of MySQL have no status variable with the checkpoint's LSN."""
 _PICOSECOND = 1e-12
 
 Rows = Sequence[Sequence[Any]]
@@ -50,13 +48,8 @@ class Question(msgspec.Struct, frozen=True):
     """A question.
 
     Attributes:
-        name: as mysqld_exporter calls its collector.
         every_s: seconds between two of them, at least.
         forms: statements; a later one takes fewer privileges, or another version.
-        field: of `ServerStatus`, that the answer fills.
-        parse: makes the field's value of the answer's rows.
-        needs: privilege or feature that the first form needs.
-        latches: whether writers wait while the server answers.
         most_waits: connections that wait for row locks, above which the first form is not asked: what the
             server does for its answer grows with them.
         only: while a connection waits for a metadata lock, or while a transaction is left prepared.
@@ -74,12 +67,8 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Threads(msgspec.Struct, frozen=True):
-    """Connections alike.
-
-    Attributes:
-        seconds: that they have been so, together; oldest_s: the longest.
-        in_transaction: how many have a transaction open, or None where it cannot be seen.
-    """
+    """`seconds` are those of all these connections together; `in_transaction` is None where it cannot be
+    seen."""
 
     user: str
     host: str
@@ -92,8 +81,6 @@ class Threads(msgspec.Struct, frozen=True):
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """A row of INNODB_METRICS."""
-
     name: str
     subsystem: str
     kind: str
@@ -102,12 +89,8 @@ class Metric(msgspec.Struct, frozen=True):
 
 
 class FileEvents(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a kind of files, since the server's start.
-
-    Attributes:
-        syncs: and other rare calls, such as opens.
-        sync_s, read_s, write_s: seconds in them, over all threads; None for writes that are not told.
-    """
+    """Since the server's start; `syncs` has other rare calls too, such as opens. Seconds are over all
+    threads, None for writes that are not told."""
 
     syncs: int
     bytes_written: int
@@ -118,13 +101,6 @@ class FileEvents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThreadState(msgspec.Struct, frozen=True, gc=False):
-    """What one connection does at one moment.
-
-    Attributes:
-        seconds: that it has done so.
-        verb: first word of its statement, in small letters; empty for none.
-    """
-
     id: int
     command: str
     seconds: int
@@ -138,11 +114,8 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: of the transaction; 0 if it is not told.
         thread: of the connection; 0 for none.
-        waits: for a lock.
-        idle: no statement of it is running.
         prepared: between prepare and commit; INNODB_TRX tells only of transactions without a connection.
         state: host, user and state of the connection, as InnoDB's monitor prints them.
-        age_s: since it began.
     """
 
     id: int = 0
@@ -157,7 +130,6 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> int:
-        """One number for each: that of the connection, or else of the transaction."""
         return self.thread or -self.id
 
     @property
@@ -167,15 +139,6 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MetadataLock(msgspec.Struct, frozen=True):
-    """A metadata lock on an object that connections wait for.
-
-    Attributes:
-        thread: of the connection.
-        kind: `SHARED_READ`, `EXCLUSIVE`, …
-        granted: or waited for.
-        of: the object in words: `table app.t`, `global`.
-    """
-
     thread: int
     kind: str
     granted: bool
@@ -192,19 +155,9 @@ _ORIGINS: Mapping[str, OriginKind] = {
     "AUTO": "computed",
     "ENV": "environment",
 }
-"""What MySQL and MariaDB call the sources of a value."""
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the value of a variable came from.
-
-    Attributes:
-        kind: its source.
-        path: of the option file; empty for others.
-        account: that set it; empty if the server does not tell.
-        at: when, in the session's time zone; empty if the server does not tell.
-    """
-
     kind: OriginKind
     path: str = ""
     account: str = ""
@@ -237,7 +190,6 @@ def _grouped(table: str, columns: Sequence[str], trx: str = "NULL", *, where: st
 
 
 def _threads(identity: ServerIdentity, *, instrumented: bool) -> tuple[str, ...]:
-    """Joins transactions where the account may see them; else the plain list, at last the account's own."""
     listed = "information_schema.PROCESSLIST p"
     columns = [f"p.{name}" for name in _COLUMNS]
     plain = _grouped(listed, columns, where="p.ID")
@@ -267,12 +219,9 @@ def parse_threads(rows: Rows) -> tuple[Threads, ...]:
 
 
 _VERB_LENGTH = 8
-"""Characters of a statement that leave the server, at most: those of `rollback`."""
 _AT_WORK = "({0}COMMAND <> 'Sleep' OR {0}TIME < 2)"
-"""Or in the middle of it: a pool's others tell nothing."""
 _ASLEEP = "{0}COMMAND = 'Sleep' ORDER BY {0}TIME DESC LIMIT 20"
 LIVE_STATES_S = 0.25
-"""Between two samples of connections of `watch`: half a minute has 120 of them."""
 
 
 def _states(which: str, *, instrumented: bool) -> tuple[str, ...]:
@@ -314,7 +263,6 @@ _METADATA = (
 
 
 def waits_for_metadata(state: str) -> bool:
-    """Whether a connection in this state waits for DDL, a backup, LOCK TABLES, or whoever blocks these."""
     return state.startswith("Waiting for ") and state.endswith(_METADATA)
 
 
@@ -437,7 +385,6 @@ def parse_files(rows: Rows) -> dict[str, FileEvents]:
 
 
 def parse_scans(rows: Rows) -> dict[str, tuple[int, int]]:
-    """By table, rows that were read and rows that were changed without an index."""
     return {
         f"{_text(schema)}.{_text(name)}": (int(read), int(changed)) for schema, name, read, changed in rows
     }
@@ -470,7 +417,6 @@ _SYSTEM_VARIABLES = (
 
 
 def _origins(identity: ServerIdentity) -> tuple[Question, ...]:
-    """Asked once; MySQL 5.7 does not tell."""
     if identity.flavor == "mariadb":
         forms = tuple(_SYSTEM_VARIABLES.format(path=path) for path in ("GLOBAL_VALUE_PATH", "NULL"))
         return (Question(ORIGINS, _ONCE_S, forms, "origins", parse_origins),)
@@ -483,7 +429,6 @@ def _origins(identity: ServerIdentity) -> tuple[Question, ...]:
 
 
 def parse_origins(rows: Rows) -> dict[str, Origin]:
-    """By name in small letters; variables with their default are left out."""
     origins = dict[str, Origin]()
     for name, source, path, user, host, at in rows:
         kind = _ORIGINS.get(_text(source), "computed")
@@ -505,7 +450,6 @@ EXECUTE = "com/Execute"
 """Prepared statements of the binary protocol, reads among them: servers do not count these by kind (seen on
 MySQL 5.7.22, 8.0.15 and 9.7.4)."""
 UNTOLD = frozenset((EXECUTE, "sql/execute_sql", "sql/call_procedure"))
-"""Statements of any kind: prepared ones, and those of procedures."""
 _KINDS = (
     *("sql/insert", "sql/insert_select", "sql/update", "sql/update_multi", "sql/delete", "sql/delete_multi"),
     *("sql/replace", "sql/replace_select", "sql/load", "sql/commit", "sql/xa_prepare", "sql/xa_commit"),
@@ -517,7 +461,6 @@ _STATEMENTS = (
     f" WHERE EVENT_NAME IN ({', '.join(repr(f'statement/{kind}') for kind in _KINDS)})"
 )
 HISTOGRAMS_SINCE = (8, 0, 3)
-"""MySQL with performance_schema.events_statements_histogram_by_digest."""
 _HISTOGRAM = (  # of the 50 write statements that are executed most: each has some hundred buckets
     "SELECT h.bucket_timer_high, SUM(h.count_bucket) FROM"
     " (SELECT schema_name, digest FROM performance_schema.events_statements_summary_by_digest"
@@ -530,7 +473,6 @@ _HISTOGRAM = (  # of the 50 write statements that are executed most: each has so
 
 
 def parse_statements(rows: Rows) -> tuple[dict[str, WrittenStatements], int]:
-    """Sums by kind since the server's start, and how many of the statements failed."""
     sums, errors = dict[str, WrittenStatements](), 0
     for name, count, picoseconds, failed in rows:
         kind = _text(name).removeprefix("statement/")
@@ -547,7 +489,6 @@ def parse_histogram(rows: Rows) -> dict[float, int]:
 # ---- who asks what
 
 FIRST_QUESTIONS = (Question(VARIABLES, 10.0, ("SHOW GLOBAL VARIABLES",), "variables", parse_pairs),)
-"""Asked of a server of which nothing is known yet."""
 
 
 def questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Question, ...]:
@@ -572,8 +513,6 @@ def questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Q
 
 
 def doctor_questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Question, ...]:
-    """The questions of `watch` but the two that only a page shows, the state of each connection ten times a
-    second, and open transactions."""
     asked = [one for one in questions(identity, variables) if one.name not in (THREADS, METRICS)]
     states, *others = _of_connections(identity, variables, every_s=0.1)
     if _is_on(variables, "performance_schema"):
@@ -582,8 +521,6 @@ def doctor_questions(identity: ServerIdentity, variables: Mapping[str, str]) -> 
 
 
 def live_questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Question, ...]:
-    """The questions of `watch` on a server that flushlab does not measure: with the state of each connection
-    four times a second, and open transactions."""
     connections = _of_connections(identity, variables, every_s=LIVE_STATES_S)
     return (*questions(identity, variables), *connections)
 
@@ -602,8 +539,6 @@ def load_questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tu
 def _of_connections(
     identity: ServerIdentity, variables: Mapping[str, str], *, every_s: float
 ) -> list[Question]:
-    """The state of each connection, and what lasts longer; who may hold what others wait for; history of row
-    versions."""
     is_mysql, needs = identity.flavor == "mysql", PERFORMANCE_SCHEMA
     instrumented = is_mysql and _is_on(variables, "performance_schema")
     states, asleep = (_states(which, instrumented=instrumented) for which in (_AT_WORK, _ASLEEP))

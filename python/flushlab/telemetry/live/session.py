@@ -59,16 +59,6 @@ _STRANGERS = {
 
 
 class Answerer(msgspec.Struct, frozen=True, kw_only=True):
-    """Who answered.
-
-    Attributes:
-        greeting: version of its first packet.
-        version: answer to VERSION().
-        comment: answer to @@version_comment; empty if it gave none.
-        greeted: number of the connection in its first packet; None if unknown.
-        numbered: answer to CONNECTION_ID(); None if it gave none.
-    """
-
     greeting: str
     version: str
     comment: str = ""
@@ -81,12 +71,10 @@ class Answerer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stranger(self) -> str:
-        """Name of a server that is neither MySQL nor MariaDB; empty if it is either, as far as it tells."""
         return _named(_STRANGERS, self.version, self.comment)
 
     @property
     def between(self) -> str:
-        """Why something seems to be between; empty if nothing does. A greeting has 32 bits of the number."""
         if None in (self.greeted, self.numbered) or self.greeted == (self.numbered or 0) % (1 << 32):
             return ""
         return f"the connection is number {self.greeted} there and {self.numbered} at the server"
@@ -101,7 +89,6 @@ DEADLINE_S = 2.0
 FIRST_S = 30.0
 """Deadline of the first answers for those who cannot begin later: a server may stall just then."""
 MOST_SHARE, MOST_LATCHED = 0.05, 0.002
-"""Of the time, that a question may take; and one that writers wait for."""
 _EARLY = 0.1
 """Part of its interval by which a question may come early: samples are not taken to the millisecond."""
 _VERSION = re.compile(r"\d+\.\d+(\.\d+)*")
@@ -110,17 +97,11 @@ REFUSED_S = 60.0
 
 _DENIED = {1044, 1142, 1143, 1227, 1370}
 _CUT = {1205, 1317, 1969, 3024}
-"""A lock that did not come in time, KILL QUERY, and the limits of time of MariaDB and MySQL."""
 _CONNECTION_LOST = {2006, 2013, 1053, 1927, PASSWORD_EXPIRED, 0}
 
 
 class Gone(Exception):
-    """The server does not answer, or does not let us in: in its or the system's words.
-
-    Attributes:
-        hint: the way out.
-        refused: it refuses the login, and would again.
-    """
+    """`refused`: the server refuses the login, and would again."""
 
     def __init__(self, error: Exception | str) -> None:
         errno, text = explain(error) if isinstance(error, pymysql.MySQLError) else (0, str(error))
@@ -129,8 +110,6 @@ class Gone(Exception):
 
 
 class Due:
-    """When a question is asked next, and in which form."""
-
     def __init__(self, question: Question) -> None:
         self.question = question
         self.form = 0
@@ -146,20 +125,15 @@ class Due:
 
 
 Choose = Callable[[ServerIdentity, Mapping[str, str]], tuple[Question, ...]]
-"""The questions for a server with these variables."""
 
 
 class Session:
     """One connection, which learns the server's variables at once.
 
     Args:
-        reach: the server.
-        seen: what was known of it before, if anything.
-        choose: the questions to ask.
         first_s: deadline of the first answers: version, variables, status.
 
     Attributes:
-        seen: the latest answers.
         peer: process of this machine at the other end of the connection; None if it is elsewhere or unseen.
 
     Raises:
@@ -199,7 +173,6 @@ class Session:
 
     @property
     def pid(self) -> int | None:
-        """The server's process, if it is on this machine and this user may know it."""
         if self._reach.pid is not None:
             return self._reach.pid
         return self.peer if self.peer is not None and is_server(self.peer) else None
@@ -238,19 +211,9 @@ class Session:
         return tuple(due.question.name for due in self._due)
 
     def account(self) -> str:
-        """The account, as USER@HOST.
-
-        Raises:
-            Gone: the server does not answer.
-        """
         return str(self._query(questions.ACCOUNT)[0][0])
 
     def answerer(self) -> Answerer:
-        """Who answers: the server, a proxy, something else. Asks once.
-
-        Raises:
-            Gone: it does not answer.
-        """
         if self._answerer is None:
             greeting = vars(self._connection)
             greeted, numbered = greeting.get("server_thread_id"), self._one(questions.NUMBER)
@@ -314,7 +277,6 @@ class Session:
             self._query(f"SET SESSION lock_wait_timeout = 1, {limit}")
 
     def _spare(self, due: Due, driven_s: float | None) -> None:
-        """Asks in the second form, if there is one, for once."""
         if len(due.question.forms) > 1:
             first, due.form = due.form, max(due.form, 1)
             self._ask(due, driven_s)
@@ -387,13 +349,6 @@ def waiting_aloud(key: str, progress: Progress) -> Iterator[None]:
 
 
 class Refused(Exception):
-    """The server answered with an error.
-
-    Attributes:
-        denied: the account lacks a privilege.
-        cut: the statement took too long, or somebody ended it.
-    """
-
     def __init__(self, text: str, *, denied: bool, cut: bool) -> None:
         super().__init__(text)
         self.denied, self.cut = denied, cut

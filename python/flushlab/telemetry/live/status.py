@@ -21,23 +21,13 @@ from flushlab.telemetry.live.questions import (
 )
 
 MOST_GROUPS = 200
-"""Users and commands with a line of their own: names are the server's, and nobody reads more."""
 OTHERS = "(others)"
 _OVERHEAD = 31 * 2048 + 2 * 65536
-"""Headers of the redo log's files, and bytes that are never written."""
 _CAPACITY, _DEFAULT_CAPACITY = "innodb_redo_log_capacity", 100 << 20
 _DEFAULT_FILES = {"innodb_log_file_size": 48 << 20, "innodb_log_files_in_group": 2}
 
 
 class Redo(msgspec.Struct, frozen=True, kw_only=True):
-    """The redo log.
-
-    Attributes:
-        checkpoint_age: bytes of redo since the last checkpoint, which a recovery reads.
-        capacity: bytes that the redo log holds.
-        limit: age at which writers wait.
-    """
-
     checkpoint_age: int | None = None
     capacity: int | None = None
     limit: float | None = None
@@ -45,24 +35,14 @@ class Redo(msgspec.Struct, frozen=True, kw_only=True):
 
 FILE_KINDS = ("redo", "data", "binlog")
 ROW_KINDS = {"inserted": "write", "updated": "update", "deleted": "delete"}
-"""Rows as InnoDB counts them, and the handler's word."""
 
 
 class LockWaits(msgspec.Struct, frozen=True, kw_only=True):
-    """Row locks: who waits now, and how many began to wait in a second."""
-
     now: int | None = None
     per_s: float | None = None
 
 
 class Connections(msgspec.Struct, frozen=True, kw_only=True):
-    """Connections of a user that do the same.
-
-    Attributes:
-        oldest_s: how long the oldest of them has done so.
-        in_transaction: how many of them have a transaction open; None where the account may not see it.
-    """
-
     user: str
     command: str
     count: int
@@ -77,27 +57,13 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         key: names the server: counters of two servers are never compared.
         at_s: monotonic clock of `status`.
         driven_s: how long flushlab's load had driven it by then; None where it is not flushlab's to drive.
-        status, variables: names in small letters.
-        threads: connections; None if they cannot be seen.
-        files: by class of files, from performance_schema.
-        syncs: by class of files since some moment, as the kernel counts them; None where nobody does.
-        states: connections at work, each by itself; None if they cannot be seen.
-        transactions: open ones, the oldest first; None if they cannot be seen.
+        syncs: by class of files, as the kernel counts them since some moment; or None.
         asleep, locks: the connections that sleep longest and the metadata locks, while any are waited for.
-        scans: by table, rows read and rows changed without an index; None if the server does not tell.
-        origins: where the values of variables came from; None if the server does not tell.
-        persisted: values that the next start sets.
         history: transactions whose old row versions are not purged yet, where no status variable tells it.
         xids: of prepared transactions, as XA ROLLBACK takes them, while one is left prepared.
-        errors: of statements so far, by name; empty if the server does not tell.
-        statements: write statements by kind and how many of them failed, from performance_schema; None if it
-            does not tell.
         histogram: write statements by upper bound of their latency in microseconds; empty if nobody counts.
         monitor: InnoDB's, where there is no other source of the checkpoint.
-        missing: privileges that the account lacks.
-        took_s: by question, how long the last answer took.
         asked_s: by question, the monotonic clock when what was answered last was asked.
-        failed: questions that were not answered.
         spared: questions that were not asked once or more, as too many connections waited for row locks.
     """
 
@@ -134,7 +100,6 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         return _number(self.status.get(name))
 
     def growth(self, since: ServerStatus, name: str) -> float | None:
-        """Of a status variable; None where one of the two lacks it."""
         before, after = since.number(name), self.number(name)
         return None if before is None or after is None else after - before
 
@@ -144,18 +109,15 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def row_lock_waiters(self) -> float | None:
-        """Connections that wait for row locks; None if the server's counter is not to be believed."""
         return waiting_for_rows(self.status)
 
     @property
     def history_length(self) -> float | None:
-        """Transactions whose old row versions are not purged yet."""
         told = self.number("innodb_history_list_length")
         return told if told is not None else self.history
 
     @property
     def all_syncs(self) -> Mapping[str, float]:
-        """Syncs so far by class, as the kernel counts them, or the server."""
         if self.syncs is not None:
             return {name: float(count) for name, count in self.syncs.items()}
         redo, everything = self.number("innodb_os_log_fsyncs"), self.number("innodb_data_fsyncs")
@@ -240,7 +202,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def was_reset(before: ServerStatus, after: ServerStatus) -> bool:
-    """Whether FLUSH STATUS set counters back between two answers, while the server went on."""
+    """FLUSH STATUS sets counters back while the server goes on."""
     flushed = after.growth(before, "uptime_since_flush_status")
     went_on = after.growth(before, "uptime")
     # Two clocks of whole seconds may differ by so much.
@@ -248,12 +210,6 @@ def was_reset(before: ServerStatus, after: ServerStatus) -> bool:
 
 
 class Rates:
-    """What happened between two samples of the same server.
-
-    Args:
-        before, after: the samples; rates are None without the first, or where the server started anew.
-    """
-
     def __init__(self, before: ServerStatus | None, after: ServerStatus) -> None:
         self._before = before if before is not None and before.key == after.key else None
         self._after = after
@@ -274,7 +230,6 @@ class Rates:
 
     @property
     def rows(self) -> Mapping[str, float | None]:
-        """Rows; where InnoDB does not count them, as the handlers were asked for."""
         rates = {kind: self.per_s(f"innodb_rows_{kind}") for kind in ROW_KINDS}
         return {
             kind: self.per_s(f"handler_{ROW_KINDS[kind]}") if rate is None else rate
