@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 
 
 YOURS = "yours"
-"""Name of the arm that runs the user's own settings, where the base had to be raised to the floor."""
 
 ATTEMPTS = 3
-"""How often one cell is tried when the base fails."""
 
 DISCARDED_ATTEMPTS = 2
 """Most trials of a cell if they are discarded. A cell that is disturbed again has the mean of its attempts;
@@ -37,8 +35,6 @@ class Round(NamedTuple):
     Attributes:
         measured: trials per arm, complete ones only: for each workload variant the one that was measured, or
             all of its attempts if every one was disturbed.
-        out: arms that cannot go on, with the reason.
-        hints: the way out for those that one is known for.
     """
 
     measured: dict[str, tuple[Trial, ...]]
@@ -47,14 +43,9 @@ class Round(NamedTuple):
 
 
 def run_block(ahead: BlockAhead, *, spare: Callable[[], float] = lambda: math.inf) -> Steps[Round]:
-    """Runs every arm once per workload variant, in random order.
-
-    A discarded trial is repeated at the end of the same block, up to `DISCARDED_ATTEMPTS` trials in all. A
-    refused, failed or invalid trial drops its arm. Two kinds of arms get the attempts of a discarded trial
-    instead: arms that are patient (the base), and arms whose server found too little memory, because the
-    machine may have more memory later. A trial is repeated only if `spare` trials remain beyond the cells
-    that are due.
-    """
+    """A discarded trial is repeated at the end of the same block. A refused, failed or invalid one drops its
+    arm, unless the arm is patient (the base) or its server found too little memory, which the machine may
+    have later."""
     arms, variants = ahead.arms, ahead.variants
     cells = [(arm, variant) for arm in arms for variant in range(variants)]
     ahead.order.shuffle(cells)
@@ -98,8 +89,6 @@ def run_block(ahead: BlockAhead, *, spare: Callable[[], float] = lambda: math.in
 
 
 def no_base(reason: str, hint: str | None) -> MeasurementError:
-    """The error that ends an experiment whose base cannot be measured; it begins with the reason of
-    `Round.out`."""
     why = reason.removeprefix("failed: ").rstrip()
     return MeasurementError(
         f"{why}\nThat was the base: without its result there is nothing to compare with.", hint=hint
@@ -107,21 +96,15 @@ def no_base(reason: str, hint: str | None) -> MeasurementError:
 
 
 GOOD_BLOCKS = 3
-"""Blocks without disturbed cells that are enough to do without the others."""
 
 
 class Sheet:
-    """Scores by arm and block; `arms` enter with their first cell, unless they are named."""
-
     def __init__(self, objective: Objective, arms: Iterable[str] = ()) -> None:
         self.objective = objective
         self.measures = tuple(dict.fromkeys((objective, SECOND[objective])))
-        """The scores of the arms: the objective, then what is compared besides."""
         self.arms = dict.fromkeys(arms)
         self.machines: dict[int, str] = {}
-        """Machine of the fleet that ran each block; empty names without a fleet."""
         self.stalled: set[str] = set()
-        """Arms that committed nothing in some block."""
         self._cells: dict[tuple[Objective, str], dict[int, float]] = {}
         self._disturbed: set[tuple[str, int]] = set()
 
@@ -153,12 +136,8 @@ class Sheet:
         arms: Collection[str] | None = None,
         since: int = 0,
     ) -> Table:
-        """The cells of the base and the other arms, without those that other load disturbed, if enough cells
-        of every arm are left.
-
-        A machine that is never quiet is the one that is measured then, and the noise widens the intervals.
-        The rule depends on the other load, never on results.
-        """
+        """Leaves out disturbed cells if enough of every arm are left. A machine that is never quiet is
+        measured as it is; the rule depends on the other load, never on results."""
         from flushlab.statistics import Table  # takes long to load, and a fleet's machines do without it
 
         cells = {
@@ -188,8 +167,6 @@ def is_disturbed(trials: Iterable[Trial]) -> bool:
 
 
 class Blocks:
-    """Compares given arms and a control with a base: a part of an experiment, which runs its `steps`."""
-
     def __init__(
         self,
         base: Arm,
@@ -208,16 +185,12 @@ class Blocks:
         self._blocks, self._stage, self._seed, self._first = blocks, stage, seed, first
         self.sheet = Sheet(objective, names)
         self.out: dict[str, str] = {}
-        """Arms that could not go on, with the reason."""
         self.hints: dict[str, str] = {}
-        """The way out for those that one is known for."""
         self.settled: set[str] = set()
         """Arms of which enough is known: whoever runs the rounds puts them here, and they run no more."""
         self.finished = 0
-        """Rounds that are done."""
 
     def table(self, by: Objective | None = None) -> Table:
-        """The finished blocks; arms that are out are left out, the base always stays."""
         return self.sheet.table(self._base.name, by, arms=self.sheet.arms.keys() - self.out.keys())
 
     @property

@@ -24,18 +24,14 @@ from flushlab.units import format_latency
 Objective = Literal["throughput", "p99", "latency"]
 
 OBJECTIVES: tuple[Objective, ...] = ("throughput", "p99")
-"""Objectives that users may ask for; `latency` is that of a load which flushlab only observes."""
 SECOND: Mapping[Objective, Objective] = {"throughput": "p99", "p99": "p99", "latency": "throughput"}
-"""The second comparison, beside the objective's."""
 
 P99 = "p99 latency"
 WRITE_LATENCY = "write latency"
 LATENCIES: Mapping[Objective, str] = {"p99": P99, "latency": WRITE_LATENCY}
-"""Stand for the unit of a latency, which its words have."""
 _SHORT: Mapping[Objective, str] = {"p99": "p99", "latency": "latency"}
 
 LEAST_COMMITS = 0.5
-"""Of a cell of an observed load that has none, beside cells that have."""
 
 FEW_EVENTS = 20
 """Events of a slice below which one without any is no stall."""
@@ -52,7 +48,6 @@ def score(trials: Iterable[Trial], objective: Objective = "throughput") -> float
 
 
 def scores(trials: Collection[Trial], objective: Objective) -> dict[Objective, float]:
-    """Score of one cell by what is compared, and by what is compared besides where its workload has it."""
     found = {objective: score(trials, objective)}
     if SECOND[objective] == "throughput":
         found["throughput"] = score(trials, "throughput")
@@ -91,7 +86,6 @@ def _is_stall(trial: Trial) -> bool:
 
 
 def p99_us(trial: Trial) -> float | None:
-    """99th percentile of the latency in microseconds, or None where the workload has none."""
     if trial.load is None or trial.load.latency_us is None:
         return None
     return float(max(trial.load.latency_us.p99, 1))
@@ -117,8 +111,7 @@ def redo_rate(trial: Trial) -> float | None:
 
 
 def stall_share(trial: Trial) -> float | None:
-    """Share of the window's seconds that were stalled, or of its slices. None where there is no series, or
-    slices have too few events to tell."""
+    """None where there is no series, or slices have too few events to tell."""
     if trial.load is None:
         return None
     series = trial.load.per_second
@@ -136,21 +129,16 @@ def stall_share(trial: Trial) -> float | None:
 
 
 def result_of(trial: Trial, objective: Objective) -> tuple[float, str]:
-    """Value that scores a measured trial, and its unit: its result, or its latency in microseconds."""
     latency = {"p99": p99_us, "latency": write_us}[objective](trial) if objective in LATENCIES else None
     return (trial.result or 0.0, trial.unit) if latency is None else (latency, LATENCIES[objective])
 
 
 def result_words(result: float, unit: str) -> str:
-    """`12,346`, `57.21`; of a latency `1.90 ms`."""
     return format_latency(result) if unit in LATENCIES.values() else f"{result:,.{2 if result < 100 else 0}f}"
 
 
 def gain_words(ratio: Ratio, objective: Objective, than: str = "the base") -> str:
-    """`1.62× as fast as the base [1.55, 1.70]`, `1.62× lower p99 latency than the base [1.55, 1.70]`.
-
-    Below 1, latency is so many times higher, and so is its interval.
-    """
+    """Below 1, latency is so many times higher, and so is its interval."""
     latency = LATENCIES.get(objective)
     higher = latency is not None and ratio.estimate < 1
     shown = ratio.inverse() if higher else ratio
@@ -160,13 +148,11 @@ def gain_words(ratio: Ratio, objective: Objective, than: str = "the base") -> st
 
 
 def throughput_words(comparison: Comparison, unit: str) -> str:
-    """A comparison of throughput beside one of latency: `commits/s: 1.01 [0.99, 1.03]`."""
     ratio = comparison.ratio
     return f"{unit}: {ratio.estimate:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
 
 
 def latency_words(comparison: Comparison) -> str:
-    """A comparison of p99 latency: `1.31× lower p99 latency [1.10, 1.56]`."""
     ratio = comparison.ratio
     if comparison.verdict != "no difference found":
         return gain_words(ratio, "p99", "")
@@ -191,8 +177,6 @@ SELECTING: tuple[Stage, ...] = ("calibrate", "screen", "reduce")
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One trial to run; `beside` has the arms that are due with it, this one first: they may run together."""
-
     arm: Arm
     stage: Stage
     block: int
@@ -201,19 +185,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BlockAhead(msgspec.Struct, frozen=True, kw_only=True):
-    """A block that is due, or that may follow: all that a machine needs to run it (`blocks.run_block`).
-
-    Blocks of a screening may share their number; they differ in their arms.
-
-    Attributes:
-        stage: the part of the experiment.
-        block: number of the block within the stage.
-        arms: that run in it.
-        variants: number of workload variants that each arm runs.
-        patient: names of arms that get further attempts if they fail.
-        seed: of the experiment; the order of the block follows from it.
-    """
-
     stage: Stage
     block: int
     arms: tuple[Arm, ...]
@@ -230,16 +201,12 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """Where an experiment stands.
 
     Attributes:
-        stage: of the request that is due, or None when done.
-        done: trials told.
         total: trials expected in all; an upper estimate that shrinks when the experiment stops early.
-        best: the best ratio proven so far, or None.
         found: comparisons by arm that may be shown while it runs, the control's among them: claims that
             interim analyses have proven, and that no later analysis revokes. Empty if results are judged at
             the end only.
         after: work that follows the last trial, in trials' worth.
         left_s: about what is left takes, where trials so far do not tell it; else None.
-        objective: what the ratios compare.
     """
 
     stage: Stage | None

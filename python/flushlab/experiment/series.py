@@ -57,14 +57,6 @@ The arms are in the order of their ratios, the least first, so that the larger r
 
 
 class RoundGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Arms that are measured in the same rounds, beside base and control.
-
-    Attributes:
-        arms: their names.
-        blocks: their rounds; at least 2.
-        trial_s: about what a trial takes; None if nobody knows.
-    """
-
     arms: tuple[str, ...]
     blocks: int
     trial_s: float | None = None
@@ -74,13 +66,8 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A series, as its planner needs it.
 
     Attributes:
-        base: what the others are compared with; its name is `base`.
-        arms: the changes, each with all of its settings.
-        blocks: rounds of the arms, and again of `best`; at least 2.
         groups: arms that run in rounds of their own, each arm in one group; none: all run in the same rounds.
             The rounds of `best` are as many as those of the last group that a part of `best` comes from.
-        compose: makes `best`; None: there is none.
-        objective: what is compared.
         interim: the arms are judged at interim analyses too, not only at the end. Not with a fleet: an
             analysis before the second machine's first block would prove what holds on the first one.
         precision: with `interim`, an arm leaves once its interval is within so much (0.02 is ± 2 %). Base and
@@ -88,11 +75,8 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
             because their ratios are judged at the end alone.
         against: by arm, the arm that it is compared with in place of the base: the base of another
             server. Both are in one group, and such a base is itself compared with `base`.
-        pairs: two arms whose ratio is asked for besides.
         crossed: of a factorial, the arm of every combination of factors, `base` for none of them. They are
             in one group, so that every block has all of them.
-        alpha: probability that any interval misses.
-        seed: of the random order.
     """
 
     base: Arm
@@ -123,17 +107,7 @@ class SeriesResult(msgspec.Struct, frozen=True, kw_only=True):
             are out are not in it.
         p99: the same of p99 latency, the control's of the arms' blocks among them; without arms whose
             workload has none.
-        throughput: the same of throughput, where latency is compared; else empty.
-        control: of the arms' blocks.
-        best_control: of the blocks of `best`.
-        best: the composed arm, or None as long as there is none.
         best_of: arms that it is composed of, the least ratio first.
-        pairs: ratio of an arm to another one, by both names.
-        effects: of the factors that are crossed: main effects, then interactions.
-        machines: by arm, the objective's ratio on every machine of a fleet; empty where one machine ran all.
-        out: arms that could not go on.
-        blocks: finished rounds, of all groups of arms together.
-        finished: nothing is left to ask for.
     """
 
     comparisons: Mapping[str, Comparison]
@@ -152,11 +126,7 @@ class SeriesResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Series:
-    """Runs a `SeriesPlan`.
-
-    Raises:
-        MeasurementError: from `tell`, when the base yields no result in the first block.
-    """
+    """`tell` raises MeasurementError when the base yields no result in the first block."""
 
     def __init__(self, plan: SeriesPlan) -> None:
         assert plan.base.name == BASE
@@ -185,7 +155,6 @@ class Series:
         self._best_plan = self._plans[-1]
         self._best_arm: Arm | None = None
         self.best_of: tuple[str, ...] = ()
-        """Arms that `best` is composed of; empty as long as there is none."""
         self._told_before_block = 0
         self._conversation = Conversation(self._story())
 
@@ -298,8 +267,6 @@ class Series:
         )
 
     def _analyse(self, group: Blocks) -> None:
-        """Judges a group's arms, if this is a moment to; those that are known precisely enough leave. Of
-        several groups the control is judged once, at the end, over the blocks of all."""
         interim = self._interim[group]
         if interim is None or group.finished not in interim.blocks or BASE in group.out:
             return
@@ -318,7 +285,6 @@ class Series:
         return {name for name, one in found if one.ratio.half_width <= asked and not one.contradicted}
 
     def _goes_on(self, group: Blocks) -> bool:
-        """Whether the group has an arm to compare; further bases stay until they are known, too."""
         left = {arm.name for arm in group.due} - {BASE, CONTROL}
         return bool(left - ({*self._bases} & self._precise()) | left & self._to_the_end)
 
@@ -334,7 +300,6 @@ class Series:
         return {name: reason for group in self._groups for name, reason in group.out.items()}
 
     def _joined(self, by: Objective | None = None) -> Table:
-        """All groups, which share no block."""
         scores, machines, stalled = dict[str, dict[int, float]](), dict[int, str](), set[str]()
         for table in (group.table(by) for group in self._groups):
             machines |= table.machines
@@ -362,18 +327,14 @@ class Series:
         return found | _by_name(self._compared(joined._replace(scores=both), self._alpha, of_all=True))
 
     def _compared(self, table: Table, alpha: float, *, of_all: bool = False) -> Iterator[Comparison]:
-        """Every arm against its base; one group of several leaves the control to the table `of_all`.
-
-        The intervals of one base hold together, whichever of its arms are compared here; every base has an
-        equal share of the error rate.
-        """
+        """The intervals of one base hold together, whichever of its arms are compared here; every base has an
+        equal share of the error rate."""
         left = {CONTROL} if len(self._groups) > 1 and not of_all else set()
         for base, own, family in self._families(table):
             twin = CONTROL if base == BASE else ""
             yield from table.compare(base, alpha=alpha, only=own - left, family=family, twin=twin)
 
     def _families(self, table: Table) -> Iterator[tuple[str, set[str], int]]:
-        """Every base, the arms here that are compared with it, and how many there are of the plan."""
         against = self._plan.against
         for base in self._bases:
             if base in table.scores:
@@ -400,10 +361,8 @@ class Series:
         return table.effects(crossed, alpha=self._alpha, twin=CONTROL)
 
     def _pairs(self, comparisons: Mapping[str, Comparison]) -> dict[tuple[str, str], Ratio]:
-        """Ratios of arms to other arms, from the blocks that they share in one group, whose noise is its own.
-
-        Where they share none, as with `best`, from the bounds of both against the base.
-        """
+        """From the blocks that both share in one group; where they share none, as with `best`, from the
+        bounds of both against the base."""
         found = dict[tuple[str, str], Ratio]()
         tables = [group.table() for group in self._groups]
         for arm, against in self._plan.pairs:

@@ -16,21 +16,17 @@ from flushlab.experiment.protocol import Experiment, Request
 from flushlab.record import Trial, Value
 
 DISCARD_SHARE = 0.25
-"""A trial that lost more than this share of the machine to others is discarded, as on real servers."""
 
 
 class Noise(msgspec.Struct, frozen=True, kw_only=True):
     """Noise of a simulated result, in log units.
 
     Attributes:
-        trial: standard deviation of one trial.
         heavy: trials follow Student's t with 3 degrees of freedom (scaled to `trial`) instead of a normal.
         drift: stationary standard deviation of a slow disturbance shared by trials close in time.
         memory: its autocorrelation from one trial to the next.
-        changed: factor on the noise of arms that differ from the base.
         eaten: share of the machine that a neighbour takes, bursts of it: a trial loses anything from nothing
             to so much.
-        eaten_from: number of the first trial that it disturbs.
     """
 
     trial: float = 0.05
@@ -43,17 +39,7 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SimulatedTrials:
-    """Answers requests with trials.
-
-    Args:
-        effect: true log effect of settings; 0 for the base.
-        base: the base's settings.
-        noise: see `Noise`.
-        seed: of the noise.
-        refuses: reason why the server does not take settings, or None if it does.
-        trial_s: seconds that every trial takes.
-        startup_s: seconds until a server takes slices, where each arm has one throughout a stage.
-    """
+    """`effect` is the true log effect of settings, 0 for the base."""
 
     def __init__(
         self,

@@ -13,7 +13,6 @@ from flushlab.settings.candidates import Candidate
 from flushlab.settings.floor import Floor
 
 UNCHANGED = Ratio(estimate=1.0, low=1.0, high=1.0)
-"""The base against itself."""
 
 
 class FrontierPoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +53,6 @@ def best_at(frontier: Sequence[FrontierPoint], floor: Floor) -> FrontierPoint | 
 
 
 def offers_below(frontier: Iterable[FrontierPoint], floor: Floor) -> tuple[FrontierPoint, ...]:
-    """The points below a floor that gain more than every safer one, the safest first."""
     return tuple(point for point in frontier if point.beats_safer and not point.floor.at_least(floor))
 
 
@@ -111,26 +109,14 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
     """The claims that `tune` has proven so far.
 
     Attributes:
-        base: the arm that everything is compared with.
         frontier: from the safest reachable floor to the lowest that may run; empty before the first interim
             analysis, and where there was nothing to try.
         winner: the best point at the plan's floor, and the safest of equals; None: no improvement was proven.
-        offers: points below the plan's floor that gain more than every safer one, the safest first.
-        control: the base against itself; None before the first interim analysis.
         yours: the user's own settings against the base that raises them to the floor; None where the base is
             theirs, or theirs were not measured.
-        confirmed: all comparisons of the last interim analysis.
-        p99: the same of p99 latency, by arm; without those whose workload has none.
-        machines: by arm, the objective's ratio on every machine of a fleet; empty where one machine ran all.
-        dropped: by reduction.
-        rejected: by the guards or from outside.
-        excluded: refused by the server, or left out by a rule.
         tried: changes that were in the running to the end; 0: none existed, or all are `excluded`.
         detectable: smallest gain, as a fraction, that the whole procedure would have found with a power of
             about 0.8; None before the first interim analysis, and where nothing was tried.
-        interim_analyses: number of interim analyses of the confirmation.
-        blocks: confirmation blocks behind the results.
-        finished: False if the campaign may still be continued.
         cut_short: why it ended before its last interim analysis, if the base could no longer be measured;
             else empty.
     """
@@ -179,32 +165,19 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
     """A tuning, as its planner needs it.
 
     Attributes:
-        base: the base's settings.
         yours: the user's own settings, below the floor, where the base is what raises them to it. They run as
             a reference in the confirmation, to tell what meeting the floor costs, and are never handed over.
             None: the base is theirs, or theirs may not run.
-        raised: the base raises the user's settings to the floor, and is handed over where nothing is faster.
-        candidates: changes worth trying; those below the floor or equal to the base are left out.
-        floor: the weakest guarantees of the result that is handed over.
         lowest: the lowest floor that trials may run at, those of `yours` excepted. Gains below `floor` are
             offers, proven alike. None: `floor`.
-        level_of: the safest floor that settings satisfy; the durability rules, bound to server and storage.
-        is_free: whether settings lower no guarantee of the base.
         budget_trials, budget_s: limits, at least one of them. The seconds hold everything from the beginning
             of the command (`Trial.seconds` summed) to its end.
         trial_s: about how long a trial takes, as far as that is known before the first; at least so long
             where it is not.
-        seed: of all random order.
-        alpha: probability that any reported interval misses.
-        objective: what a trial is scored by.
-        variants: number of workload variants; every arm runs each once per block.
-        guards: limits on latency and stalls.
         redo_to_outlast: bytes of redo that a window must write under some settings before it says anything
             about them; None: windows need not outlast the redo log.
-        window_limit_s: longest window, in seconds, that a candidate may need for that.
         side_by_side: servers that may run at once and alternate in slices; a block is cheap then, a new arm
             is not. 0: every trial starts a fresh one.
-        start_s: about how long it takes until the first trial.
         startup_s: about how long it takes until one takes slices, as far as that is known before the first.
         spread: machines of a fleet run the blocks, so that every block that chooses holds its own base.
     """

@@ -149,8 +149,6 @@ class _Geometry(Draw, frozen=True, kw_only=True):
 
 
 class _Field(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The keys of a value, of whatever generator."""
-
     null: Annotated[float, Meta(ge=0, le=1)] = 0.0
 
 
@@ -191,7 +189,6 @@ class _Python(Draw, frozen=True, kw_only=True):
 
 
 PERSON = ("first_name", "last_name", "name", "email", "street", "city", "postcode", "address", "phone")
-"""Generators of what somebody is called, and where one lives."""
 GENERATORS: Mapping[str, type[Draw]] = {
     "sequence": _Sequence,
     "integer": draws.Integer,
@@ -213,11 +210,9 @@ GENERATORS: Mapping[str, type[Draw]] = {
     "python": _Python,
     **dict.fromkeys(PERSON, _Person),
 }
-"""Every generator by its name in plans."""
 
 
 def _generator(at: Table, others: Collection[str]) -> tuple[Draw, Json]:
-    """The generator of a table, which may have other keys too, and what `crates/generate` reads."""
     kind, draw = at.read_kind("generator", GENERATORS, '{ generator = "sequence" }', others)
     made = draw.row(at)
     if isinstance(draw, _Person):
@@ -229,8 +224,6 @@ def _generator(at: Table, others: Collection[str]) -> tuple[Draw, Json]:
 
 
 class _Column(_Field, frozen=True, kw_only=True):
-    """The keys of a column, of whatever generator."""
-
     type: str = ""
     unique: bool = False
     same_row: str | None = None
@@ -308,22 +301,12 @@ def plan_text(name: str) -> tuple[str, str]:
 
 
 def read_plan(name: str, *, rows: int | None = None, seed: int | None = None) -> FillPlan:
-    """A built-in plan or that of a file, checked.
-
-    Args:
-        rows: of its largest table; the others keep their ratio to it.
-        seed: instead of the plan's.
-
-    Raises:
-        UsageError: there is none of that name, or it has a mistake: `PATH:LINE:COL: …`.
-        StorageError: it cannot be read.
-    """
+    """`rows` are of its largest table; the others keep their ratio to it."""
     text, path = plan_text(name)
     return parse_plan(text, path=path, rows=rows, seed=seed)
 
 
 def parse_plan(text: str, *, path: str, rows: int | None = None, seed: int | None = None) -> FillPlan:
-    """The plan of a TOML text, named after its path; see `read_plan`."""
     root = Table(path, read_toml(text, path=path), "a plan")
     file = root.read(_File)
     tables = [_read_table(name, at, file.table[name]) for name, at in root.named("table").items()]
@@ -413,7 +396,6 @@ def _read_column(name: str, at: Table, create: str) -> _ReadColumn:
 
 
 def _named(at: Table, key: str, node: Node, columns: Mapping[str, _ReadColumn]) -> tuple[str, ...]:
-    """The columns that a key names, one or several."""
     items = node.items if node.kind == "array" else (node,)
     for item in items:
         if item.value not in columns:
@@ -463,7 +445,6 @@ def _listed(columns: Iterable[str]) -> str:
 
 
 def _parents_first(tables: Sequence[_ReadTable]) -> list[_ReadTable]:
-    """In an order in which no table comes before those that it refers to, if there is one."""
     left, ordered = list(tables), list[_ReadTable]()
     while left:
         names = {table.name for table in left}

@@ -27,8 +27,6 @@ Query = Callable[[str, Sequence[Any]], Iterable[tuple[Any, ...]]]
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """A column; `expression` is that of a generated one."""
-
     name: str
     type: ColumnType
     definition: str
@@ -43,8 +41,6 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForeignKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A foreign key, with the table and the columns that it refers to."""
-
     name: str
     columns: tuple[str, ...]
     schema: str
@@ -53,8 +49,6 @@ class ForeignKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """A unique key on columns, each whole or by a prefix."""
-
     name: str
     columns: tuple[str, ...]
     prefixes: tuple[int | None, ...]
@@ -65,7 +59,6 @@ KeyParts = dict[str, list[tuple[str | None, int | None]]]
 
 
 def columns_of(query: Query, database: str) -> defaultdict[str, list[Column]]:
-    """The columns, in their order."""
     srid = "SRS_ID" if "SRS_ID" in _columns_of_schema(query, "COLUMNS") else "0"
     found: defaultdict[str, list[Column]] = defaultdict(list)
     for table, name, kind, nullable, extra, expression, default, charset, collation, srs in query(
@@ -98,7 +91,6 @@ def columns_of(query: Query, database: str) -> defaultdict[str, list[Column]]:
 
 
 def unique_keys_of(query: Query, database: str) -> defaultdict[str, KeyParts]:
-    """The unique keys, the primary key among them."""
     found: defaultdict[str, KeyParts] = defaultdict(dict)
     for table, key, column, prefix in query(
         "SELECT TABLE_NAME, INDEX_NAME, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS"
@@ -159,7 +151,6 @@ def checks_of(query: Query, database: str) -> defaultdict[str, list[str]]:
 
 
 def _columns_of_schema(query: Query, table: str) -> set[str]:
-    """Columns of a table of information_schema; none if there is no such table."""
     sql = (
         "SELECT COLUMN_NAME FROM information_schema.COLUMNS"
         " WHERE TABLE_SCHEMA = 'information_schema' AND TABLE_NAME = %s"
@@ -172,19 +163,16 @@ def text_of(value: object) -> str:
 
 
 _ROWS = 1000
-"""Of a table that has none."""
 _NULLS = 0.1
 _UNIQUE_CHARACTERS = 7
 """26^7 are eight thousand million texts."""
 _LETTERS = 26
 _MANY = 10**9
 _SHAPE_OF = {"geometry": "point", "geomcollection": "geometrycollection"}
-"""Shapes of types that are no shape's name."""
 _FIXED: Mapping[str, tuple[str, int]] = {
     "inet4": (r"10.[1-9].[1-9]\d.[1-9]", 9 * 90 * 9),
     "inet6": ("fd00::[1-9a-f][0-9a-f]{3}", 15 * 16**3),
 }
-"""Patterns, with how many values each has."""
 _DAY_S = 86_400
 
 
@@ -314,7 +302,7 @@ def _described(
 
 
 def _within_parents(tables: list[_Table], rows: dict[str, int]) -> dict[str, int]:
-    """The same, where a row of the parent can be referred to once no more than the parent has."""
+    """No more rows than the parent has, where each of its rows can be referred to once."""
     for _ in tables:  # a parent's limit may be found after its child's
         for table in tables:
             keys = [set(key.columns) for key in table.keys]
@@ -325,7 +313,6 @@ def _within_parents(tables: list[_Table], rows: dict[str, int]) -> dict[str, int
 
 
 def _at_most(table: _Table) -> int:
-    """How many rows its unique keys allow, as far as types say."""
     columns = {column.name: column for column in table.columns}
     referring = {name for key in table.foreign_keys for name in key.columns}
     least = _MANY
@@ -338,7 +325,6 @@ def _at_most(table: _Table) -> int:
 
 
 def _values(column: Column, prefix: int | None) -> int:
-    """How many different values its generator gives if it is unique; many is enough."""
     column, count = msgspec.structs.replace(column, auto_increment=False), _MANY
     match _generator(column, prefix, unique=True, alone=False):
         case {"generator": "integer", "low": low, "high": high}:
@@ -380,7 +366,6 @@ def _table(table: _Table, tables: list[_Table], rows: int, most: int) -> str:
 
 
 _Options = dict[str, Any]
-"""Keys of a column in the plan, with their values."""
 _ABSENT: _Options = {"generator": "constant", "value": 0, "null": 1.0}
 _SEQUENCE: _Options = {"generator": "sequence"}
 
@@ -433,11 +418,9 @@ def _references(table: _Table, tables: set[str], primary: set[str]) -> dict[str,
 
 
 def _separate(table: _Table, made: dict[str, _Options], referring: set[str]) -> None:
-    """Makes a column unique by itself where unique keys of several columns overlap."""
     columns = {column.name: column for column in table.columns}
 
     def made_unique(keys: list[set[str]]) -> bool:
-        """Makes a column of each key unique by itself, if each has one with enough values."""
         free = [
             sorted(name for name in own - referring if _values(columns[name], None) >= _MANY) for own in keys
         ]
@@ -462,7 +445,6 @@ def _separate(table: _Table, made: dict[str, _Options], referring: set[str]) -> 
 
 
 def _generator(column: Column, prefix: int | None, unique: bool, alone: bool) -> _Options | None:
-    """A generator with its keys; None if there is none for the type."""
     kind, name = column.type, column.type.name
     if column.auto_increment or name == "serial" or (alone and name in BITS):
         return {**_SEQUENCE}
@@ -525,7 +507,6 @@ def _length(kind: ColumnType, prefix: int | None, unique: bool) -> list[int]:
 
 
 def _decimal_digits(kind: ColumnType) -> tuple[int, int]:
-    """Digits in all and behind the point, of those that a generator can give."""
     scale = min(kind.scale, 18)
     precision = 10 if kind.size is None else kind.size
     return min(precision - kind.scale + scale, 18), scale
@@ -539,11 +520,10 @@ def _members(kind: ColumnType) -> tuple[str, ...]:
 
 
 _LOST = "?"
-"""What servers show in a member of ENUM and SET for a character beyond U+FFFF: there it is not known."""
+"""Sign that servers show in a member of ENUM and SET for a character beyond U+FFFF: there it is not known."""
 
 
 def _toml(value: object) -> str:
-    """A value in TOML, tables inline; a basic string is JSON's, but for DEL."""
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{key} = {_toml(inner)}' for key, inner in value.items())} }}"
     if isinstance(value, list | tuple):

@@ -37,17 +37,11 @@ _ESCAPED = re.compile(r"\\(.)|''", re.DOTALL)
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "Z": "\x1a"}
 
 Extent = Mapping[str, Any]
-"""JSON of flushlab_generate::Extent."""
 
 
 class ColumnType(msgspec.Struct, frozen=True, kw_only=True):
-    """A column's definition, as far as values depend on it.
-
-    Attributes:
-        name: in small letters, without its arguments: `varchar`.
-        size, scale: the arguments.
-        not_null: NOT NULL, or part of the primary key by its own definition.
-    """
+    """`name` is in small letters, without its arguments; `not_null` holds for a part of the primary key by
+    its own definition, too."""
 
     name: str
     size: int | None = None
@@ -66,7 +60,6 @@ class ColumnType(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_type(definition: str) -> ColumnType | None:
-    """A column's type from its definition; None if that does not begin with a type."""
     found = _DEFINITION.match(definition)
     if found is None:
         return None

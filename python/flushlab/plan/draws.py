@@ -46,17 +46,15 @@ class Draw(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A source of values. `at` has the places of its keys; contradictions are a UsageError."""
 
     def row(self, at: Table) -> Json:
-        """What `crates/generate` reads, but for its kind."""
+        """Keys that `crates/generate` reads, but for its kind."""
         return msgspec.structs.asdict(self)
 
     def parameter(self, at: Table) -> Json:
-        """What `crates/load` reads, but for its kind."""
+        """Keys that `crates/load` reads, but for its kind."""
         return self.row(at)
 
 
 class Drawn(Draw, frozen=True, kw_only=True):
-    """Numbers of a range, by a distribution."""
-
     distribution: Literal["uniform", "normal", "zipf", "pareto", "special", "gaussian", "ascending"] = (
         "uniform"
     )
@@ -66,7 +64,7 @@ class Drawn(Draw, frozen=True, kw_only=True):
     h: Annotated[float, Meta(gt=0, lt=1)] | None = None
 
     def drawn(self, at: Table, scale: int | None = 1) -> Json:
-        """The distribution. `scale` is of its keys in values; None: the values are no numbers."""
+        """`scale` is of its keys in values; None: the values are no numbers."""
         taken = DISTRIBUTIONS[self.distribution]
         for key in ("mean", "sd", "exponent", "h"):
             if key in at and key not in taken:
@@ -106,7 +104,6 @@ _RAND_KEYS = {"exponent": "zipfian_exp", "h": "pareto_h"}
 
 
 def ordered(at: Table, low: int, high: int) -> Json:
-    """The bounds of a range; a UsageError if they are the wrong way round."""
     if low > high:
         raise at.wrong("high", "high is below low", "put the smaller one first")
     return {"low": low, "high": high}

@@ -110,7 +110,6 @@ class _File(_Table, frozen=True, kw_only=True):
 
 
 def parse_plan(text: str, *, path: str) -> Plan:
-    """The plan that a TOML file holds, named after its path."""
     root = Table(path, read_toml(text, path=path), "a plan")
     return _Reader(root, root.read(_File)).plan()
 
@@ -120,7 +119,6 @@ class _Reader:
         self._root, self._file = root, file
         self._arms = root.tables("arm", _Arm)
         self._sets = {BASE: frozenset[str]()}
-        """Names that the base and each arm so far set."""
 
     def plan(self) -> Plan:
         root, file = self._root, self._file
@@ -193,7 +191,6 @@ class _Reader:
         return tuple(arms)
 
     def _crossed(self) -> Iterator[ArmPlan]:
-        """An arm for every combination of the factors: the last one's change, on the arm of the others."""
         tables = self._root.tables("factor", _Factor)
         if not tables:
             return
@@ -220,7 +217,6 @@ class _Reader:
                 yield msgspec.structs.replace(arm, place=f"factor.{number}", text=text)
 
     def _arm(self, table: Table, given: _Factor, *, name: str, on: str) -> ArmPlan:
-        """An arm, or one of a factor, on the base or an earlier arm."""
         self._check_name(table, name, taken=(*self._sets, self._file.base.name))
         if self._file.alternate:
             for key in ("workload", *_PLACES):
@@ -312,7 +308,6 @@ def _check_arm(table: Table, key: str, name: str, there: Collection[str]) -> Non
 
 
 def _workload(table: Table, given: Mapping[str, Scalar]) -> WorkloadSpec:
-    """A workload, or a change of one, which need not have a name."""
     options = {key: _value(value) for key, value in given.items()}
     name = options.pop("name", "")
     if not isinstance(name, str):
@@ -343,7 +338,6 @@ def _record_size(table: Table, given: int | str | None) -> int | None:
 
 
 def _setting_name(table: Table, where: Node | Entry, spelled: str) -> str:
-    """A setting's name as variables spell it; a UsageError if it is none, or a known one misspelled."""
     name = canonical(spelled)
     if not _SETTING.fullmatch(name):
         raise table.error(where, f"{spelled!r} is not the name of a setting", "for example sync_binlog")
@@ -362,7 +356,6 @@ def _slips(name: str, known: str) -> int:
 
 
 def _settings(table: Table) -> dict[str, Value]:
-    """The settings of a table, by their variables' names."""
     settings: dict[str, Value] = {}
     for entry in table.entries.values():
         spelled, value = _setting_name(table, entry, entry.key), entry.node.value
@@ -375,7 +368,6 @@ def _settings(table: Table) -> dict[str, Value]:
 
 
 def _value(scalar: Scalar) -> Value:
-    """A scalar as records hold it: true and false are ON and OFF."""
     return ("ON" if scalar else "OFF") if isinstance(scalar, bool) else scalar
 
 
@@ -385,7 +377,6 @@ _SUFFIX = ".toml"
 _LARGEST = 1 << 20
 _EXAMPLE = "example.toml"
 PIPED = "piped"
-"""Name of a plan that came through a pipe."""
 
 
 def shipped_names() -> tuple[str, ...]:
@@ -393,13 +384,11 @@ def shipped_names() -> tuple[str, ...]:
 
 
 def shipped(name: str) -> Path | None:
-    """The file of a plan that comes with flushlab, or None."""
     return _SHIPPED / f"{name}{_SUFFIX}" if name in shipped_names() else None
 
 
 def find_plan(name: str) -> Path:
-    """The file of a plan: a path, or the name of a shipped one. A file, or a pipe, that is there comes
-    first."""
+    """A file, or a pipe, that is there comes before a shipped plan of the name."""
     path = Path(name).expanduser()
     if path.is_file():  # behind /dev/stdin there is one, too, if it is not a pipe
         return path.resolve() if path.is_relative_to("/dev") else path
@@ -417,7 +406,6 @@ def find_plan(name: str) -> Path:
 
 
 def read_plan(path: Path) -> Plan:
-    """The plan in a file or pipe."""
     text = read_text(path, _LARGEST)
     plan = msgspec.structs.replace(parse_plan(text, path=str(path)), source=text)
     return msgspec.structs.replace(plan, name=PIPED) if path.is_fifo() else plan

@@ -20,28 +20,19 @@ from flushlab.settings.floor import Floor
 from flushlab.spec.parts import SAME_WORKLOAD, WorkloadSpec
 
 COMPARE = "compare"
-"""Name of the plan that `flushlab.compare` makes; no file has it."""
 COUNTED = ("redo syncs per commit", "binlog syncs per commit")
 """Quantities of a claim that are counted: their ratio says how many times as many, not how much faster."""
 RESERVED = (BASE, CONTROL, BEST)
-"""Names that every series gives to arms of its own."""
 
 
 class ArmPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One change under comparison.
 
     Attributes:
-        name: unique within the plan; none of `RESERVED`.
-        text: description, a sentence.
-        on: the arm whose settings and workload it changes: `base` or an earlier arm.
-        settings: on top of those of `on`.
         defaults: settings of `on` that go back to the server's default; `*` is all of them.
         instead: tried in this order in place of `settings` where the version lacks one of these.
-        workload: what changes of the workload: its options, and its name unless that is empty.
-        data_root: where its data directory lies; `${NAME}` takes an environment variable.
         file_system: what that place must be, like `zfs`; else the arm is skipped with the reason.
         record_size: bytes that its file system must write as one record.
-        disk: a disk of its own, as slow as this one, such as `gp3`.
         place: of its table among the plan's `positions`.
     """
 
@@ -60,7 +51,6 @@ class ArmPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def crossed(factors: Sequence[str]) -> dict[tuple[str, ...], str]:
-    """The arm of every combination of factors: the base has none of them."""
     every = (one for count in range(len(factors) + 1) for one in itertools.combinations(factors, count))
     return {one: " + ".join(one) or BASE for one in every}
 
@@ -72,14 +62,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """A statement about an arm that the series shall check. Exactly one of the three ratios is given.
 
     Attributes:
-        text: the claim in words.
-        arm: the arm that it is about, or `best`.
-        against: what that arm is compared with: `base` or another arm.
         expected: the ratio is this; above 1 is faster.
-        at_least: the ratio is this or more.
-        at_most: the ratio is this or less.
         quantity: quantity of the ratio: one of `COUNTED`; empty: the speed of the arms.
-        source: who says so.
     """
 
     text: str
@@ -93,8 +77,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Requirement(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server must have, with the base's settings in force, for the plan to make sense there: one of
-    `values`, if there are any, and none of `not_values`."""
+    """With the base's settings in force: one of `values`, if there are any, and none of `not_values`."""
 
     setting: str
     values: tuple[Value, ...] = ()
@@ -106,29 +89,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One question, as a series of arms against a base.
 
     Attributes:
-        name: the file's name without `.toml`.
-        title: one line for people.
-        text: what the question is and where it comes from.
-        server: the server that it is meant for, or None where the command line says it.
-        cluster: nodes of a Galera cluster in the server's place, or None.
-        workload: what writes, unless an arm changes it.
         base: the settings that arms are compared with; those that a version lacks are left out there.
         arms: in the file's order, after those of the factors.
         factors: names of changes that are crossed: every combination of them is one of `arms`, under the name
             that `crossed` has.
-        claims: what the series shall answer.
-        requires: what the server must have.
-        blocks: how often every arm runs.
-        window: length of a measured window, in seconds.
-        seed: of the order within blocks.
         floor: the weakest guarantees that may be recommended and be part of `best`; None: the base's.
-        best: whether the arm `best`, all that proved faster, runs after the others.
         alternate: one running server, settings switched by SET GLOBAL between windows (all must be dynamic).
-        base_name: what people call the base.
-        base_text: what the base stands for, a sentence.
         positions: line and column, from 1, of all keys of the file by their paths, like `base.settings.NAME`,
             `workload.threads` or `arm.2.settings.NAME` (arms, factors, claims and requirements count from 0).
-        source: the file's text, where it came from a file.
     """
 
     name: str
@@ -155,11 +123,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def chosen(words: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-    """The arms that words stand for, in the plan's order: each is a name, or how only one name begins.
-
-    Raises:
-        UsageError: a word is no arm's, or several arms' beginning.
-    """
+    """In the plan's order. Each word is a name, or how only one name begins; else UsageError."""
     found = {_meant(word, names) for word in words}
     return tuple(name for name in names if name in found)
 

@@ -25,7 +25,6 @@ T = TypeVar("T")
 
 Kind = Literal["string", "integer", "float", "boolean", "datetime", "array", "table"]
 Scalar = Annotated[bool | int | float | str, Meta(title="a number, a string, true or false")]
-"""A value of a setting or of a workload's option."""
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,8 +47,6 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A key of a table with its value; `line` and `column` are the key's."""
-
     key: str
     line: int
     column: int
@@ -57,11 +54,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_toml(text: str, *, path: str) -> Node:
-    """The document as a table; `path` is for messages.
-
-    Raises:
-        UsageError: it is not TOML; `PATH:LINE:COL: …`.
-    """
+    """UsageError, as `PATH:LINE:COL: …`, if it is not TOML."""
     try:
         return msgspec.json.decode(_core.parse_toml(text), type=Node)
     except _core.TomlError as error:
@@ -72,12 +65,7 @@ def read_toml(text: str, *, path: str) -> Node:
 
 
 def read_text(path: Path, most_bytes: int) -> str:
-    """The text of a plan's file or pipe.
-
-    Raises:
-        UsageError: it is too large to be a plan, or no text.
-        StorageError: it cannot be read.
-    """
+    """UsageError: it is too large to be a plan, or no text. StorageError: it cannot be read."""
     try:
         with path.open("rb") as file:
             content = file.read(most_bytes + 1)
@@ -106,8 +94,6 @@ def positions(document: Node, prefix: str = "") -> dict[str, tuple[int, int]]:
 
 
 class Table:
-    """A table of a file; `what` it is, for messages."""
-
     def __init__(self, path: str, node: Node, what: str) -> None:
         self.path, self.node, self.what = path, node, what
         self.entries = {entry.key: entry for entry in node.entries}
@@ -116,11 +102,9 @@ class Table:
         return key in self.entries
 
     def error(self, where: Node | Entry, what: str, hint: str | None) -> UsageError:
-        """What is wrong there, and the way out."""
         return UsageError(f"{self.path}:{where.line}:{where.column}: {what}", hint=hint)
 
     def wrong(self, key: str, what: str, hint: str | None) -> UsageError:
-        """An error at the value of a key, or at the table where the key is left out."""
         return self.error(self.entries[key].node if key in self else self.node, what, hint)
 
     def wrong_type(self, node: Node, key: str, wanted: str, hint: str | None = None) -> UsageError:
@@ -130,11 +114,9 @@ class Table:
         )
 
     def misplaced(self, key: str, what: str, hint: str | None) -> UsageError:
-        """An error at a key, which does not belong there."""
         return self.error(self.entries[key], what, hint)
 
     def need(self, *keys: str) -> None:
-        """Stops where a key is missing."""
         for key in keys:
             if key not in self:
                 for slip in nearest(key, self.entries, most=1, cutoff=0.7):
@@ -150,23 +132,17 @@ class Table:
         return Table(self.path, node, f"the {key}")
 
     def tables(self, key: str, type_: type) -> list[Table]:
-        """The tables of a list, each called after its type and its name, or else its number."""
         word = _word(type_)
         return [
             Table(self.path, node, _numbered(word, at, node)) for at, node in enumerate(self.items(key), 1)
         ]
 
     def named(self, key: str) -> dict[str, Table]:
-        """The tables of a table, each called after both keys."""
         entries = self.entries[key].node.entries if key in self else ()
         return {entry.key: Table(self.path, entry.node, _called(key, entry)) for entry in entries}
 
     def read(self, type_: type[T], *, leave_out: Collection[str] = ()) -> T:
-        """The table as a struct, but for the keys that are left out.
-
-        Raises:
-            UsageError: `PATH:LINE:COL: …`, with the nearest key or word in the hint.
-        """
+        """UsageError as `PATH:LINE:COL: …`, with the nearest key or word in the hint."""
         try:
             return msgspec.convert(self._plain(self.node, "", leave_out), type_)
         except msgspec.ValidationError as error:
@@ -177,11 +153,6 @@ class Table:
     def read_kind(
         self, key: str, kinds: Mapping[str, type[T]], example: str, leave_out: Collection[str] = ()
     ) -> tuple[str, T]:
-        """The table as the struct of its kind, which a key of it says.
-
-        Raises:
-            UsageError: as `read`; or it is no table, or has no kind, or an unknown one.
-        """
         if self.node.kind != "table":
             raise self.wrong_type(self.node, self.what, "a table", f"write {example}")
         if key not in self:
@@ -199,7 +170,6 @@ class Table:
         return kind, self.read(kinds[kind], leave_out=(key, *leave_out))
 
     def _plain(self, node: Node, key: str, leave_out: Collection[str] = ()) -> Any:
-        """What msgspec converts; a date stays a node, which only `Any` takes."""
         if node.kind == "table":
             return {
                 entry.key: self._plain(entry.node, entry.key)
@@ -284,7 +254,6 @@ _TYPES: Mapping[type[inspect.Type], tuple[str, tuple[Kind, ...]]] = {
     inspect.DictType: ("a table", ("table",)),
     inspect.StructType: ("a table", ("table",)),
 }
-"""What keys of a type take, in words and in TOML; of another type anything."""
 
 
 def _takes(type_: inspect.Type, node: Node) -> bool:
@@ -296,7 +265,6 @@ def _first(mistakes: Iterable[UsageError | None]) -> UsageError | None:
 
 
 def _word(type_: object) -> str:
-    """A table for people, by the name of its struct."""
     if isinstance(type_, inspect.UnionType):
         type_ = next((option for option in type_.types if isinstance(option, inspect.StructType)), type_)
     if isinstance(type_, inspect.StructType):
@@ -314,7 +282,6 @@ def _called(key: str, entry: Entry) -> str:
 
 
 def _written(key: str, type_: inspect.Type) -> tuple[str, str | None]:
-    """What a key takes, in words, and how tables are written."""
     match type_:
         case inspect.StructType():
             return "a table", f"write [{key}]"
@@ -326,6 +293,5 @@ def _written(key: str, type_: inspect.Type) -> tuple[str, str | None]:
 
 
 def suggestion(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """A hint with the known name that is nearest, or None if none is near."""
     near = nearest(name, known, most=1, cutoff=cutoff)
     return f"did you mean {near[0]}?" if near else None

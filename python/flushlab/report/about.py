@@ -18,7 +18,6 @@ from flushlab.version import __version__
 
 
 def machine(subject: Subject) -> Section:
-    """What was measured, on what, and when."""
     short = tuple(_short(subject.facts)) if subject.facts is not None else ()
     table = facts_table(*_machine_rows(subject))
     return Section("machine", "Machine and versions", tables=(table,), short=short)
@@ -82,7 +81,6 @@ def _known(facts: CampaignFacts) -> Iterator[tuple[str, str]]:
 
 
 def stand_in(load: StandIn) -> Section:
-    """The load that is made from the user's data: its tables, and what it leaves out."""
     shares = ", ".join(f"{share:.0%} {kind}s" for kind, share in load.shares.items())
     rows = []
     for one in load.tables:
@@ -106,7 +104,6 @@ def stand_in(load: StandIn) -> Section:
 
 
 _ONE_ARM = 3
-"""Columns of a table that shows no arm beside the base."""
 
 
 def settings(subject: Subject) -> Iterator[Section]:
@@ -137,7 +134,6 @@ def _read_back(subject: Subject, arm: str) -> dict[str, Value]:
 
 
 def _setting_row(name: str, values: list[Value | None], one: OnServer) -> Row:
-    """The setting's row; empty where it has its default, or a computed one that nobody set."""
     configuration = Configuration(one.given, one.server)
     here, default = configuration.here(name), configuration.default(name)
 

@@ -86,7 +86,6 @@ def _nothing_better(objective: Objective, base: str) -> str:
 
 
 def _on_slowest(arm: ArmResult) -> str:
-    """Behind the ratio of an arm: `; on the slowest machine (db3) 1.48`; empty where one machine ran all."""
     if arm.machines is None:
         return ""
     least = arm.machines.slowest

@@ -92,7 +92,6 @@ def document(trial: Trial) -> Document:
 
 
 def interrupted_document(load: LoadResult, unit: str) -> Document:
-    """What was measured until Ctrl-C."""
     facts = [*_load(load), ("window", f"{load.seconds:.1f} s, until interrupted")]
     short = warnings_section(["interrupted: the window is shorter than requested"])
     return Document("bench", f"{load.throughput:,.0f} {unit}", sections=(*_results(facts, load), *short))
@@ -159,8 +158,7 @@ def _facts(trial: Trial) -> Iterator[tuple[str, str]]:
 
 
 def _kept(trial: Trial) -> tuple[Verdict, dict[str, str]] | None:
-    """The floor that its settings meet, and plain words per failure; None if the server has a value that no
-    rule knows, or its storage was not noted."""
+    """None if the server has a value that no rule knows, or its storage was not noted."""
     if trial.server is None or trial.storage is None:
         return None
     situation = trial.settings, trial.server, trial.storage, trial.launch or Launch()
@@ -182,7 +180,6 @@ def _others(trial: Trial) -> str:
 
 
 def node_words(node: NodeActivity) -> str:
-    """`7,589 commits, 0 applied, paused 4 %`."""
     words = [f"{node.commits:,} commits, {node.received:,} received", f"paused {node.paused_share:.0%}"]
     if node.recv_queue_avg is not None:
         words.append(f"queue {node.recv_queue_avg:,.1f}")
@@ -192,7 +189,6 @@ def node_words(node: NodeActivity) -> str:
 
 
 def _range(load: LoadResult | None) -> SecondRange | None:
-    """How far the seconds of the window lie apart; None where there are too few to say."""
     if load is None or len(load.per_second) < _LEAST_SECONDS:
         return None
     seconds = load.per_second
@@ -255,7 +251,6 @@ def _percentiles(*parts: tuple[str, float]) -> str:
 
 
 def _results(facts: Iterable[tuple[str, str]], load: LoadResult | None) -> Iterator[Section]:
-    """The facts, then kinds of transactions and of statements, where there are several."""
     yield Section("results", "Results", tables=(facts_table(*facts),))
     if load is None:
         return

@@ -65,15 +65,7 @@ def document(
     beside: Sequence[Section] = (),
     per_machine: bool = False,
 ) -> Document:
-    """The document of a campaign.
-
-    Args:
-        facts: what it found out, or so far; None: nothing is proven.
-        row, trials: as stored.
-        advice: what to change on each server, with its files; None: what the facts recommend, without files.
-        beside: sections of other records that bear on it.
-        per_machine: a terminal shows the ratios of each machine of a fleet, too.
-    """
+    """`facts` None: nothing is proven. `beside` has sections of other records that bear on it."""
     trials = list(trials)
     request = request_of(row) if row is not None else None
     subject = Subject(row, request, facts, trials, by_arm(trials))
@@ -104,7 +96,6 @@ def document(
 
 
 def _sections(subject: Subject, per_machine: bool) -> Iterator[Section]:
-    """The story: what was found, how it was measured, what it costs and where it holds."""
     facts = subject.facts if subject.facts is None or not subject.facts.never_ran else None
     tuning, plan = (facts.tuning, facts.plan) if facts is not None else (None, None)
     if facts is not None and tuning is not None:
@@ -146,7 +137,6 @@ def _sections(subject: Subject, per_machine: bool) -> Iterator[Section]:
 
 
 def _on_pages(*sections: Iterable[Section]) -> Iterator[Section]:
-    """Not in a terminal."""
     return (section._replace(short=()) for section in chain.from_iterable(sections))
 
 

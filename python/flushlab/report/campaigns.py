@@ -26,15 +26,6 @@ WIDTH = 80
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One campaign of the list.
-
-    Attributes:
-        id, kind, created_at, state: as stored.
-        server: `mariadb@10.11.19`; of a probe the file system and its device.
-        trials: number of trials saved.
-        answer: what it concluded, in a few words.
-    """
-
     id: str
     kind: str
     created_at: str
@@ -49,12 +40,11 @@ def lines(rows: Sequence[CampaignRow]) -> list[Line]:
 
 
 def as_json(rows: Sequence[CampaignRow]) -> dict[str, Any]:
-    """The JSON document."""
     return {"schema": SCHEMA, "campaigns": lines(rows)}
 
 
 def render(rows: Sequence[CampaignRow]) -> str:
-    """What a person reads; fits 80 columns."""
+    """Fits 80 columns."""
     if not rows:
         return "no campaigns yet\n"
     shown = lines(rows)

@@ -33,7 +33,6 @@ from flushlab.store import CampaignRow
 from flushlab.units import counted
 
 _WORST: tuple[CrashOutcome, ...] = ("not_started", "inconsistent", "lost", "unknown", "sound", "kept")
-"""Worst first."""
 _WAYS: Mapping[NodeWay, str] = {
     "bootstrap": "bootstrapped",
     "ist": "IST",
@@ -158,11 +157,7 @@ def as_json(facts: CrashFacts) -> CrashDocument:
 
 
 def document(facts: CrashFacts, row: CampaignRow | None = None) -> Document:
-    """The document of crashes.
-
-    Args:
-        row: the stored campaign; None: a crash was replayed.
-    """
+    """`row` None: a crash was replayed."""
     headline, goes_on = said(facts), facts.ending == "interrupted"
     resume = resuming("crash", facts.campaign, RemoteAccess()) if goes_on and facts.campaign else ""
     return Document(
@@ -332,7 +327,6 @@ def _repeat(row: CampaignRow | None, facts: CrashFacts) -> Iterator[Section]:
 
 
 def verdict(facts: CrashFacts) -> CrashOutcome:
-    """The worst outcome; `unknown` if neither the configurations nor a positive control lost anything."""
     found = _worst(verdict_of(arm) for arm in facts.arms if not arm.positive_control)
     if found in ("kept", "sound") and not any(failing(arm) for arm in facts.arms if arm.positive_control):
         return "unknown"
@@ -352,13 +346,12 @@ def failing(arm: CrashArm) -> list[Crash]:
 
 
 def worst_first(arm: CrashArm) -> list[Crash]:
-    """As `failing`: servers that do not start, then inconsistent ones, then those that lost most."""
+    """Servers that do not start, then inconsistent ones, then those that lost most."""
     rank = ("not_started", "inconsistent", "lost")
     return sorted(failing(arm), key=lambda crash: (rank.index(crash.outcome), -crash.lost))
 
 
 def line(arm: CrashArm, crash: Crash) -> str | None:
-    """What `--replay` takes; None where the record was not kept."""
     if not arm.folder:
         return None
     kind = {"random": "", "in_recovery": ":recovery"}.get(crash.point.kind, f":{crash.point.kind}")
@@ -366,7 +359,6 @@ def line(arm: CrashArm, crash: Crash) -> str | None:
 
 
 def options(facts: CrashFacts) -> list[str]:
-    """Options that `--replay` needs beside the line to judge the same crash."""
     found = [] if facts.failure == "power" else ["--failure", facts.failure]
     if facts.tear != 512:
         found += ["--tear", str(facts.tear)]
@@ -402,7 +394,6 @@ def _nodes(crashes: Sequence[Crash]) -> NodeCounts | None:
 
 
 def by_machine(arm: CrashArm) -> str:
-    """Crashes that were not kept; empty unless some machines had such crashes and others had none."""
     judged = Counter(crash.machine for crash in arm.crashes if crash.outcome != "unknown")
     bad = Counter(crash.machine for crash in failing(arm))
     if not bad or bad.keys() >= judged.keys():
@@ -411,7 +402,6 @@ def by_machine(arm: CrashArm) -> str:
 
 
 def must_lose(arm: CrashArm, found: CrashCounts) -> str:
-    """Of a positive control that answers before it syncs: what crashes with unflushed commits left."""
     relaxed = arm.settings.get("innodb_flush_log_at_trx_commit") in (0, 2)
     unflushed = found.unflushed
     if not (arm.positive_control and relaxed and unflushed and unflushed.crashes):

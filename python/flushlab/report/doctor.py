@@ -240,7 +240,6 @@ def binding_waits(diagnosis: Diagnosis) -> tuple[str, ...]:
 
 
 def _findings(diagnosis: Diagnosis) -> Iterator[Section]:
-    """A section each; in a terminal, hints are one line, unless files are all that there is."""
     is_short = diagnosis.evidence.time.is_sample or not diagnosis.evidence.files
     hints = [found for found in diagnosis.findings if is_short and found.strength == "hint"]
     for found in diagnosis.findings:
@@ -291,8 +290,6 @@ def _cost(change: Change, diagnosis: Diagnosis) -> str:
 
 
 def to_take(change: Change, diagnosis: Diagnosis) -> str:
-    """A change to take away, with its costs: SQL as far as the server takes it while it runs, and the option
-    file; for a cloud's service the values of its parameters."""
     server, catalog = diagnosis.evidence.identity, load_catalog()
     here = [
         (catalog.require(name, server.flavor, server.version), value)
@@ -319,17 +316,14 @@ def to_take(change: Change, diagnosis: Diagnosis) -> str:
 
 
 def _runs(here: SettingHere) -> bool:
-    """Whether the server takes every change of it while it runs."""
     return here.dynamic and not here.partly_dynamic
 
 
 def _value(here: SettingHere, value: Value) -> str:
-    """Sizes in bytes."""
     return f"{here.variable} = {here.sql(value)}"
 
 
 def _place(diagnosis: Diagnosis) -> str:
-    """Where a cloud's service has its settings; empty for a server that takes SQL."""
     evidence = diagnosis.evidence
     return PLACES.get(service_of(evidence.after.variables, evidence.identity.version_text), "")
 
@@ -396,7 +390,6 @@ def _items(texts: Iterable[str]) -> tuple[Line, ...]:
 # -- machine ---------------------------------------------------------------------------------------------
 
 _OF_INTEREST = ("barrier", "nobarrier", "data=", "ro", "sync", "discard", "nobh", "compress", "recordsize")
-"""Mount options that matter to writes, or begin so."""
 
 
 def host_lines(host: Host) -> Iterator[str]:
@@ -456,7 +449,6 @@ _ALWAYS = (
     *("innodb_flush_log_at_trx_commit", "sync_binlog", "log_bin", "innodb_doublewrite"),
     *("innodb_flush_method", "innodb_buffer_pool_size", "innodb_redo_log_capacity", "innodb_log_file_size"),
 )
-"""Shown with their defaults, too."""
 
 
 def state_lines(state: State, server: ServerIdentity) -> Iterator[str]:

@@ -39,7 +39,6 @@ Row = tuple[Cell, ...]
 
 
 def named(name: str, *figures: str, small: str = "") -> Row:
-    """A name, with a second line, and its numbers."""
     return Cell(name, "name", small), *numbers(*figures)
 
 
@@ -62,7 +61,6 @@ class Table(NamedTuple):
 
 
 def facts_table(*rows: tuple[str, str]) -> Table:
-    """Labels and values; an empty value is left out."""
     return Table((), tuple((Cell(name, "mute"), Cell(text)) for name, text in rows if text))
 
 
@@ -76,18 +74,12 @@ class Plot(NamedTuple):
 
 
 class Line(NamedTuple):
-    """An item of a list, with the code that shows it."""
-
     text: str
     code: str = ""
 
 
 class Code(NamedTuple):
-    """A block of code, below its title.
-
-    Attributes:
-        shown: `always`, or not in a terminal: `page`, or `folded` there, too.
-    """
+    """`shown`: `always`, or not in a terminal: `page`, or `folded` there, too."""
 
     text: str
     title: str = ""
@@ -98,11 +90,8 @@ class Section(NamedTuple):
     """A part of a document, in this order.
 
     Attributes:
-        key: its anchor.
         about: how to read it; not in a terminal.
-        texts: sentences.
         legend: names of what the plots colour, each with the CSS variable of its colour, `class-redo`.
-        notes: sentences at the end.
         short: lines that stand for the section in a terminal; None: the section itself.
     """
 
@@ -123,15 +112,8 @@ class Document(NamedTuple):
     """A report.
 
     Attributes:
-        kind: the command.
-        headline: the answer, a sentence.
         interval: of the ratio in the headline.
-        lead: further sentences of the answer.
-        servers, workload: what was measured.
-        title: the question.
-        keys: a few facts below the answer.
         todo: what to do now. The page begins with it, a terminal ends with it.
-        id, when, state, flushlab: of the record, for the foot.
         hint: last line in a terminal.
     """
 
@@ -153,7 +135,6 @@ class Document(NamedTuple):
 
 
 def warnings_section(warnings: Iterable[Warning | str]) -> tuple[Section, ...]:
-    """Warnings as a list, in a terminal as lines; nothing without warnings."""
     texts = tuple(warning if isinstance(warning, str) else warning.text for warning in warnings)
     short = tuple(f"warning: {text}" for text in texts)
     return (Section("warnings", "Warnings", notes=texts, short=short),) if texts else ()

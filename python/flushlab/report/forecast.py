@@ -48,7 +48,6 @@ def as_json(facts: CampaignFacts, writes: Mapping[str, str]) -> ForecastDocument
 
 
 def document(facts: CampaignFacts, writes: Mapping[str, str]) -> Document:
-    """The document; `writes` as of `as_json`."""
     forecast = _forecast(facts)
     runs = sum(arm.outcome == "measured" for arm in forecast.arms)
     what = f"{counted(runs, 'candidate')} {aims(facts.floor, facts.tuning.lowest if facts.tuning else '')}"

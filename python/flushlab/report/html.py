@@ -18,7 +18,6 @@ from flushlab.report.document import Document
 MAX_ROWS = 150
 MAX_TEXT = 1_000
 MAX_CODE = 60_000
-"""Limits: rows of a table, characters of a text and of a block of code."""
 
 _LONG_NAME = 26
 _LONG_TEXT = 80
@@ -60,5 +59,4 @@ def _clip(text: str, length: int = MAX_TEXT) -> str:
 
 
 def _breakable(text: str) -> str:
-    """Escaped text that may break after the marks that hold names and paths together."""
     return _BREAKS.sub(r"\1<wbr>", html.escape(text))

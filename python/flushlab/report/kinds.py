@@ -20,14 +20,6 @@ from flushlab.store import CampaignRow, Store
 
 
 class Stored(msgspec.Struct):
-    """A tuning, a series or a comparison, read back.
-
-    Attributes:
-        facts: None: nothing is proven.
-        advice: what to change on each server, with its files.
-        beside: what a probe of the same disk says to it.
-    """
-
     row: CampaignRow
     trials: list[Trial]
     facts: CampaignFacts | None
@@ -35,7 +27,6 @@ class Stored(msgspec.Struct):
     beside: tuple[Section, ...]
 
     def document(self, *, per_machine: bool = False) -> Document:
-        """The document; `per_machine` as of `campaign.document`."""
         return campaign.document(
             self.facts,
             self.row,
@@ -49,12 +40,6 @@ class Stored(msgspec.Struct):
 def stored(
     store: Store, row: CampaignRow, floor: Floor | None = None, facts: CampaignFacts | None = None
 ) -> Stored:
-    """A campaign with all that its document is made from.
-
-    Args:
-        floor: of a tuning, the floor whose settings are handed over, if it is not its own.
-        facts: of a campaign that has just run.
-    """
     trials = list(store.trials(row.id))
     facts = facts or facts_of(row)
     if facts is None:
@@ -79,7 +64,6 @@ def document_of(store: Store, row: CampaignRow, floor: Floor | None = None) -> D
 
 
 def json_of(store: Store, row: CampaignRow, floor: Floor | None = None) -> msgspec.Struct:
-    """Raises as `document_of`."""
     if row.kind == "probe":
         return probe.as_json(probe_of(row))
     if row.kind == "crash":

@@ -26,7 +26,6 @@ from flushlab.units import counted, format_size, format_spread
 
 
 def over_time(subject: Subject) -> Iterator[Section]:
-    """Every slice, or else every second, or the result of every trial where a workload has no seconds."""
     arms, unit = subject.shown_arms, subject.units
     slices = [one for arm in arms if (one := rounds(subject.named(arm), subject.arms[arm])) is not None]
     shown = arms[:MAX_PANELS]
@@ -141,7 +140,6 @@ _QUANTITIES = (
 
 
 def files(subject: Subject) -> Iterator[Section]:
-    """Where fsyncs and bytes went."""
     shown = subject.shown_arms[:MAX_PANELS]
     rows = [one for arm in shown if (one := activity(subject.named(arm), subject.arms[arm])) is not None]
     told = [quantity for quantity in _QUANTITIES if any(quantity.read(row) for row in rows)]
@@ -182,7 +180,6 @@ def _classes(quantity: _Quantity, arms: Sequence[Activity], per: str) -> Table:
 
 
 def _columns(quantity: _Quantity, rows: Sequence[Activity]) -> list[str]:
-    """Classes that were reported, and the classes that every reader looks for."""
     return [
         kind for kind in FILE_CLASSES if any(kind in (*row.looked_for, *quantity.read(row)) for row in rows)
     ]
@@ -213,7 +210,6 @@ def _flags(rows: Sequence[Activity]) -> Iterator[str]:
 
 
 def nodes(subject: Subject) -> Iterator[Section]:
-    """Replication, conflicts and flow control of each node."""
     rows = tuple(
         row
         for arm in subject.shown_arms[:MAX_PANELS]
@@ -262,7 +258,6 @@ _OUTCOMES = {
 
 
 _GENERAL = {"window-too-short": "short-measurement"}
-"""Warnings of trials and the warning of the campaign with the same content, where their slugs differ."""
 
 
 def warnings(subject: Subject) -> Iterator[Section]:
@@ -302,11 +297,9 @@ def _share(count: int, whole: int) -> Cell:
 
 
 MAX_RUNS = 12
-"""Most runs whose output is on the page; the store has all of them."""
 
 
 def output(subject: Subject) -> Iterator[Section]:
-    """The runs that failed, then the last one of each arm shown."""
     failed = [trial for trial in subject.trials if trial.outcome == "failed" and trial.output]
     last = [subject.arms[arm][-1] for arm in subject.shown_arms if subject.arms[arm][-1].output]
     code = []

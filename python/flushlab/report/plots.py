@@ -86,8 +86,6 @@ Verdict = Literal["good", "bad", "mute"]
 
 
 class Row(NamedTuple):
-    """A row of a forest plot; its note stands at the right end, like `1.62×`."""
-
     label: str
     ratio: Ratio
     verdict: Verdict
@@ -95,7 +93,6 @@ class Row(NamedTuple):
 
 
 def forest(rows: Sequence[Row], *, name: str, title: str) -> Plot:
-    """Ratios on a log axis that holds all intervals and 1; a hollow dot where the interval has 1 in it."""
     ruled, ratios = _Rows([row.label for row in rows], 42, _FOOT), [row.ratio for row in rows]
     low = max(min(1.0, *(min(ratio.low, ratio.estimate) for ratio in ratios)), 1e-3)
     high = min(max(1.0, *(max(ratio.high, ratio.estimate) for ratio in ratios)), 1e4)
@@ -122,8 +119,6 @@ def forest(rows: Sequence[Row], *, name: str, title: str) -> Plot:
 
 
 class _Stack:
-    """Panels above each other, one an arm, over the same seconds and on one scale."""
-
     def __init__(self, arms: Sequence[str], highest: float, seconds: float) -> None:
         self._names, self._seconds, self.top = [*map(_wrapped, arms)], seconds, 1.04 * (highest or 1)
         gaps = [_GAP + _LINE * name.count("\n") for name in self._names]
@@ -146,7 +141,6 @@ class _Stack:
 
 
 def seconds(panels: Sequence[Throughput], *, unit: str, name: str, title: str) -> Plot:
-    """Throughput per second, windows end to end; a triangle marks stalled seconds."""
     longest = max(len(panel.seconds) for panel in panels)
     stack = _Stack([panel.arm for panel in panels], max(max(panel.seconds) for panel in panels), longest)
 
@@ -164,7 +158,6 @@ def seconds(panels: Sequence[Throughput], *, unit: str, name: str, title: str) -
 
 
 def rounds(panels: Sequence[Rounds], *, unit: str, name: str, title: str) -> Plot:
-    """Every slice over the time of the campaign; a cross is one whose round does not count."""
     points = [point for panel in panels for point in (*panel.kept, *panel.dropped)]
     first, last = (pick(at for at, _ in points) for pick in (min, max))
     highest = max(rate for _, rate in points)
@@ -184,7 +177,6 @@ def rounds(panels: Sequence[Rounds], *, unit: str, name: str, title: str) -> Plo
 
 
 def figures(rows: Mapping[str, Sequence[float]], *, unit: str, name: str, title: str) -> Plot:
-    """A workload without a series: the result of each trial, a row per arm."""
     ruled, top = _Rows([*rows], 38, _FOOT), max(max(values) for values in rows.values())
     ticks = round_ticks(top, count=4)
 
@@ -237,7 +229,6 @@ def stacked(
 
 
 def axes_in(figure: Figure, *, left: float, right: float, top: float, bottom: float) -> Axes:
-    """Axes with margins in units of the plot."""
     height = figure.get_figheight() * 72
     return figure.add_axes(
         (left / WIDTH, bottom / height, (WIDTH - left - right) / WIDTH, (height - top - bottom) / height)
@@ -252,7 +243,6 @@ def note(axes: Axes, text: str, at: tuple[float, float], offset: tuple[float, fl
 
 
 def axis_title(axes: Axes, text: str, *, drop: int = 36) -> None:
-    """The title of the horizontal axis, below its ticks."""
     note(axes, text, (1, 0), (0, -drop), ha="right")
 
 
@@ -266,7 +256,6 @@ def time_axis(axes: Axes, seconds: float, over: str) -> None:
 def above(
     axes: Axes, text: str, place: float, rise: float, *, at_end: bool = False, colour: str = COLOURS["ink"]
 ) -> None:
-    """A row's text: its name, in one or more lines, at the left, or its result, bold, at the right."""
     look: dict[str, Any] = {"ha": "right", "weight": "bold"} if at_end else {"ha": "left"}
     look |= {"xycoords": ("axes fraction", "data"), "color": colour, "size": 13}
     for number, line in enumerate(reversed(text.split("\n"))):
@@ -306,7 +295,6 @@ def _dots(
 
 
 def _ratio_ticks(low: float, high: float) -> list[float]:
-    """Three to seven round ratios between the limits; 1 is always one of them."""
     ladders: list[list[float]] = [
         [10.0**power for power in range(-3, 5)],
         [digit * 10.0**power for power in range(-3, 5) for digit in (1, 3)],
@@ -335,7 +323,6 @@ def round_ticks(top: float, count: int = 2) -> list[float]:
 
 
 def _line(axes: Axes, values: Sequence[int], floor: float, colour: str) -> None:
-    """A series above its floor; a long one as means of neighbours in the band of their extremes."""
     size = math.ceil(len(values) / POINTS)
     bins = [values[start : start + size] for start in range(0, len(values), size)]
     middles = [min((index + 0.5) * size, len(values)) for index in range(len(bins))]
@@ -364,7 +351,6 @@ def _wrapped(text: str, width: int = _LABEL) -> str:
 
 
 def svg(plot: Plot) -> str:
-    """An element of the page."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure

@@ -70,11 +70,6 @@ def as_json(record: ProbeRecord) -> ProbeDocument:
 
 
 def document(record: ProbeRecord, campaign: str = "") -> Document:
-    """The document of a probe.
-
-    Args:
-        campaign: id of the stored one.
-    """
     sections = (
         *_servers(record),
         *_scaling(record),
@@ -107,10 +102,7 @@ def document(record: ProbeRecord, campaign: str = "") -> Document:
 def beside(
     record: ProbeRecord, probe_id: str, row: CampaignRow, trials: Sequence[Trial]
 ) -> Iterator[Section]:
-    """A section of a campaign's page: its arms beside the ceilings of a probe of the same disk.
-
-    Nothing if the probe is of another disk, or has no ceiling for any arm.
-    """
+    """Nothing if the probe is of another disk, or has no ceiling for any arm."""
     arms = arms_of(row.id, connections_of(request_of(row)), trials)
     shares = against.shares([arm for arm in arms if is_here(arm, record)], record.ceilings, record.medium)
     if not shares:

@@ -25,7 +25,6 @@ INKS: Mapping[BinlogStrategy, str] = {
     "redo": "class-doublewrite",
     "two-syncs": "class-binlog",
 }
-"""CSS variables of the strategies, without the dashes before them."""
 _MARKERS: Mapping[BinlogStrategy, str] = {"serial": "o", "parallel": "D", "redo": "^", "two-syncs": "s"}
 WAYS = {
     "fsync": "fsync",
@@ -35,7 +34,6 @@ WAYS = {
     "direct": "O_DIRECT (no flush)",
     "pair": "fdatasync of redo + binlog",
 }
-"""Ways of writing, as people know them."""
 
 _LAYOUTS = {"written": "", "allocated": ", preallocated", "extending": ", growing file"}
 
@@ -79,7 +77,6 @@ def syncs(figures: Sequence[DiskResult], *, name: str, title: str) -> Plot:
 
 
 def strategies(cells: Iterable[Ceiling]) -> list[BinlogStrategy]:
-    """Those that were measured, in their usual order."""
     found = {one.binlog_strategy for one in cells}
     return [strategy for strategy in BINLOG_STRATEGIES if strategy in found]
 

@@ -43,7 +43,6 @@ from flushlab.settings.fit import SCALED
 from flushlab.units import counted, format_latency, format_seconds, format_size
 
 MAX_PLOTTED = 40
-"""Most rows of the forest plot; the table has them all."""
 
 _COMPARES = {
     "throughput": "How many times as fast as",
@@ -65,7 +64,6 @@ _P99 = " p99 ratio: how many times lower p99 latency (the 99th percentile) is th
 
 
 def ratios(facts: CampaignFacts) -> Iterator[Section]:
-    """Every arm and the A/A control against its base, then servers against each other."""
     about = (
         f"{_COMPARES[facts.objective]} {the_base(facts)}, each with its interval. All intervals hold "
         "together with 95 % probability. Filled: the interval excludes 1. The A/A control is "
@@ -94,7 +92,6 @@ def ratios(facts: CampaignFacts) -> Iterator[Section]:
 def _compared(
     blank: Section, arms: Sequence[ArmResult], facts: CampaignFacts, *, between: bool = False
 ) -> Section:
-    """A section with a plot and a table of arms; a base has its own row unless servers are compared."""
     drawn = [arm for arm in arms if arm.comparison is not None and (between or not arm.is_base)]
     plotted = [*drawn[: MAX_PLOTTED - 1], *drawn[-1:]] if len(drawn) > MAX_PLOTTED else drawn
     points = [(_shown(arm, facts), arm.comparison.ratio, _kind(arm)) for arm in plotted if arm.comparison]
@@ -200,7 +197,6 @@ def _what(arm: ArmResult) -> Iterator[str]:
 
 
 def _columns(facts: CampaignFacts, arms: Iterable[ArmResult]) -> list[str]:
-    """What is known of arms beside the ratio."""
     arms = list(arms)
     found = {
         facts.unit or "result": any(arm.result is not None for arm in arms),
@@ -236,7 +232,6 @@ def _of_comparison(comparison: Comparison | None, words: Callable[[Comparison], 
 # -- machines of a fleet ---------------------------------------------------------------------------------
 
 COLUMNS = 6
-"""Machines beside each other in one table."""
 
 
 def _variance(over: OverMachines) -> str:
@@ -244,7 +239,6 @@ def _variance(over: OverMachines) -> str:
 
 
 def machines(facts: CampaignFacts, *, per_machine: bool = False) -> Iterator[Section]:
-    """Arms by machines, with the share of the variance that is between machines."""
     names = [one.name for one in facts.machines if one.compared]
     did = "confirmed" if facts.tuning is not None else "ran the blocks"
     ran = f"{counted(len(names), 'machine')} {did}"
@@ -298,7 +292,6 @@ _EFFECTS = {
 
 
 def effects(facts: CampaignFacts, plan: PlanFacts) -> Iterator[Section]:
-    """Main effects and interactions."""
     if not plan.effects:
         yield Section("effects", "Effects of the factors", texts=(f"{_no_effects(facts, plan)}.",))
         return
@@ -344,7 +337,6 @@ _ANSWERS = {"confirmed": "good", "refuted": "bad"}
 
 
 def claims(plan: PlanFacts) -> Iterator[Section]:
-    """What a plan claims, answered."""
     rows = tuple(row for claim in plan.claims for row in _claim(claim))
     if rows:
         yield Section(
@@ -385,7 +377,6 @@ _TITLES = {
 
 
 def frontier(facts: CampaignFacts, tuning: TuningFacts) -> Iterator[Section]:
-    """What each floor buys, between the base and the A/A control."""
     if not tuning.frontier:
         return
     every = [arm for arm in (facts.base, *facts.arms, facts.control, tuning.yours) if arm is not None]
@@ -440,7 +431,6 @@ def frontier(facts: CampaignFacts, tuning: TuningFacts) -> Iterator[Section]:
 
 
 def guarantees(facts: CampaignFacts) -> Iterator[Section]:
-    """What each failure costs, before and after."""
     columns = {name: texts for name, texts in _before_and_after(facts).items() if texts}
     if not columns:
         return
@@ -473,7 +463,6 @@ def guarantees(facts: CampaignFacts) -> Iterator[Section]:
 
 
 def _before_and_after(facts: CampaignFacts) -> dict[str, Mapping[str, str]]:
-    """Of each server its base and the arm of the answer."""
     best = best_arms(facts)
     if (tuning := facts.tuning) is None:
         shown = [arm for (base, _), one in zip(facts.by_server, best, strict=True) for arm in (base, one)]
@@ -486,8 +475,6 @@ def _before_and_after(facts: CampaignFacts) -> dict[str, Mapping[str, str]]:
 
 
 def _otherwise(facts: CampaignFacts, shown: Collection[str]) -> Iterator[Row]:
-    """A row per arm that has no column, and text that is not the base's; failures that cost the same stand
-    together."""
     for base, arms in facts.by_server:
         for arm in arms:
             name = "" if arm.name in shown else arm.name
@@ -505,11 +492,6 @@ def _otherwise(facts: CampaignFacts, shown: Collection[str]) -> Iterator[Row]:
 
 
 def left_out(found: Iterable[tuple[str, str, str]], *hidden: str) -> Iterator[Section]:
-    """Arms and changes that are not among the results, what became of them, and why.
-
-    Args:
-        hidden: what a terminal leaves out.
-    """
     out = list(found)
     if out:
         rows = tuple((Cell(what, "name"), Cell(outcome), Cell(why)) for what, outcome, why in out)

@@ -24,7 +24,6 @@ from flushlab.units import format_size
 T = TypeVar("T")
 
 Request = TuneRequest | SeriesRequest | CrashRequest
-"""What a campaign was asked for, as it is stored."""
 
 _REQUESTS: Mapping[str, type[Request]] = {
     "tune": TuneRequest,
@@ -35,7 +34,7 @@ _REQUESTS: Mapping[str, type[Request]] = {
 
 
 def request_of(row: CampaignRow) -> Request | None:
-    """What a campaign was asked for; None for a probe, and where another version of flushlab stored it."""
+    """None for a probe, and where another version of flushlab stored it."""
     try:
         return msgspec.json.decode(row.plan, type=_REQUESTS[row.kind])
     except (KeyError, msgspec.DecodeError):
@@ -73,7 +72,7 @@ def probe_of(row: CampaignRow) -> ProbeRecord:
 
 
 def crash_of(row: CampaignRow, crashes: Iterable[CrashRow]) -> CrashFacts:
-    """What crashes come to so far. Raises UsageError if nothing was judged yet."""
+    """UsageError if nothing was judged yet."""
     try:
         request = msgspec.json.decode(row.plan, type=CrashRequest)
         ending: Literal["done", "interrupted"] = "done" if row.state == "done" else "interrupted"
@@ -155,7 +154,6 @@ def when(row: CampaignRow) -> str:
 
 
 def foot(row: CampaignRow) -> dict[str, Any]:
-    """What a document has of the stored row."""
     known = {"kind": row.kind, "id": row.id, "state": row.state, "flushlab": row.flushlab}
     return known | {"when": when(row)}
 

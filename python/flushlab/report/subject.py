@@ -20,19 +20,9 @@ from flushlab.report.words import base_name, unit_of_work
 from flushlab.store import CampaignRow
 
 MAX_PANELS = 8
-"""Most arms that one section shows in plots."""
 
 
 class OnServer(NamedTuple):
-    """A server that was measured.
-
-    Attributes:
-        base: its base, as trials have it.
-        name: what people call its base.
-        given: settings of the base.
-        chosen: the arm to show beside the base, or None.
-    """
-
     server: ServerIdentity
     base: str = BASE
     name: str = BASE
@@ -41,15 +31,6 @@ class OnServer(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """A campaign.
-
-    Attributes:
-        row, request: as stored; None: not stored.
-        facts: None: nothing is proven.
-        trials: all of them.
-        arms: those that count, by arm.
-    """
-
     row: CampaignRow | None
     request: Request | None
     facts: CampaignFacts | None
@@ -85,7 +66,6 @@ class Subject(NamedTuple):
 
     @property
     def units(self) -> str:
-        """The unit, with those of arms that count other work: `transactions/s (new: rows/s)`."""
         arms = self.facts.arms if self.facts is not None else ()
         others = [f"{arm.name}: {arm.unit}" for arm in arms if arm.unit not in ("", self.unit)]
         unit = self.unit or "events/s"
@@ -120,7 +100,6 @@ class Throughput(NamedTuple):
     """The windows of an arm, laid end to end.
 
     Attributes:
-        seconds: events of each whole second.
         borders: index of the first second of each window but the first.
         stalled: indices of seconds below a tenth of their window's median.
         p99_ms: median over windows of the latency's 99th percentile, or None.
@@ -138,7 +117,6 @@ class Rounds(NamedTuple):
 
     Attributes:
         kept: start in seconds since the servers ran, and events/s, of each one that counts.
-        dropped: the same of those whose round does not count.
         slice_s: length of the shortest and of the longest slice that counts.
         foreign_share: of the CPU time that other programs took, median, or None.
         switched: its server was shared, and switched to its settings before each slice.
@@ -153,12 +131,10 @@ class Rounds(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """What an arm did to files, per unit of its workload.
+    """An arm's work on files, per unit of its workload.
 
     Attributes:
-        classes: of its files.
         fsyncs, bytes: per class of files; a class that is not told is left out.
-        flags: with which files of a class were open.
         why: why the server tells nothing of its files but its status counters; empty if it does.
         per: the unit: `transaction`, `row` or `run`.
     """
@@ -173,7 +149,6 @@ class Activity(NamedTuple):
 
     @property
     def looked_for(self) -> list[str]:
-        """Its classes that every reader looks for, whether the server shows them or not."""
         return [name for name in ("redo", "binlog", "data") if name in self.classes]
 
 
@@ -227,7 +202,6 @@ def rounds(arm: str, trials: Sequence[Trial]) -> Rounds | None:
 
 
 def activity(arm: str, trials: Sequence[Trial]) -> Activity | None:
-    """None if nothing is known."""
     flags: dict[str, set[str]] = {}
     sums: dict[str, Counter[str]] = {"fsyncs": Counter(), "bytes": Counter()}
     units: dict[str, Counter[str]] = {"fsyncs": Counter(), "bytes": Counter()}
@@ -257,5 +231,4 @@ def activity(arm: str, trials: Sequence[Trial]) -> Activity | None:
 
 
 def _untold(trial: Trial) -> str:
-    """Why performance_schema told nothing of the files, or not all."""
     return trial.performance.untold.get("io_by_file", "") if trial.performance is not None else ""

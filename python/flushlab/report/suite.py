@@ -35,7 +35,6 @@ _WORTH_TELLING_S = 0.1
 
 
 def as_json(result: SuiteResult, request: SuiteRequest) -> dict[str, Any]:
-    """The run as `flushlab.test/1`; docs/reference/test-json.md tells what stands in it."""
     server, again = result.server, result.recreated
     return {
         "schema": SCHEMA,
@@ -89,8 +88,6 @@ def _lines(result: SuiteResult, request: SuiteRequest) -> Iterator[str]:
 
 
 class _Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """Resets of one way and cause."""
-
     how: str
     why: str
     count: int
@@ -98,7 +95,6 @@ class _Kind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _kinds(resets: Iterable[Reset]) -> list[_Kind]:
-    """Resets by way and cause, the most frequent first; those that were undone are one kind."""
     found: dict[tuple[str, str], list[float]] = {}
     for one in resets:
         found.setdefault((one.how, "" if one.how == "undone" else one.why), []).append(one.seconds)
@@ -234,7 +230,6 @@ def _failed(sides: Sequence[Side]) -> str:
 
 
 def _where(side: Side) -> Iterator[Section]:
-    """Counters of the stock server, part by part, most time first."""
     for part, told in side.told.items():
         tables = tuple(Table(head, rows[:_MOST]) for head, rows in _counters(told) if rows)
         untold = tuple(f"not available: {name}: {why}" for name, why in told.untold.items())
@@ -264,7 +259,6 @@ _LEAST_S = 0.001
 
 
 def _seconds(label: str, stock: Sequence[Side], fast: Sequence[Side], of: Callable[[Side], float]) -> Row:
-    """The medians, and the geometric mean of the blocks' ratios, as `suite.comparison.ratio` has it."""
     slow, quick = (statistics.median(map(of, sides)) for sides in (stock, fast))
     ratios = (
         max(of(one), _LEAST_S) / max(of(other), _LEAST_S) for one, other in zip(stock, fast, strict=True)

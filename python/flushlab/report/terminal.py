@@ -19,11 +19,7 @@ _STYLES = {"good": "green", "bad": "red", "mute": "dim", "changed": "bold", "cod
 
 
 def render(document: Document, *, full: bool = False) -> RenderableType:
-    """What a person reads.
-
-    Args:
-        full: sections with a short form are shown whole, with all code.
-    """
+    """`full`: sections with a short form are shown whole, with all code."""
     parts: list[RenderableType] = []
     if about := " · ".join(filter(None, (document.servers, document.workload))):
         parts.append(Text(about, style="dim"))
@@ -78,8 +74,6 @@ def _whole(text: str, style: str = "dim") -> Text:
 
 
 class _AsWide(NamedTuple):
-    """What is made for the terminal's width."""
-
     make: Callable[[int], Iterable[RenderableType]]
 
     def __rich_console__(self, _console: object, options: ConsoleOptions) -> Iterator[RenderableType]:
@@ -87,8 +81,6 @@ class _AsWide(NamedTuple):
 
 
 def _indented(text: str, style: str = "", first: int = 2, others: int = 2) -> _AsWide:
-    """Wrapped text, its first line and the others indented."""
-
     def lines(width: int) -> Iterator[RenderableType]:
         for number, line in enumerate(_wrapped(text, width - max(first, others))):
             yield _whole(" " * (others if number else first) + line, style)
@@ -97,8 +89,6 @@ def _indented(text: str, style: str = "", first: int = 2, others: int = 2) -> _A
 
 
 class _Columns(NamedTuple):
-    """Layout of a table: widths of the columns that find room, by their places."""
-
     heads: Sequence[str]
     widths: Mapping[int, int]
     figures: Collection[int]
@@ -129,7 +119,6 @@ def _layout(table: Table, rows: Sequence[Row], room: int) -> _Columns:
 
 
 def _grid(table: Table, room: int) -> Iterator[RenderableType]:
-    """A table; columns that find no room stand below their rows."""
     rows = [row for row in table.rows if len(row) > 1 or len(table.head) == 1]
     if not rows:
         return
@@ -151,7 +140,6 @@ def _grid(table: Table, room: int) -> Iterator[RenderableType]:
 
 
 def _inline(cell: Cell, at: int) -> str:
-    """The text with its second line, which below the first column has a line of its own."""
     if not at or not cell.small:
         return cell.text
     return f"{cell.text} ({cell.small})" if cell.text else cell.small

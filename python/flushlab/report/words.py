@@ -30,20 +30,17 @@ from flushlab.settings.durability import FLOOR
 from flushlab.units import format_latency, format_size, option_size
 
 OUTCOMES = {"measured": "too few blocks", "not_in_version": "not in this version"}
-"""What stands for the verdict of an arm that has none, where the word itself would not do."""
 
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 
 def extended(kind: type[S], facts: msgspec.Struct, **more: Any) -> S:
-    """The facts as a struct that has more fields, or others."""
     known = {name: getattr(facts, name) for name in facts.__struct_fields__ if name in kind.__struct_fields__}
     return kind(**{**known, **more})
 
 
 def spell(value: Value) -> str:
-    """A value as an option file spells it; large round sizes with a suffix."""
     is_round = isinstance(value, int) and value >= 1 << 20 and value % (1 << 20) == 0
     return option_size(int(value)) if is_round else str(value)
 
@@ -63,29 +60,24 @@ def places(arm: ArmResult) -> Iterator[str]:
 
 
 def times(value: float) -> str:
-    """A ratio: `1.62×`."""
     return f"{value:.2f}×" if value < 100 else f"{value:.0f}×"
 
 
 def interval(ratio: Ratio) -> str:
-    """`1.55 – 1.70`."""
     return f"{ratio.low:.2f} – {ratio.high:.2f}"
 
 
 def rounded(value: float) -> str:
-    """A rate of a workload: `12,346`, `1.23`, `0`."""
     return f"{value:,.{2 if 0 < value < 100 else 0}f}"
 
 
 def small(value: float) -> str:
-    """A count per transaction: `0.773`, `12.5`, `1,240`, `<0.001`."""
     if 0 < value < 0.001:
         return "<0.001"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def unit_of_work(trial: Trial) -> tuple[str, int]:
-    """The unit of its workload, and how many of them its window had; a script or a command is one run."""
     if trial.load is None or not trial.higher_is_better:
         return "run", 1
     if trial.load.rows is not None:
@@ -94,7 +86,6 @@ def unit_of_work(trial: Trial) -> tuple[str, int]:
 
 
 AA_CONTROL = "A/A control"
-"""Name of the A/A control in tables and pages."""
 
 
 def durability_words(point: FrontierPoint) -> str:
@@ -109,7 +100,6 @@ def durability_words(point: FrontierPoint) -> str:
 
 
 def absolute(arm: ArmResult, unit: str) -> str:
-    """`12,346 transactions/s, p99 1.9 ms`; empty where nothing is known."""
     if arm.result is None:
         return ""
     latency = "" if arm.p99_us is None else f", p99 {format_latency(arm.p99_us)}"
@@ -121,7 +111,6 @@ def base_name(facts: CampaignFacts) -> str:
 
 
 def the_base(facts: CampaignFacts) -> str:
-    """What the base is called in sentences; where there are several servers, whichever base it is."""
     if facts.tuning is not None and facts.tuning.raised:
         return f"your settings raised to {facts.raised_to}"
     return "the base" if facts.base.name == BASE or len(facts.by_server) > 1 else facts.base.name
@@ -143,7 +132,6 @@ def data_words(data: DataFacts, tables: Sequence[TableRows]) -> str:
 
 
 def ways(facts: CampaignFacts) -> Iterator[str]:
-    """How it was measured, and which arms otherwise."""
     if facts.interleaved:
         where = "side by side, in alternating slices, on servers that kept running"
         if facts.is_remote:
@@ -205,7 +193,6 @@ def observed_lines(load: ObservedLoad) -> Iterator[str]:
 
 
 def demand_words(facts: CampaignFacts) -> str:
-    """Which of throughput and latency this load can show; empty where flushlab made the load."""
     return {
         "fixed": "Fixed demand: this load sends little more, or nothing, if commits are faster. Its gain is"
         " latency, not commits/s.",
@@ -228,12 +215,7 @@ def source_words(load: ObservedLoad) -> str:
 
 
 def load_came_from(clients: Sequence[LoadClient], skew_us: int | None = None) -> str:
-    """`the load came from db2 over the network; round trip 0.21 ms (p99 0.40 ms)`.
-
-    Args:
-        clients: the machines.
-        skew_us: between their windows' beginnings, of one window.
-    """
+    """`skew_us` lies between the beginnings of the clients' windows, of one window."""
     trips = [
         f"{format_latency(one.round_trip_us.p50)} (p99 {format_latency(one.round_trip_us.p99)})"
         for one in clients

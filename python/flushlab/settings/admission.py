@@ -33,7 +33,6 @@ PLUGIN = re.compile(
     r"mysqlx|rocksdb|tokudb|spider|connect|mroonga|columnstore|authentication|connection_control|"
     r"daemon_memcached|file_key_management|hashicorp|query_response_time|simple_password_check)_|.*\."
 )
-"""Names of options that come with plugins and components, which no server lists before they are loaded."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_.]*")
 A_PATH = re.compile(r"[/\\]")
@@ -86,8 +85,6 @@ _KEPT_OUT: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting that stays out of a sandbox; its value is not kept."""
-
     name: str
     why: str
 
@@ -110,7 +107,6 @@ def admit(settings: Mapping[str, Value]) -> Admitted:
 def admit_for(
     settings: Mapping[str, Value], flavor: Flavor, version: tuple[int, ...], *, nodes: int | None = None
 ) -> Admitted:
-    """Settings that data bring along, typed for a server: left out too is what this version does not have."""
     admitted, left = admit(settings)
     entering: dict[str, Value] = {}
     for name, value in admitted.items():
@@ -122,7 +118,6 @@ def admit_for(
 
 
 def require_admitted(settings: Mapping[str, Value]) -> dict[str, Value]:
-    """Settings that somebody asked for by name; UnknownSetting or UsageError for those that may not enter."""
     checked: dict[str, Value] = {}
     for given, value in settings.items():
         name = canonical(given)
@@ -147,7 +142,6 @@ def require_admitted(settings: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def kept_out(name: str, value: Value) -> str:
-    """Why a setting may not enter a sandbox; empty if it may."""
     if name in load_catalog():
         return "file locations" if A_PATH.search(str(value)) else ""
     for listed, allowed in _admitted():
@@ -164,7 +158,6 @@ def is_admitted(name: str) -> bool:
 
 
 def describe_left_out(left_out: Iterable[LeftOut]) -> str:
-    """Settings left out, by reason: `datadir, socket (file locations); report_host (replication)`."""
     names: dict[str, list[str]] = {}
     for one in left_out:
         names.setdefault(one.why, []).append(one.name)
@@ -191,8 +184,6 @@ def parse_settings(
     *,
     nodes: int | None = None,
 ) -> dict[str, Value]:
-    """Settings typed by the catalog, or as they stand where only the server knows their type; `nodes` None:
-    unknown."""
     catalog = load_catalog()
     settings: dict[str, Value] = {}
     for spelled, value in given.items():
@@ -216,7 +207,6 @@ _LOG_BIN = re.compile(r"(loose_)*log_bin")
 
 
 def inside(word: str) -> str:
-    """The word with the sandbox's own file for the user's, where the option only names one; else the word."""
     option, _, text = word.partition("=")
     if A_PATH.search(text) and _LOG_BIN.fullmatch(canonical(option.removeprefix("--"))):
         return f"{option}={BINARY_LOG}"
@@ -245,8 +235,6 @@ def require_admitted_words(words: Iterable[str], flavor: Flavor, version: tuple[
 
 
 def _meanings(spelled: str, flavor: Flavor, version: tuple[int, ...]) -> Iterator[tuple[str, bool]]:
-    """The options that a name may mean, and whether the server may have them: one that no listed server has
-    only stops the start."""
     names = load_option_names()
     while True:
         if names.knows(spelled, flavor, version):

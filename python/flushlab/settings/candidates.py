@@ -27,10 +27,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """A change to the base that `tune` may try.
 
     Attributes:
-        settings: the names and values that change together, usually one.
         group: the mechanism that it works on: `commit`, `redo`, `binlog`, `flushing`, `pool`,
             `doublewrite`, `ddl`; screening merges by group when the budget is short.
-        why: possible gain, in one sentence.
         needs_steady_state: its effect can only be credited in windows that outlast the redo log.
     """
 
@@ -41,7 +39,6 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 MEMORY_SHARE_OF_BUFFERS = 0.25
-"""No buffer outside the pool is proposed above this share of the machine's usable memory."""
 
 _FAILURES_OF_FLOORS: tuple[Failure, ...] = ("process_crash", "os_crash", "power_loss", "torn_page")
 
@@ -68,7 +65,6 @@ _SAFER: tuple[tuple[str, tuple[Value, ...], str], ...] = (
     ),
     ("innodb_data_file_buffering", ("OFF",), "so that no checkpoint passes pages that are in the page cache"),
 )
-"""Changes that raise a base: names, values from the least change on, and why."""
 
 
 def propose(
@@ -82,19 +78,8 @@ def propose(
     keep: Iterable[str] = (),
     steady_state: bool = True,
 ) -> tuple[Candidate, ...]:
-    """Changes worth trying, in the catalog's order, all safe at the floor alone and in any combination.
-
-    Args:
-        base: what it runs with now (read back, so that defaults are real); must meet the floor.
-        floor: no combination of the result is below it.
-        storage, launch: as the durability rules need them.
-        memory_bytes: usable memory of the machine (the cgroup's limit where there is one).
-        keep: settings that the user wants left alone.
-        steady_state: False leaves out what needs windows that outlast the redo log.
-
-    Raises:
-        BelowFloor: the base itself is below the floor; `raise_to_floor` says what would mend it.
-    """
+    """Changes in the catalog's order, all safe at the floor alone and in any combination. BelowFloor if the
+    base is not."""
     there = _Base(base, identity, storage, launch)
     if not meets(there.changed({}), floor):
         raise there.below(floor)
@@ -180,7 +165,6 @@ class _Base(NamedTuple):
 def _candidate(
     there: _Base, entry: SettingEntry, one: CandidateEntry, memory_bytes: int, kept: set[str]
 ) -> Candidate | None:
-    """The candidate on this machine, or None where it makes no sense on it or changes nothing."""
     catalog, server = load_catalog(), (there.identity.flavor, there.identity.version)
     here = catalog.here(entry.name, *server)
     if here is None or (there.storage.in_memory and here.name in _HOW_FILES_ARE_OPENED):
@@ -224,7 +208,6 @@ def _allows(here: SettingHere, value: Value) -> bool:
 
 
 def _safe(candidates: Sequence[Candidate], there: _Base, floor: Floor) -> bool:
-    """Whether every combination is at the floor: all values that durability rules read, in every mixture."""
     if floor is Floor.THROWAWAY:
         return True
     values: dict[str, list[Value]] = {}

@@ -32,7 +32,6 @@ _SETTING = "[[setting]]"
 SettingType = Literal["boolean", "integer", "size", "float", "enumeration", "set", "string"]
 
 PROVIDER_OPTIONS = "wsrep_provider_options"
-"""The variable that holds all of Galera's own options: `gcs.fc_limit = 16; …`."""
 _TRUE = {"ON", "1", "TRUE", "YES"}
 _FALSE = {"OFF", "0", "FALSE", "NO"}
 
@@ -41,15 +40,11 @@ class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """A value worth trying, as the catalog's files have it.
 
     Attributes:
-        value: the value; None if `memory_share` gives it.
         memory_share: share of the machine's usable memory, rounded down to `multiple`.
-        multiple: see `memory_share`.
-        settings_with (`with` in the files): settings that change together with it, set before it.
+        settings_with: `with` in the files; settings that change together with it, set before it.
         raise_only, lower_only: left out where the base is at or above (below) the value.
         replaces: left out where the base has another value than this.
         floor: proposed only at this floor or below; for what a safer floor has no use of.
-        flavor, since, until: where it makes sense, beyond where the setting exists.
-        why: possible gain, in one sentence.
     """
 
     why: str
@@ -70,8 +65,6 @@ class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class _Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Keys that a setting and its versions share; None where they say nothing."""
-
     type: SettingType | None = None
     minimum: int | float | None = None
     maximum: int | float | None = None
@@ -99,30 +92,17 @@ class SettingEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True
     """One setting, as the catalog's files have it.
 
     Attributes:
-        name: as the server spells it.
-        group: the mechanism that it works on, as in `Candidate.group`, or `service`.
-        effect: in one sentence.
-        source: manual pages, worklogs, issues or commits that the facts come from.
-        version: servers that have the setting.
-        candidate: values worth trying.
-        aliases: other names of the same setting.
-        durability: names of the durability rules that read it.
         fixed: the setting defines the service: `tune` takes its value from the base.
         layout: it changes what an initialised data directory looks like: part of a snapshot's key.
         needs_steady_state: its effect is credited only in windows that outlast the redo log.
         binlog: it acts on the binary log alone, and on nothing where that is off.
         cluster: it acts on a node of a Galera cluster alone: no other server is offered it.
-        part: Galera's name of it, where it is one of the options that wsrep_provider_options holds.
         on_cluster: the value that Galera requires.
         switch: its option takes a file name; given at all means ON (`log_bin`). A value that is no boolean
             is that name.
-        multiple: the server rounds the value down to a multiple of it.
         computed: how the server derives the default where it depends on the machine or on other settings;
             `default` is then the usual outcome.
-        spellings: what the server shows or accepts in place of one of `values`.
-        partly_dynamic: SET GLOBAL exists but refuses or ignores some changes, so that a restart is the way.
         variable: the name under which SHOW VARIABLES has it, where that is not `name`.
-        successor: settings that do its work on servers that lack it, or did before it came.
     """
 
     name: str
@@ -145,8 +125,6 @@ class SettingEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting as it is on one flavor and version; see `SettingEntry` for the attributes."""
-
     entry: SettingEntry
     flavor: Flavor
     version: tuple[int, ...]
@@ -172,14 +150,8 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
         return self.entry.part
 
     def parse(self, given: Value | bool | None) -> Value:
-        """The value as records hold it, from whatever people, option files and servers write.
-
-        Booleans become ON or OFF, sizes bytes, enumerations their own spelling (a number is an index, as
-        the server takes it); None (SQL NULL) is taken as an empty text.
-
-        Raises:
-            ValueOutOfRange: the type or range of this version does not allow it.
-        """
+        """As records hold it: booleans ON or OFF, sizes in bytes, enumerations by their own spelling.
+        ValueOutOfRange if this version does not allow it."""
         text = "" if given is None else str(given).strip()
         match self.type:
             case "boolean":
@@ -206,12 +178,10 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
         return first == second or (self.type == "set" and _expanded(str(first), str(second)))
 
     def rounded(self, value: Value) -> Value:
-        """The value as the server will hold it: rounded down to the multiple that it keeps to."""
         parsed = self.parse(value)
         return parsed // self.multiple * self.multiple if isinstance(parsed, int) else parsed
 
     def render(self, value: Value) -> str:
-        """The value as an option file spells it: `512M`, `ON`, `O_DIRECT`, `90`."""
         parsed = self.parse(value)
         if self.type == "size" and isinstance(parsed, int):
             return option_size(parsed)
@@ -220,7 +190,6 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
         return str(parsed)
 
     def option(self, value: Value) -> str:
-        """A line for an option file: `sync_binlog = 1`, `skip_log_bin`."""
         if self.entry.switch:
             return self.name if self.parse(value) == "ON" else f"skip_{self.name}"
         if self.part:
@@ -237,7 +206,6 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
         return str(parsed)
 
     def unfit(self, value: Value, nodes: int) -> str:
-        """Why a server of so many nodes has no use of the value, or Galera none; empty if it fits."""
         if nodes == 1:
             name = self.part or self.name
             return f"{name} acts on a cluster only: add --cluster 3" if self.entry.cluster else ""
@@ -247,7 +215,6 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name} was set to {value}, and Galera needs {wanted}"
 
     def describe_range(self) -> str:
-        """The allowed values, for people: `0 to 2`, `ON or OFF`, `fsync, O_DSYNC, …`."""
         if self.type == "boolean":
             return "ON or OFF"
         if self.values:
@@ -292,7 +259,6 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
         raise self._refuse(text, "is not one of its values")
 
     def _members(self, text: str) -> str:
-        """A list in the server's order, each member once; 0 is the empty one."""
         found = dict[str, None]()
         for part in text.upper().split(",") if text != "0" else ():
             member = part.strip()
@@ -330,7 +296,6 @@ _COMBINED = {"ANSI", "DB2", "MAXDB", "MSSQL", "MYSQL323", "MYSQL40", "ORACLE", "
 
 
 def _expanded(one: str, other: str) -> bool:
-    """Whether one list is the other with what its combined members stand for."""
     first, second = set(one.split(",")), set(other.split(","))
     combined = first & _COMBINED
     return bool(combined) and combined == second & _COMBINED and (first <= second or second <= first)
@@ -352,15 +317,12 @@ class Catalog:
         return self._names.keys()
 
     def setting(self, name: str) -> SettingEntry:
-        """The entry of a setting; `-` counts as `_`, aliases are followed."""
         entry = self._names.get(canonical(name))
         if entry is None:
             raise self.unknown(name)
         return entry
 
     def unknown(self, name: str, nearby: str = "", beside: Collection[str] = ()) -> UnknownSetting:
-        """The error for a name; its hint has the names nearest to `nearby`, also of those `beside` the
-        catalog."""
         near = nearest(canonical(nearby or name), dict.fromkeys((*self._names, *beside)))
         hint = f"did you mean {' or '.join(near)}?" if near else "`flushlab settings` lists them all"
         return UnknownSetting(f"{name} is not a setting that flushlab knows", hint=hint)
@@ -387,7 +349,6 @@ class Catalog:
         return here
 
     def where(self, name: str) -> str:
-        """Where a setting exists: `mysql since 8.0.30; mariadb before 10.5`."""
         spans: list[VersionEntry] = []
         for one in self.setting(name).version:
             last = spans[-1] if spans else None
@@ -398,7 +359,6 @@ class Catalog:
         return "; ".join(map(str, spans))
 
     def successor(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[str, ...]:
-        """Settings of that server that do the work of one that it lacks."""
         return tuple(
             other for other in self.setting(name).successor if self.here(other, flavor, version) is not None
         )
@@ -422,7 +382,6 @@ def version_of(text: str) -> tuple[int, ...]:
 
 
 def packaged(name: str) -> list[str]:
-    """The lines of a packaged list, without comments and empty ones."""
     lines = (resources.files("flushlab.settings") / name).read_text(encoding="utf-8").splitlines()
     return [line for line in lines if line.strip() and line.split()[0] != "#"]
 
@@ -457,7 +416,6 @@ def is_within(version: tuple[int, ...], since: str, until: str) -> bool:
 
 
 def span_words(flavor: Flavor, since: str, until: str) -> str:
-    """`mysql since 8.0.30 before 9.0`."""
     return flavor + (f" since {since}" if since else "") + (f" before {until}" if until else "")
 
 

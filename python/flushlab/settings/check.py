@@ -59,9 +59,7 @@ _TEMPLATES = {
     "@NAME@": re.compile(r"=\s*([\"']?)@[A-Z_][A-Z0-9_]+@\1$"),
     "%NAME%": re.compile(r"=\s*([\"']?)%[A-Z_][A-Z0-9_]+%\1$"),
 }
-"""How templates mark what is to be filled in: Jinja, Helm, mustache, ERB, envsubst, Terraform, autoconf."""
 _MARKUP = re.compile(r"---|%YAML|\{|[\w.\"'-]+:(?=\s|$)")
-"""The first line of YAML (a ConfigMap, docker-compose, values of Helm) or JSON."""
 _NAMED_AT_MOST = 6
 _SIMPLE = re.compile(r"\d+[KMG]?")
 _ADJUSTED = re.compile(r"option '([^']+)': (?:un)?signed value (\S+) adjusted to (\S+)")
@@ -76,13 +74,9 @@ class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
     """An option file as one server takes it.
 
     Attributes:
-        settings: of the catalog, as they will be in force.
         others: the rest, as it is written; a switch without a value is ON.
-        lines: file and line of each name's last occurrence.
-        findings: by file and line, in reading order.
         written: the argument that each name's last line stands for; empty if it may be a password or a path.
         rejected: the same of names that stop the start.
-        binlog_path: file name of the binary log, if one is given.
     """
 
     settings: Mapping[str, Value]
@@ -95,7 +89,6 @@ class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def starts(self) -> bool:
-        """Whether the server starts with it, as far as this can tell."""
         return not any(finding.fatal for finding in self.findings)
 
     def guarantees(self, identity: ServerIdentity, storage: Storage) -> Guarantees:
@@ -116,8 +109,7 @@ def check(
     known: HelpText | None = None,
     suffix: str = "",
 ) -> CheckedFile:
-    """An option file as one server reads it; `loader` reads included files, and its OSErrors become
-    remarks."""
+    """`loader` reads included files; its OSErrors become remarks."""
     server = OptionsHere(identity, known, suffix)
     findings: list[Remark] = []
     given: list[GivenOption] = []
@@ -195,7 +187,6 @@ def in_reading_order(findings: Iterable[Remark]) -> tuple[Remark, ...]:
 
 
 def unusable(text: str) -> tuple[str, str] | None:
-    """Why no server reads a text as an option file, and the way out; None if one does."""
     if _is_utf16(text):
         return "is UTF-16, which no server reads", "save it as UTF-8 without a byte order mark"
     lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), start=1)]
@@ -214,7 +205,7 @@ def unusable(text: str) -> tuple[str, str] | None:
 
 
 def _is_utf16(text: str) -> bool:
-    """Whether a text that was read as UTF-8 is UTF-16: every other byte of its beginning is 0."""
+    """UTF-16 that was read as UTF-8 has a 0 in every other byte of its beginning."""
     even, odd = ({*text[start:64:2]} == {"\0"} for start in (2, 3))
     return even != odd or (text.startswith("\ufffd\ufffd") and "\0" in text)
 
@@ -307,12 +298,10 @@ def _gather(
 
 
 def _harmless(line: OptionLine) -> str:
-    """The argument that a line stands for; empty if its value may be a password or a path."""
     return line.argument if kept_out(canonical(line.name), line.text or "") in ("", UNKNOWN) else ""
 
 
 def _elsewhere(line: OptionLine, server: OptionsHere) -> list[Remark]:
-    """A server's setting in a group that no server reads."""
     name = canonical(line.name).removeprefix("loose_")
     bare = re.sub(r"^(skip|disable|enable)_", "", name)
     if OF_A_SERVER.fullmatch(line.group) or not (name in server.catalog or bare in server.catalog):
@@ -330,7 +319,6 @@ def _meant_instance(suffix: str, groups: Iterable[str]) -> str:
 
 
 def _loads(name: str, libraries: str) -> bool:
-    """Whether a file that loads these libraries has the plugin that an option of this name is for."""
     stem = name.removeprefix("plugin_").replace("rpl_semi_sync", "semisync")
     return stem in libraries or any(
         stem.startswith(library.removeprefix("mysql_") + "_")
@@ -359,7 +347,6 @@ def _pool(
     places: Mapping[str, tuple[str, int]],
     server: OptionsHere,
 ) -> Iterable[Remark]:
-    """MySQL's buffer pool, which grows to whole chunks when the server starts."""
     name = "innodb_buffer_pool_size"
     here, size = server.here(name), settings.get(name)
     if here is None or not isinstance(size, int):
@@ -400,10 +387,7 @@ def below(
 def at_risk(
     checked: CheckedFile, path: str, identity: ServerIdentity, storage: Storage
 ) -> tuple[Remark, ...]:
-    """The settings that keep the file below `strict`, and their costs: a warning below `second`, else a note.
-
-    A setting is judged with the others at their safe values, so that no line tells of another's risk.
-    """
+    """Judges a setting with the others at their safe values, so that no line tells of another's risk."""
     given = checked.given
     try:
         changes, _ = raise_to_floor(given, Floor.STRICT, identity=identity, storage=storage, launch=Launch())
@@ -426,7 +410,6 @@ def at_risk(
 
 
 def _cost(found: Guarantees, safe: Guarantees) -> str:
-    """The worst that the one keeps less than the other, and when."""
     text = next(one for one, other in zip(_kept(found), _kept(safe), strict=True) if one != other)
     if text != describe(found)["power_loss"]:
         return text
@@ -442,8 +425,6 @@ def _kept(found: Guarantees) -> tuple[str, ...]:
 def too_large(
     checked: CheckedFile, path: str, identity: ServerIdentity, memory_bytes: int, *, named: bool = False
 ) -> Iterator[Remark]:
-    """The memory that the file may take, where that is more than there is; `named`: the user said how
-    much."""
     use = memory_use(Configuration(checked.given, identity))
     there_is = f"{'--host-memory is' if named else 'this machine has'} {format_size(memory_bytes)}"
     hint = None if named else "if the file is for another machine, name its memory: --host-memory 64G"

@@ -17,7 +17,6 @@ from flushlab.units import parse_size
 
 NO_BINLOG = "no effect without a binary log"
 LOST_AT_RESTART = "SET GLOBAL is lost at a restart"
-"""Said wherever a SET GLOBAL is run or handed over."""
 _CACHES_OF_WRITE_SETS = {"binlog_cache_size"}
 """Galera fills them on its nodes, whether there is a binary log or not."""
 _INTEGER = re.compile(r"-?\d+")
@@ -44,7 +43,6 @@ class Configuration:
         return catalog.here(name, self.identity.flavor, self.identity.version) if name in catalog else None
 
     def value(self, name: str) -> Value | None:
-        """The value in force; None where this server does not have the setting, as far as is known."""
         name, here = _known_as(name), self.here(name)
         if name in self._read_back:
             return typed(self._read_back[name], here)
@@ -57,14 +55,13 @@ class Configuration:
 
     @property
     def _derives_flush_method(self) -> bool:
-        """Whether innodb_dedicated_server chooses it: until MySQL 8.4
+        """innodb_dedicated_server chooses it until MySQL 8.4
         (https://dev.mysql.com/doc/refman/8.0/en/innodb-dedicated-server.html,
         https://lefred.be/content/mysql-8-4-lts-new-production-ready-defaults-for-innodb/)."""
         its = self.identity
         return its.flavor == "mysql" and its.version < (8, 4) and self.is_on("innodb_dedicated_server")
 
     def as_reported(self) -> dict[str, Value]:
-        """The given settings; those that the catalog does not know as the server reported them."""
         return {
             name: self._read_back[name]
             if name in self._read_back
@@ -79,7 +76,6 @@ class Configuration:
         return 0 if value is None or isinstance(value, str) else value
 
     def is_on(self, name: str) -> bool:
-        """Whether a boolean setting is ON (settings outside the catalog as servers print them)."""
         return str(self.value(name)).upper() in ("ON", "1", "TRUE")
 
     def is_set(self, *names: str) -> bool:
@@ -95,14 +91,12 @@ class Configuration:
         return first == second or _same_list(first, second)
 
     def without_effect(self, name: str) -> str:
-        """Why a setting can have no effect here; empty if it may have one."""
         here = self.here(name)
         if here is None or not here.entry.binlog or self.is_on("log_bin"):
             return ""
         return "" if self.identity.nodes > 1 and here.name in _CACHES_OF_WRITE_SETS else NO_BINLOG
 
     def default(self, name: str) -> Value | None:
-        """The default of this version; None where it depends on the machine, or nothing is known."""
         here = self.here(name)
         return None if here is None or here.computed else here.parse(here.default)
 
@@ -123,7 +117,6 @@ class Configuration:
 
 
 def typed(given: Value, here: SettingHere | None) -> Value:
-    """A variable's text as a value: as the catalog types it, else a number if it looks like one."""
     if here is not None:
         try:
             return here.parse(given)
@@ -137,7 +130,6 @@ def typed(given: Value, here: SettingHere | None) -> Value:
 
 
 def literal(value: Value, here: SettingHere | None) -> Value:
-    """The value as SET takes it: numbers as numbers, sizes in bytes, all else as text."""
     if here is None and isinstance(value, str) and _SIZE.fullmatch(text := value.strip()):
         try:
             return parse_size(text)
@@ -151,7 +143,6 @@ def _plain(value: Value) -> Value:
 
 
 def _same_list(one: Value, other: Value) -> bool:
-    """Whether two texts list the same, in any order; of switches (`mrr=on`) one may list but some."""
     if not isinstance(one, str) or not isinstance(other, str):
         return False
     first, second = set(one.split(",")), set(other.split(","))

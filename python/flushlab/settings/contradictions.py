@@ -19,19 +19,10 @@ _LOADED = {
     *("archive", "blackhole", "federated", "federatedx", "connect", "rocksdb", "tokudb", "spider", "mroonga"),
     *("s3", "columnstore", "oqgraph", "sphinx", "ndb", "ndbcluster", "example"),
 }
-"""Engines of plugins, or switched off by default."""
 
 
 class Contradiction(NamedTuple):
-    """One contradiction.
-
-    Attributes:
-        name: the setting that does not hold.
-        why: in words that follow its name.
-        hint: the way out.
-        fatal: the server does not start.
-        becomes: the value that it has in the end, where the server puts another one in its place.
-    """
+    """`why` is in words that follow `name`; `becomes` is the value that the server puts in its place."""
 
     name: str
     why: str

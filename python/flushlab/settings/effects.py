@@ -33,16 +33,11 @@ class SeenEffects(msgspec.Struct, frozen=True, kw_only=True):
     """The evidence of one window.
 
     Attributes:
-        activity: per class of files; see `record.FileActivity`.
         opened: classes of which a file was seen open, so that its flags are known.
-        counted_by: source of the syncs.
-        in_memory: classes whose files all lie in memory.
         commits: transactions that the server acknowledged to the workload in the window, each of which
             changed rows; None where the workload does not know.
         connections: of the workload, each with at most one commit in flight; None where unknown.
         checkpointed: a checkpoint was made of redo that was written in the window.
-        pages_written: by the buffer pool, or None.
-        binlog_rotations: files of the binary log that were begun.
     """
 
     identity: ServerIdentity
@@ -70,7 +65,6 @@ class SeenEffects(msgspec.Struct, frozen=True, kw_only=True):
         return str(self.settings.get("innodb_flush_method", "")).upper()
 
     def flags(self, kind: str) -> set[str] | None:
-        """Open flags of a class of files; None if none of them was seen open."""
         return set(self.activity[kind].flags) if kind in self.opened else None
 
     def fsyncs(self, kind: str) -> int | None:
@@ -78,18 +72,15 @@ class SeenEffects(msgspec.Struct, frozen=True, kw_only=True):
         return seen.fsyncs if seen is not None else None
 
     def most_fsyncs(self, kind: str) -> int | None:
-        """Syncs of a class and all that could not be put into one: of files that are gone since."""
         known = self.fsyncs(kind)
         return known + (self.fsyncs("other") or 0) if known is not None else None
 
     def written(self, kind: str) -> int | None:
-        """Bytes written to a class of files, or None."""
         seen = self.activity.get(kind)
         return seen.bytes if seen is not None else None
 
     @property
     def load(self) -> str:
-        """`39,143 commits on 16 connections`."""
         connections = "1 connection" if self.connections == 1 else f"{self.connections} connections"
         return f"{self.commits or 0:,} commits on {connections}"
 
@@ -122,8 +113,6 @@ class SeenEffects(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoEffect(NamedTuple):
-    """A setting that reads back and does nothing; `seen` goes on after "… reads back, but"."""
-
     setting: str
     value: Value
     seen: str
@@ -134,7 +123,6 @@ class NoEffect(NamedTuple):
 
 
 def no_effect(seen: SeenEffects) -> tuple[NoEffect, ...]:
-    """The settings that read back and do nothing, each once, with the evidence in words."""
     found: dict[str, NoEffect] = {}
     for rule in _RULES:
         for one in rule(seen):
@@ -265,7 +253,6 @@ def _too_many_commit_syncs(seen: SeenEffects) -> Iterator[NoEffect]:
 
 
 def _redo_syncs(seen: SeenEffects) -> int | None:
-    """Most syncs that the redo log can have had; None where nothing can be said."""
     if "redo" in seen.in_memory:
         return None
     if seen.counted_by == "kernel":
@@ -287,7 +274,6 @@ def _suspects(seen: SeenEffects) -> str:
 
 
 def _times(count: int) -> str:
-    """`never synced`, `synced once`, `synced 2,259 times`."""
     return ("never synced", "synced once")[count] if count < 2 else f"synced {count:,} times"
 
 
@@ -338,7 +324,6 @@ def _too_many_binlog_syncs(seen: SeenEffects) -> Iterator[NoEffect]:
 
 
 def _grew_by_commits(seen: SeenEffects) -> bool:
-    """The kernel counted the syncs of a binary log that grew as commits make it grow."""
     if seen.counted_by != "kernel" or not seen.is_set("log_bin", "ON") or seen.binlog_in_redo:
         return False
     if "binlog" not in seen.opened or "binlog" in seen.in_memory:

@@ -40,7 +40,6 @@ MEMORY_PART, DISK_PART = 2, 4
 """A server may use half of the machine's memory if nothing else is said, and its empty files a quarter of the
 disk's free space."""
 _BUFFERS_AT_MOST = 0.5
-"""Of the memory, for everything but the buffer pool."""
 REDO_IN_PARTS_SINCE = (8, 0, 30)
 """First MySQL that does not fill the whole redo log with zeros at the first start, which every trial has."""
 _REDO_WRITTEN_AT_MOST = 512 << 20
@@ -54,14 +53,6 @@ _FILE_SIZE = re.compile(r":(\d+[KMG])", re.IGNORECASE)
 
 
 class Scaled(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting that this machine cannot hold.
-
-    Attributes:
-        name: of the setting.
-        yours, here: the user's value and the scaled one, as option files spell them.
-        why: resource that was too small.
-    """
-
     name: str
     yours: str
     here: str
@@ -72,12 +63,8 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     """Settings as they fit.
 
     Attributes:
-        settings: all, the scaled ones with their values here.
-        memory_bytes: limit on the server's memory.
         factor: of the buffer pool and the redo log.
         short_bytes: of memory, for the smallest pool beside everything else; 0 where it holds one.
-        scaled: settings that did not fit.
-        not_transferable: what of a measurement with them says nothing about the real server, in words.
     """
 
     settings: Mapping[str, Value]
@@ -89,12 +76,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shrunk(NamedTuple):
-    """An option file whose buffer pool and redo log did not fit.
-
-    Attributes:
-        file: path of the file; empty for none.
-        factor: share of the pool and of the redo log that fits, 0 to 1.
-    """
+    """`factor` is the share of the pool and of the redo log that fits, 0 to 1."""
 
     file: str = ""
     factor: float = 1.0
@@ -110,7 +92,6 @@ def fit(
     like: Shrunk = Shrunk(),
     data_bytes: int | None = None,
 ) -> Fit:
-    """The settings as a machine can hold them; they shrink as much as the other option file `like` did."""
     given, scaled = Configuration(settings, identity), list[Scaled]()
     settings = dict(settings)
     if given.is_on(DEDICATED):  # what it would derive from this much memory takes its place
@@ -152,7 +133,6 @@ class _Fitting:
     factor: float
     short: int = 0
     held: bool = False
-    """The pool still holds all of the data."""
     scaled: list[Scaled] = field(default_factory=list)
 
     def buffers(self) -> None:
@@ -213,7 +193,6 @@ class _Fitting:
                 self._change(name, size, max(least, fitting), why)
 
     def _pool(self, wanted: float) -> int:
-        """The largest pool up to this size that the server does not enlarge; fewer instances if need be."""
         step = _POOL_STEP if wanted >= _G else _M
         size = max(int(wanted) // step * step, _POOL_LEAST)
         here = self.given.here(POOL)
@@ -283,7 +262,6 @@ class _Fitting:
 
 
 def lines(fitted: Fit, way_out: str, *, file: str = "") -> list[str]:
-    """The table `yours / here / why` and what does not transfer, 80 columns wide."""
     if not fitted.scaled:
         return []
     width = max(len(one.name) for one in fitted.scaled)
@@ -319,7 +297,6 @@ def as_warnings(fitted: Fit) -> tuple[Warning, ...]:
 
 
 def names_fixed(scaled: tuple[Scaled, ...]) -> tuple[str, ...]:
-    """Settings whose sizes here say nothing about yours: the scaled ones and those beside them."""
     names = [one.name for one in scaled]
     beside = [*REDO, "innodb_log_files_in_group"] if set(names) & {*REDO, DEDICATED} else []
     pool = [POOL, INSTANCES] if set(names) & {POOL, DEDICATED} else []
@@ -365,8 +342,6 @@ _DEFAULTS = {
 
 
 class MemoryUse(msgspec.Struct, frozen=True, kw_only=True):
-    """The most memory that a server may take."""
-
     shared_bytes: int
     connection_bytes: int
     connections: int

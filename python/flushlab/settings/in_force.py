@@ -40,25 +40,19 @@ _NO_OPTIONS = {
     *("hostname", "license", "system_time_zone", "large_files_support", "large_page_size", "server_uuid"),
     *("gtid_executed", "have_dynamic_loading", "have_geometry", "have_compress", "locked_in_memory"),
 }
-"""Variables that no option sets; SHOW VARIABLES has most of them."""
 _SO_MANY = 4
 """Of them make a list of options one of variables."""
 
 
 class VariableDump(msgspec.Struct, frozen=True, kw_only=True):
-    """Variables as a file has them, and the line of each."""
-
     variables: Mapping[str, str]
     lines: Mapping[str, int]
 
 
 def read_dump(text: str) -> VariableDump | None:
-    """The variables of a text that is no option file; None if it is none of these.
-
-    Takes the output of SHOW VARIABLES, with tabs, in boxes, as CSV, vertical or as options, and the
-    parameters of a service as JSON: of `aws rds describe-db-parameters` and `az mysql flexible-server
-    parameter list`.
-    """
+    """Takes the output of SHOW VARIABLES, with tabs, in boxes, as CSV, vertical or as options, and a
+    service's parameters as JSON: of `aws rds describe-db-parameters` and `az mysql flexible-server parameter
+    list`."""
     text = text.replace("\0", "").lstrip("\ufeff\ufffd")  # PowerShell writes UTF-16
     found = _json(text) if text.lstrip()[:1] in ("{", "[") else None
     found = found or _rows(text) or _vertical(text) or _options(text)
@@ -147,7 +141,6 @@ def values_of(texts: Mapping[str, str], identity: ServerIdentity, names: Iterabl
 
 
 def identity_of(variables: Mapping[str, str]) -> ServerIdentity | None:
-    """The server whose variables these are; None if they do not tell."""
     version = variables.get("version", "")
     match = _VERSION.fullmatch(version)
     if match is None:
@@ -164,8 +157,6 @@ def in_force(
     path: str,
     lines: Mapping[str, int] | None = None,
 ) -> CheckedFile:
-    """A server's variables as settings; `path` is the file or the server's address, `lines` the line of each
-    variable."""
     catalog, given, findings = load_catalog(), dict(variables), list[Remark]()
     places = {name: (path, (lines or {}).get(name, 0)) for name in variables}
 

@@ -32,9 +32,6 @@ _EARLY = ("max_connections", "getopt_prefix_matching")
 
 
 class OptionsHere:
-    """One server's groups, options and catalog; `known` are the options that its build reports, if it was
-    asked."""
-
     def __init__(self, identity: ServerIdentity, known: HelpText | None, suffix: str = "") -> None:
         self.identity = identity
         self.catalog: Catalog = load_catalog()
@@ -60,7 +57,6 @@ class OptionsHere:
         return "" if self.takes(name) or self.plugin(name) else plugin_where(name)
 
     def takes(self, name: str) -> bool | None:
-        """Whether the server takes the option; None if that is not known."""
         if self._told is not None:
             return name in self._told
         if self.names.removed(name, *self.key):
@@ -74,7 +70,6 @@ class OptionsHere:
         return not self.takes(name) and self.names.ignores(name, *self.key)
 
     def unheard_of(self, name: str) -> bool:
-        """Whether the server is newer than all that is listed, and no listed one takes the option."""
         return self.takes(name) is None and name not in self.names.names() and not PLUGIN.match(name)
 
     @property
@@ -82,7 +77,6 @@ class OptionsHere:
         return f"{self.identity.flavor} {'.'.join(map(str, self.identity.version))}"
 
     def ended(self, name: str) -> str:
-        """The version in which this flavor dropped the option, `8.0.3`; empty if it did not."""
         end = self.names.removed(name, *self.key) or (
             None if self.takes(name) or self.abbreviated(name) else plugin_ended(name, *self.key)
         )
@@ -99,7 +93,6 @@ class OptionsHere:
         return max(gone, key=version_of, default="") if self.here(name) is None else ""
 
     def next_end(self, name: str) -> str:
-        """The later version in which this flavor dropped the option; empty if none is known to."""
         ends = [self.names.removals.get(name, Ending()).since.get(self.identity.flavor)]
         if name in self.catalog:
             own = (one for one in self.catalog.setting(name).version if one.flavor == self.identity.flavor)
@@ -125,7 +118,6 @@ class OptionsHere:
         )
 
     def near(self, name: str) -> str | None:
-        """The option that a misspelled name may mean, or the only one that begins so."""
         if near := self.names.near(name, *self.key):
             return near
         found = self.names.starting_with(name, *self.key)
@@ -155,7 +147,6 @@ _ENDS_WITH_0 = (
 )
 """Numbers that MariaDB 10.11.19 and 11.8.9 do not take as 0 behind `loose_`."""
 _FLAGS = {"optimizer_trace"}
-"""Texts of `name=on,name=off`, which servers read at once."""
 _STOPS, _GOES_ON = "the server does not start", "the server continues without it"
 
 
@@ -167,8 +158,6 @@ class GivenOption(NamedTuple):
 
 
 class Judgement:
-    """One line that gives an option, as one server takes it; `given` is None if the server does not."""
-
     def __init__(self, line: OptionLine, server: OptionsHere) -> None:
         self._line, self._server = line, server
         self._is_mysql = server.identity.flavor == "mysql"
@@ -229,7 +218,6 @@ class Judgement:
         return GivenOption(name, line, value=read.value)
 
     def _foretell_end(self, given: GivenOption) -> None:
-        """The server takes the option and warns that a later version will not."""
         server, value = self._server, given.text if given.value is None else str(given.value)
         found = server.names.deprecated(given.name, *server.key, value)
         if found is None:
@@ -249,7 +237,6 @@ class Judgement:
         self._say("deprecated", "warning", says, hint)
 
     def _limit(self) -> None:
-        """`maximum_`: the most that a session may choose, of options that have such a limit."""
         name, server, hint = self._name, self._server, f"write {self._name}"
         limits, here, shape = server.names.limits(name, *server.key), server.here(name), server.shape(name)
         fatal = self._is_mysql or not self._loose
@@ -295,7 +282,6 @@ class Judgement:
             self._say(read.kind, severity, f"{read.text}{ends}", read.hint, read.fatal)
 
     def _stranger(self) -> str | None:
-        """Says why the server does not take the name; returns the one that it takes it for, if any."""
         name, server = self._name, self._server
         ignored, plugin, end = server.ignores(name), server.plugin(name), server.ended(name)
         if plugin == "built-in":
@@ -332,7 +318,6 @@ class Judgement:
         return self._name
 
     def _why_not(self, end: str, ignored: bool) -> tuple[str, str, str | None] | None:
-        """Kind, text and hint; None if that is said already."""
         name, server, this = self._name, self._server, self._server.told_as
         if end and not ignored:
             hint = "remove the line"
@@ -378,7 +363,6 @@ class Judgement:
 
 
 def _without_prefixes(name: str, server: OptionsHere) -> tuple[str, str]:
-    """The last prefix of an option and the option; no prefix if the server takes the name as it is."""
     prefix, rest = "", name
     known = (server.takes, server.ended, server.plugin, server.plugin_elsewhere, server.ignores)
     while not (any(tells(rest) for tells in known) or server.abbreviated(rest)):
@@ -390,7 +374,6 @@ def _without_prefixes(name: str, server: OptionsHere) -> tuple[str, str]:
 
 
 def _turned(prefix: str, text: str | None) -> str:
-    """The value that a prefix puts in the place of the one given: the opposite of 0, or its own."""
     return "1" if (prefix == "enable") != (text == "0") else "0"
 
 

@@ -43,7 +43,6 @@ class Release(NamedTuple):
 
     @classmethod
     def parse(cls, word: str) -> Release:
-        """A release as lists name it: `mysql@8.0.15`."""
         flavor, _, version = word.partition("@")
         return cls(cast(Flavor, flavor), version_of(version))
 
@@ -59,9 +58,7 @@ class Ending(NamedTuple):
     """The end of an option, or the warning that a later version will not take it.
 
     Attributes:
-        since: the first version of each flavor that lacks it, or that warns.
         successors: options that do its work, on servers that have them; NAME=VALUE where only one value does.
-        note: what to know before the line is changed.
         earlier: a version before `since` may have been the first.
         values: the deprecated ones; None: all.
     """
@@ -76,7 +73,6 @@ class Ending(NamedTuple):
 def _around(
     releases: Iterable[Release], flavor: Flavor, version: tuple[int, ...]
 ) -> tuple[list[Release], list[Release]]:
-    """The last listed release up to a version, and the first one from it on."""
     own = sorted(one for one in releases if one.flavor == flavor)
     before = [one for one in own if one.version <= version][-1:]
     return before, [one for one in own if one.version >= version][:1]
@@ -84,15 +80,8 @@ def _around(
 
 @dataclass(frozen=True)
 class OptionNames:
-    """Which release takes which options.
-
-    Attributes:
-        releases: by flavor and version.
-        takers, ignorers: by option, the releases that take it, or take it and do nothing with it.
-        removals: by option, its end.
-        limited: by option, the releases that take it with `maximum_`, too.
-        deprecations: by option.
-    """
+    """Releases by option: `ignorers` take it and do nothing with it, `limited` take it with `maximum_`,
+    too."""
 
     releases: Sequence[Release]
     takers: Mapping[str, frozenset[Release]]
@@ -105,7 +94,6 @@ class OptionNames:
         return frozenset(self.takers) | frozenset(self.ignorers)
 
     def removed(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[int, ...] | None:
-        """The version in which that flavor dropped the option; None if it has it still, or never had it."""
         end = self.removals.get(name, Ending()).since.get(flavor)
         return end if end is not None and version >= end else None
 
@@ -119,7 +107,6 @@ class OptionNames:
         return None
 
     def deprecation(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> str:
-        """`deprecated since 8.0.30, in favor of innodb_redo_log_capacity`; empty if the option is not."""
         found = self.deprecated(name, flavor, version)
         if found is None:
             return ""
@@ -143,13 +130,12 @@ class OptionNames:
         return self.removals.get(name, Ending()).note
 
     def ignores(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> bool:
-        """Whether that server takes the option and does nothing with it, as the listed release before it
-        does. Of a server that is older than all listed ones, the first of them decides."""
+        """As the listed release before it does; of a server that is older than all listed ones, the first of
+        them decides."""
         before, after = _around(self.releases, flavor, version)
         return any(one in self.ignorers.get(name, ()) for one in before or after)
 
     def limits(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> bool | None:
-        """Whether that server takes the option with `maximum_`; None if its listed neighbours differ."""
         before, after = _around(self.takers.get(name, ()), flavor, version)
         found = {one in self.limited.get(name, ()) for one in (*before, *after)}
         return found.pop() if len(found) == 1 else None
@@ -158,10 +144,8 @@ class OptionNames:
         return frozenset(name for name, takers in self.takers.items() if release in takers)
 
     def knows(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> bool | None:
-        """Whether that server takes the option; None if its neighbours differ or none is listed after it.
-
-        A release between two listed ones has what both have, and lacks what neither has.
-        """
+        """A release between two listed ones has what both have; None if they differ or none is listed after
+        it."""
         takers = self.takers.get(name, frozenset())
         before, after = _around(self.releases, flavor, version)
         found = {one in takers for one in (*before, *after)}
@@ -173,19 +157,15 @@ class OptionNames:
         return None if end is None or before[0] not in takers else version < end
 
     def where(self, name: str) -> str:
-        """The series that take it: `mysql 5.7, mysql 8.0`; empty if none does."""
         takers = self.takers.get(name, frozenset())
         return ", ".join(one.series for one in self.releases if one in takers)
 
     def near(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> str | None:
-        """The most alike option of that server, if it is much alike and not one of more or fewer words."""
         known = [other for other in self.takers if self.knows(other, flavor, version)]
         near = difflib.get_close_matches(name, known, n=3, cutoff=NEAR)
         return next((other for other in near if _misspelled(name, other)), None)
 
     def starting_with(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[str, ...]:
-        """The options of that server that begin so, those that it ignores among them."""
-
         def may_have(option: str) -> bool:
             if option in self.takers and self.knows(option, flavor, version) is not False:
                 return True
@@ -195,14 +175,13 @@ class OptionNames:
 
 
 def last_before(until: str) -> tuple[int, ...]:
-    """The last version before this one; of no version, the last of all."""
     *first, last = version_of(until or "99")
     return (*first, last - 1, 99)
 
 
 def _misspelled(name: str, other: str) -> bool:
-    """Whether one name is the other with wrong letters: `thread_concurrency` is an option of its own, and no
-    `innodb_thread_concurrency` without its first word."""
+    """`thread_concurrency` is an option of its own, and no `innodb_thread_concurrency` without its first
+    word."""
     words, others = name.split("_"), other.split("_")
     if len(words) != len(others):
         return _alike("".join(words), "".join(others)) >= SAME
@@ -262,12 +241,8 @@ _ROW = re.compile(r"^([a-z][a-zA-Z0-9_.-]*)(?: +(.*))?$", re.MULTILINE)
 
 
 class HelpText(msgspec.Struct, frozen=True, kw_only=True):
-    """Options that a server takes, and its table `Value (after reading options)`.
-
-    Attributes:
-        names: as variables spell them, without `skip_`.
-        values: as the table spells them (`TRUE`, `134217728`, `(No default value)`).
-    """
+    """`names` as variables spell them, without `skip_`; `values` as the table `Value (after reading options)`
+    does."""
 
     names: frozenset[str]
     values: dict[str, str]
@@ -306,21 +281,12 @@ Kind = Literal[
 
 
 class OptionShape(msgspec.Struct, frozen=True, kw_only=True):
-    """Which values an option takes.
-
-    Attributes:
-        kind: see `Kind`.
-        optional: the option may stand without a value.
-        values: members of an enumeration, a set, switches or words, in the server's order.
-    """
-
     kind: Kind
     optional: bool
     values: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> OptionShape:
-        """A shape as `str` spells it: `enumeration?:OFF,ON`."""
         kind, _, values = text.partition(":")
         bare = kind.removesuffix("?")
         assert bare in get_args(Kind), f"{text} is no shape"
@@ -336,7 +302,6 @@ Shapes = Mapping[Release, Mapping[str, OptionShape]]
 
 @functools.cache
 def load_option_shapes() -> Shapes:
-    """The packaged list; read once."""
     (_, *listed), *rows = map(str.split, packaged("option_shapes.txt"))
     shapes: dict[Release, dict[str, OptionShape]] = {Release.parse(word): {} for word in listed}
     for words in rows:
@@ -349,7 +314,6 @@ def load_option_shapes() -> Shapes:
 def shape_of(
     name: str, flavor: Flavor, version: tuple[int, ...], shapes: Shapes | None = None
 ) -> OptionShape | None:
-    """The shape on that server; None if it is not known, or the listed releases around it differ."""
     shapes = load_option_shapes() if shapes is None else shapes
     before, after = _around((one for one in shapes if name in shapes[one]), flavor, version)
     found = {shapes[one][name] for one in (*before, *after)}
@@ -364,10 +328,7 @@ _NUMBERS = {"integer", "size", "float", "unsigned", "signed", "real"}
 
 
 def setting_of(word: str, value: Value | None = None) -> tuple[str, Value | None]:
-    """The setting that an option on a command line or in a plan stands for, and its value.
-
-    `skip-log-bin` is log_bin = OFF, and `log_bin` alone is ON. None: the option needs a value.
-    """
+    """`skip-log-bin` is log_bin = OFF, and `log_bin` alone is ON. None: the option needs a value."""
     name = canonical(word)
     listed, catalog = load_option_names().names(), load_catalog()
     prefix, rest = "", name
@@ -405,8 +366,6 @@ Way = Literal["built-in", "loadable"]
 
 
 class _Place(NamedTuple):
-    """The versions of a flavor that have a plugin."""
-
     way: Way
     flavor: Flavor
     since: str
@@ -414,16 +373,12 @@ class _Place(NamedTuple):
 
 
 def plugin_named(option: str, flavor: Flavor, version: tuple[int, ...]) -> Way | None:
-    """How this server has the plugin that the option loads; None if the option is no plugin's there.
-
-    Every such option is taken with `plugin_` in front, too.
-    """
+    """Every such option is taken with `plugin_` in front, too. None if it is no plugin's there."""
     own = (one for one in _places(option) if one.flavor == flavor)
     return next((one.way for one in own if is_within(version, one.since, one.until)), None)
 
 
 def plugin_ended(option: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The version in which that flavor dropped the plugin; None if it has it still, or never had it."""
     if plugin_named(option, flavor, version):
         return None
     ends = [version_of(one.until) for one in _places(option) if one.flavor == flavor and one.until]
@@ -431,7 +386,6 @@ def plugin_ended(option: str, flavor: Flavor, version: tuple[int, ...]) -> tuple
 
 
 def plugin_where(option: str) -> str:
-    """The versions that have the plugin: `mysql since 8.4 before 9.0`; empty if the option is no plugin's."""
     return ", ".join(span_words(*one[1:]) for one in _places(option))
 
 
@@ -492,5 +446,4 @@ _PRODUCTS = (
 
 
 def product_of(name: str) -> str:
-    """The product whose option that is; empty if it is of none that is known here."""
     return next((product for product, names in _PRODUCTS if re.fullmatch(names, name)), "")

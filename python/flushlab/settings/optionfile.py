@@ -25,7 +25,6 @@ from flushlab.settings.catalog import PROVIDER_OPTIONS, canonical, load_catalog
 
 
 def read_options(text: str) -> dict[str, str]:
-    """The options in the variable's text: `gcache.size = 128M; gcs.fc_limit = 16; …`."""
     pairs = (one.partition("=") for one in text.split(";"))
     return {name.strip(): value.strip() for name, equals, value in pairs if equals}
 
@@ -33,7 +32,6 @@ def read_options(text: str) -> dict[str, str]:
 def without_parts(
     settings: Mapping[str, Value], flavor: Flavor, version: tuple[int, ...]
 ) -> tuple[dict[str, Value], dict[str, str]]:
-    """The settings that are variables of their own, and the provider's options under Galera's names."""
     catalog, whole, options = load_catalog(), dict[str, Value](), dict[str, str]()
     for name, value in settings.items():
         here = catalog.here(name, flavor, version) if name in catalog else None
@@ -45,7 +43,6 @@ def without_parts(
 
 
 def parts_of(text: str, flavor: Flavor, version: tuple[int, ...]) -> dict[str, Value]:
-    """The options of a text that the catalog knows, as it has them; what cannot be read stays out."""
     catalog, told, found = load_catalog(), read_options(text), dict[str, Value]()
     for name in catalog.names(flavor, version):
         here = catalog.require(name, flavor, version)
@@ -67,7 +64,6 @@ _GROUP = re.compile(r"\[([^\]]*)\].*", re.DOTALL)
 _INSTANCE = re.compile(
     r"(?:mysqld|server|mariadb|mariadbd|galera)(?!-\d+\.\d+$|[-_](?:safe|multi)$)((?:[@.:#_]|\d)\S*|(?<=d)-\S+)"
 )
-"""A server's group and a suffix; mariadb-NAME are clients, mysqldump is one."""
 _NAME = re.compile(r"[a-z][a-z0-9_.]*")
 _INCLUDE = re.compile(rf"![{_BLANKS}]*(include|includedir)[{_BLANKS}](.*)", re.DOTALL)
 _PLAIN = re.compile(r"[\w.,:/+@%=-]*")
@@ -87,17 +83,10 @@ class OptionLine(msgspec.Struct, frozen=True, kw_only=True):
     server cannot read.
 
     Attributes:
-        group: the group that it stands in, or begins; empty before the first one.
-        heading: begins a group.
-        name: the option's name as it is written; empty for other lines.
         text: its value; None if it was given without one.
         argument: what the server takes it for, `--NAME=VALUE`.
-        include, is_directory: the file or directory that the line refers to.
-        problem: why the server does not start with the line, or passes over it.
-        hint: the way out.
         orphan: is outside any group; once it stands in one, it means what it says.
         anywhere: stops the server in groups that it does not read, too.
-        passed_over: the server starts all the same.
     """
 
     path: str
@@ -127,7 +116,6 @@ def render(
     header: Sequence[str] = (),
     comments: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
-    """An option file with these settings in the group `mysqld`, which both flavors read."""
     catalog = load_catalog()
     lines = [f"# {line}".rstrip() for line in header]
     lines.append("[mysqld]")
@@ -146,13 +134,9 @@ def render(
 
 
 def groups_of(identity: ServerIdentity, suffix: str = "") -> set[str]:
-    """The groups that this server reads.
-
-    Args:
-        suffix: its --defaults-group-suffix: for each of its groups it reads a second one that ends in this.
-            systemd starts mysqld@INSTANCE with `@INSTANCE`, mysqld_multi starts servers with [mysqldN]
-            (https://dev.mysql.com/doc/refman/8.0/en/option-file-options.html, …/using-systemd.html).
-    """
+    """`suffix`: for each of its groups a server reads a second one that ends in this. systemd starts
+    mysqld@INSTANCE with `@INSTANCE`, mysqld_multi starts servers with [mysqldN]
+    (https://dev.mysql.com/doc/refman/8.0/en/option-file-options.html, …/using-systemd.html)."""
     series = ".".join(map(str, identity.version[:2]))
     names = {"mysqld", "server", f"mysqld-{series}"}
     if identity.flavor == "mariadb":
@@ -161,7 +145,6 @@ def groups_of(identity: ServerIdentity, suffix: str = "") -> set[str]:
 
 
 def instance_of(group: str) -> str | None:
-    """The --defaults-group-suffix with which a server reads this group; None if none does."""
     match = _INSTANCE.fullmatch(group)
     return None if match is None else match[1]
 
@@ -171,7 +154,6 @@ def reads_whole_lines(identity: ServerIdentity) -> bool:
 
 
 def lines(text: str, path: str, *, whole: bool = False) -> Iterator[OptionLine]:
-    """The lines of one file, whatever their group, without comments and empty ones; never raises."""
     group: str | None = None
     if text.startswith(_MARK):
         says, hint = "begins with a byte order mark", "save the file as UTF-8 without that mark"
@@ -203,8 +185,6 @@ def lines(text: str, path: str, *, whole: bool = False) -> Iterator[OptionLine]:
 
 
 class _Raw(NamedTuple):
-    """A line as the server reads it: what a NUL byte does to it, and whether it is read in pieces."""
-
     number: int
     text: str
     cut: str = ""
@@ -238,7 +218,6 @@ def _read(text: str, whole: bool) -> Iterator[_Raw]:
 
 
 def _pieces(raw: str) -> Iterator[str]:
-    """The pieces of a line as `fgets` reads them, each up to its first NUL byte."""
     if "\0" not in raw:
         yield raw
         return
@@ -302,7 +281,6 @@ def _cut_comment(line: str) -> str:
 
 
 def option_value(text: str) -> str:
-    """A value as option files take it; `#` starts a comment and blanks at the ends are cut off."""
     if text and _PLAIN.fullmatch(text):
         return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
@@ -322,12 +300,8 @@ class Remark(msgspec.Struct, frozen=True):
             `formula`, `unknown-value`, `abbreviated`, `not-in-version`, `removed`, `deprecated`,
             `duplicate`, `wrong-type`, `out-of-range`, `rounded`, `not-a-switch`, `prefix`, `plugin`,
             `refused`, `contradiction`, `below-floor`, `at-risk`, `memory`, `ignored-file`, `not-read`.
-        severity: see `Severity`.
         name: the option, as variables spell it; empty where a line has none.
         path, line: where it stands; line 0 if it stands nowhere.
-        text: the problem in words.
-        hint: the way out.
-        fatal: the server does not start.
     """
 
     kind: str

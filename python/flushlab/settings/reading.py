@@ -29,7 +29,6 @@ _NUMBER = re.compile(r"([+-]?)(\d*)(?:([a-zA-Z]).*)?", re.DOTALL)
 """Behind the first letter the servers read nothing: `1GB` is `1G`, and `many` is `0M`."""
 _POWER = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 _PLACE = re.compile(r"\+?\d+|-0+")
-"""A member of an enumeration by its place, or those of a set by their bits."""
 _NAMELESS = {("sql_mode", "mysql"): 13, ("new_mode", "mariadb"): 2}
 """Members of a set that servers take as bits alone: what once had a name (MySQL 9.7.4, MariaDB 11.8.9)."""
 _REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
@@ -58,7 +57,6 @@ _SESSION_BYTES = 32 << 10
 _CHUNK_BYTES = 128 << 20
 _INSTANCES_FROM_BYTES = 1 << 30
 _NEAR = 0.85
-"""How alike a member of a set must be to be named as the one that was meant."""
 
 
 class ReadValue(msgspec.Struct, frozen=True):
@@ -67,9 +65,6 @@ class ReadValue(msgspec.Struct, frozen=True):
     Attributes:
         value: what is in force; None if the server does not start.
         kind: of the mistake: `wrong-type`, `out-of-range`, `rounded`, `not-a-switch`; empty if there is none.
-        text: the mistake in words.
-        fatal: the server does not start.
-        hint: the way out.
     """
 
     value: Value | None
@@ -103,7 +98,6 @@ def read(here: SettingHere, text: str | None) -> ReadValue:
 def read_shape(
     name: str, shape: OptionShape, text: str | None, flavor: Flavor, version: tuple[int, ...]
 ) -> ReadValue:
-    """The text of an option outside the catalog as this server reads it; the value is that text."""
     if text is None and not shape.optional:
         bare = shape.kind == "bare"
         return _refused("is a variable, not an option" if bare else "has no value")
@@ -283,7 +277,6 @@ def _members(values: Sequence[str], text: str, nameless: int) -> ReadValue:
 
 
 def _switches(values: Sequence[str], text: str) -> ReadValue:
-    """`NAME=on,NAME=off,NAME=default`, or `default` for all; names by their beginnings."""
     named = [value.upper() for value in values]
     for part in text.split(",") if text else ():
         name, _, state = part.upper().partition("=")

@@ -33,9 +33,7 @@ class SqlWord(msgspec.Struct, frozen=True, kw_only=True):
     """Something that a server takes from a version on.
 
     Attributes:
-        says: for people.
         pattern, key: what finds it; the key is in every text that the pattern matches.
-        message: finds it in error messages, where the pattern does not.
         raw: it stands in comments too.
         anywhere: it has no other meaning in files that are not SQL.
         since: the first version of each flavor that takes it; a flavor that is missing refuses it.
@@ -101,7 +99,6 @@ def load_words() -> tuple[SqlWord, ...]:
 
 
 def find_words(text: str, kind: Text = "sql") -> list[SqlWord]:
-    """The words in statements, an error message, or a program's source, which has only unmistakable ones."""
     lower = text.lower()
     if kind == "message":
         return [one for one in load_words() if _in_message(one, text, lower)]

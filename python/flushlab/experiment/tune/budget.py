@@ -22,13 +22,7 @@ SCREEN_RUNS_PER_CANDIDATE = 8
 
 
 class BlockLimits(NamedTuple):
-    """Limits of blocks by step: few long ones on fresh servers, many short ones on servers kept running.
-
-    Attributes:
-        confirm_least, confirm_most: of confirmation.
-        reduce_most: of reduction.
-        screen_least, screen_most: of each group of arms in screening.
-    """
+    """Few long blocks on fresh servers, many short ones on servers kept running."""
 
     confirm_least: int
     confirm_most: int
@@ -40,10 +34,8 @@ class BlockLimits(NamedTuple):
 FRESH = BlockLimits(confirm_least=3, confirm_most=16, reduce_most=8, screen_least=1, screen_most=1)
 KEPT_RUNNING = BlockLimits(confirm_least=6, confirm_most=120, reduce_most=24, screen_least=3, screen_most=16)
 SCREEN_SERVERS_MOST = 8
-"""Mixtures screened in each context on servers kept running: starting the servers is most of their cost."""
 
 BESIDE_BASE = 4
-"""Mixtures screened in a block with the base, where machines of a fleet run blocks on fresh servers."""
 
 END_TRIALS = 2.5
 """Trials' worth of time that is kept for the end: the base and the winner recover from SIGKILL under load."""
@@ -58,8 +50,6 @@ exceeds the budget by the first factor. The hint then asks for the prediction ti
 
 
 class TuneBudget:
-    """Counts what a tuning spends; `room` is the number of arms that may run beside the base."""
-
     def __init__(self, plan: TunePlan, pool: CandidatePool) -> None:
         self._plan = plan
         self._pool = pool
@@ -100,23 +90,17 @@ class TuneBudget:
 
     @property
     def confirm_least(self) -> int:
-        """Cells of the smallest valid confirmation, the base of each group of arms among them."""
         return self.blocks.confirm_least * (self.confirm_arms_most() + self._further_groups)
 
     @property
     def _further_groups(self) -> int:
-        """Groups of the confirmation beyond the first one, where not all arms run side by side."""
         return math.ceil((self.confirm_arms_most() - 1) / self.room) - 1 if self.kept_running else 0
 
     def spares(self, cells: int) -> bool:
         return self.cells() - cells >= self.confirm_least
 
     def cells(self, starting: int = 0) -> int:
-        """Cells (one arm in one block, all variants) that are left, if as many are disturbed as so far.
-
-        Args:
-            starting: servers that will have to be started, where they run side by side.
-        """
+        """Cells (one arm in one block, all variants) that are left, if as many are disturbed as so far."""
         left = self.trials_left
         if self._plan.budget_s is not None and self.trials:
             left_s = self._plan.budget_s - self._end_s - self._spent_s - starting * self.startup_s
@@ -129,11 +113,9 @@ class TuneBudget:
         return math.inf if self._plan.budget_trials is None else self._plan.budget_trials - self.trials
 
     def spare(self, due: int) -> Callable[[], float]:
-        """Tells at any time how many trials there are beyond so many that are due."""
         return lambda: self.trials_left - due
 
     def is_spent(self, arms: int) -> bool:
-        """Whether the next block finds too few trials, or would leave too little time for the end."""
         if self.trials_left < arms * self._plan.variants:
             return True
         if self._plan.budget_s is None or not self.trials:
@@ -142,11 +124,7 @@ class TuneBudget:
         return self._spent_s + block_s > self._plan.budget_s - self._end_s
 
     def demand(self) -> None:
-        """Refuses a budget that is too small for a valid confirmation.
-
-        Raises:
-            BudgetTooSmall: the message has the smallest budget that makes sense.
-        """
+        """BudgetTooSmall, with the smallest budget that makes sense, if a valid confirmation does not fit."""
         plan, least = self._plan, self.least_trials
         candidates = counted(len(self._pool.usable), "candidate")
         whom = f"{candidates} {aims(plan.floor, plan.runs_at)} need at least"
@@ -185,7 +163,6 @@ class TuneBudget:
         return END_TRIALS * (max(self.startup_s, self._plan.startup_s) or self.trial_s) + END_S
 
     def screen_runs(self, free: int, contexts: int) -> int:
-        """Even number of runs per context, from what the confirmation leaves."""
         if self.kept_running:
             return contexts * min(2 * math.ceil(free / 2 + 1), SCREEN_SERVERS_MOST)
         left = self.cells()
@@ -197,26 +174,17 @@ class TuneBudget:
         return runs // (2 * contexts) * 2 * contexts
 
     def screen_blocks(self, arms: int, servers: int) -> int:
-        """Blocks that each group of arms may have, where they run side by side; else one.
-
-        Args:
-            arms: of all groups, the base in each of them counted.
-            servers: of them that have to be started.
-        """
         total = self.cells() + self.trials // self._plan.variants
         share = SCREEN_SHARE * total - (self.cells() - self.cells(servers))
         return min(max(int(share / arms), self.blocks.screen_least), self.blocks.screen_most)
 
     def reduce_blocks(self, arms: int, confirm: int) -> int:
-        """Blocks of `arms` that reduction may take, keeping the share of a confirmation of `confirm`."""
         left = self.cells(arms + confirm)
         total = left + self.trials // self._plan.variants
         reserve = min(max(int(CONFIRM_SHARE * total / confirm), 5), self.blocks.confirm_most) * confirm
         return min(max(left - reserve, 0) // max(arms, 1), self.blocks.reduce_most)
 
     def confirm_arms_most(self) -> int:
-        """Base, control, the user's own settings, free parts, and one combination per floor that allows more
-        than the floor above."""
         allowed = [
             frozenset(i for i in self._pool.usable if self._pool.level(frozenset({i})).at_least(floor))
             for floor in Floor.STRICT.down_to(self._plan.runs_at)
@@ -242,11 +210,9 @@ class TuneBudget:
 
     @property
     def _base_share(self) -> float:
-        """Trials of the base for each mixture on a fresh server."""
         return 1 / BESIDE_BASE if self._plan.spread else 0.0
 
     def _startups_least(self) -> int:
-        """Servers that the smallest valid campaign has still to start, where they run side by side."""
         started = sum(stage == "screen" for stage, _ in self._started)
         screened = self._screen_least() // self.blocks.screen_least
         return max(screened - started, 0) + self.confirm_arms_most() + self._further_groups

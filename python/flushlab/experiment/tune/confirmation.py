@@ -29,7 +29,6 @@ WORTH_LOG = math.log(1.01)
 
 
 PRECISE_LOG = math.log(1.05)
-"""Half the width of an interval that is narrow enough."""
 
 
 class _Analysis(NamedTuple):
@@ -42,14 +41,11 @@ class _Analysis(NamedTuple):
 
 
 class Confirmation:
-    """Scores of base, control and arms over fresh blocks, and what may be claimed from them."""
-
     def __init__(self, pool: CandidatePool, guards: Guards, objective: Objective) -> None:
         self._pool = pool
         self._guards = guards
         self._objective = objective
         self.selections: dict[str, Selection] = {}
-        """Selection of each arm that may be handed over."""
         self._sheet = Sheet(objective, (BASE, CONTROL))
         self._trials: dict[str, list[Trial]] = {}
         self._rejected: dict[str, str] = {}
@@ -62,7 +58,6 @@ class Confirmation:
         self._sheet.admit(arm)
 
     def admit_reference(self, arm: str) -> None:
-        """Enters an arm that others are compared with and that is never handed over."""
         self._sheet.admit(arm)
 
     def record(self, arm: str, block: int, trials: Sequence[Trial]) -> None:
@@ -75,14 +70,7 @@ class Confirmation:
     def judge(
         self, blocks: int, alpha: float, *, since: int = 0, arms: Collection[str] | None = None
     ) -> None:
-        """One interim analysis, after `blocks` blocks, at its share of the error rate.
-
-        Args:
-            blocks: of these arms.
-            alpha: share of the error rate.
-            since: number of the first of these blocks.
-            arms: arms that ran beside the base in them, if not all; intervals of all arms hold at once.
-        """
+        """`since` is the number of the first of these blocks; the intervals of all `arms` hold at once."""
         family = len(self._sheet.arms) - 1
         tables = {by: self._sheet.table(BASE, by, arms=arms, since=since) for by in self._sheet.measures}
         compared = {
@@ -100,7 +88,6 @@ class Confirmation:
         return self._sheet.next_block
 
     def _guard(self, arm: str) -> str:
-        """Why the arm may not win in spite of its speed; empty if it may."""
         own, base = self._trials.get(arm, ()), self._trials.get(BASE, ())
         limit = self._guards.p99_ratio
         if (latency := self.compared(arm, "p99")) is not None:
@@ -138,25 +125,16 @@ class Confirmation:
         return tuple(Rejected(arm=arm, reason=reason) for arm, reason in self._reasons().items())
 
     def compared(self, arm: str, by: Objective | None = None) -> Comparison | None:
-        """One arm against the base: with the proven claims of the analyses; None if no analysis has the arm.
-
-        Args:
-            arm: its name.
-            by: one of the measures; what is compared, if None.
-        """
         seen = [one for one in self._analyses if arm in one.comparisons[by or self._objective]]
         return held(one.comparisons[by or self._objective][arm] for one in seen) if seen else None
 
     @property
     def over_machines(self) -> dict[str, OverMachines]:
-        """Every arm's ratio on each machine, as of its last analysis; empty where one machine ran all."""
         return {arm: found for one in self._analyses for arm, found in one.over.items()}
 
     def frontier(self, floors: Iterable[Floor]) -> tuple[FrontierPoint, ...]:
-        """The best proven arm at each floor, safest first; empty before the first interim analysis.
-
-        Choosing the best of several proven arms is covered: their intervals hold all at once.
-        """
+        """The safest first. Choosing the best of several proven arms is covered: their intervals hold all at
+        once."""
         if not self._analyses:
             return ()
         points: list[FrontierPoint] = []
@@ -183,7 +161,6 @@ class Confirmation:
         return tuple(self._marked(points))
 
     def _marked(self, points: Sequence[FrontierPoint]) -> Iterator[FrontierPoint]:
-        """The points; those that beat every safer one are marked."""
         best = BASE
         for point in points:
             gains = point.arm not in (BASE, best)
@@ -194,7 +171,6 @@ class Confirmation:
             yield msgspec.structs.replace(point, beats_safer=gains)
 
     def is_clear(self, floors: Iterable[Floor], among: Collection[str]) -> bool:
-        """Whether more blocks of some arms would change nothing worth knowing."""
         if not self._analyses:
             return False
         arms = [one for one in self.comparisons if one.arm in among]
@@ -206,12 +182,8 @@ class Confirmation:
         return found is not None and math.log(found.ratio.high) < WORTH_LOG
 
     def detectable_log(self, power: float) -> float | None:
-        """Smallest log gain of any candidate that some interim analysis would have called faster.
-
-        Without a candidate that stayed, that of the control; None before the first analysis. `power`: how
-        probably.
-        What is proven to buy nothing has left early: an arm with such a gain would have stayed.
-        """
+        """None before the first analysis; the control's without a candidate that stayed. What is proven to
+        buy nothing has left early: an arm with such a gain would have stayed."""
         gains, family = dict[str, float](), len(self._sheet.arms) - 1
         for one in self._analyses:
             scores, stalled = one.table.scores, one.table.stalled
@@ -239,7 +211,6 @@ class Confirmation:
         ]
 
     def _free_ratio(self, comparison: Comparison) -> Ratio | None:
-        """Gain of the arm's settings without those that lower a guarantee; None if that was not measured."""
         selection = self.selections[comparison.arm]
         if self._pool.is_free(selection):
             return comparison.ratio
@@ -261,7 +232,6 @@ class Confirmation:
         return found.ratio if found is not None else None
 
     def _against(self, arm: str, other: str) -> Comparison | None:
-        """An arm against another one, at the error rates of the interim analyses for this one comparison."""
         if other == BASE:
             return self.compared(arm)
         found = [

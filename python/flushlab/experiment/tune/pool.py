@@ -24,9 +24,6 @@ Selection = frozenset[int]
 
 
 class CandidatePool:
-    """Candidates of a plan and their selections; changes without effect, or below the floor, are out from the
-    start."""
-
     def __init__(self, plan: TunePlan) -> None:
         self._plan = plan
         self.candidates = plan.candidates
@@ -71,14 +68,12 @@ class CandidatePool:
         return self.compatible(selection) and self.level(selection).at_least(floor)
 
     def joined(self, selection: Selection, more: Iterable[int], floor: Floor) -> Selection:
-        """The selection with the others, each if it may run beside those before it."""
         for index in more:
             if self.legal(selection | {index}, floor):
                 selection |= {index}
         return selection
 
     def free_part(self, selection: Selection) -> Selection:
-        """The selection without what lowers a guarantee."""
         part = frozenset(index for index in selection if self.is_free(frozenset({index})))
         while part and not self.is_free(part):  # harmless alone, not together
             part -= {max(part)}
@@ -94,7 +89,6 @@ class CandidatePool:
         return None
 
     def slots(self, eligible: Iterable[int]) -> list[tuple[int, ...]]:
-        """Eligible candidates, those that share a setting together."""
         slots: list[tuple[int, ...]] = []
         for index in sorted(eligible):
             rivals = [slot for slot in slots if any(not self.compatible(frozenset({index, o})) for o in slot)]
@@ -115,7 +109,6 @@ class CandidatePool:
         return [i for i in sorted(self.usable) if self.is_free(frozenset({i}))]
 
     def arm(self, selection: Selection) -> Arm:
-        """The selection's arm, under a name that no other selection has."""
         if not selection:
             return self.base
         if selection not in self._names:
@@ -134,7 +127,6 @@ class CandidatePool:
         self.usable -= {index}
 
     def exclude_unchanged(self, arm: str, trial: Trial) -> None:
-        """Leaves out changes that the server rounded back to what the base has."""
         if arm == BASE:
             self._base_read_back = trial.settings
         selection = next((known for known, name in self._names.items() if name == arm), frozenset[int]())
@@ -144,7 +136,6 @@ class CandidatePool:
                 self.exclude(index, "the server changes it to the base's value", refused=False)
 
     def exclude_slow_windows(self, rate: float | None) -> None:
-        """Leaves out candidates whose redo log this workload takes too long to fill."""
         need = self._plan.redo_to_outlast
         if need is None or not rate:
             return
@@ -174,20 +165,9 @@ def half_on(
     runs: int,
     seed: str,
 ) -> list[Selection]:
-    """A screening design: each slot goes through its values, and through being off, equally often.
-
-    Args:
-        pool: of the selections.
-        slots: competing candidates together.
-        foundation: stays on in every run.
-        floor: demanded of every run; changes that would leave it are switched off.
-        runs: number of runs.
-        seed: of the choice among designs.
-
-    Returns:
-        Foundation and changes of each run. Of a few random balanced designs the one whose slots agree least
-        with each other is taken (the smallest sum of squared correlations).
-    """
+    """Each slot goes through its values, and through being off, equally often; changes that would leave the
+    floor are switched off. Of a few random balanced designs the one whose slots agree least is taken (the
+    smallest sum of squared correlations)."""
     random = Random(seed)
     best: tuple[float, list[list[int | None]]] | None = None
     for _ in range(12):
@@ -217,8 +197,6 @@ def _cycle(slot: tuple[int, ...], runs: int, random: Random) -> list[int | None]
 
 
 class TuneRounds:
-    """Asks for the trials of a round; changes that the server undid leave the pool."""
-
     def __init__(self, plan: TunePlan, pool: CandidatePool) -> None:
         self._plan, self._pool = plan, pool
         self.objective = plan.objective
@@ -245,7 +223,6 @@ class TuneRounds:
         following: int = 0,
         then: Sequence[Sequence[Arm]] = (),
     ) -> Steps[Round]:
-        """One round; `spare` as of `run_block`, `following` and `then` are rounds that may come after it."""
         for arm in arms:
             level = self._plan.level_of(arm.settings)
             assert arm.name == YOURS or level.at_least(self._plan.runs_at), (
@@ -272,7 +249,6 @@ class TuneRounds:
     def block(
         self, arms: Sequence[Arm], stage: Stage, block: int, *, following: int
     ) -> Steps[dict[str, tuple[Trial, ...]]]:
-        """A round of arms with at most one change each: whoever fails is out for good."""
         finished, out, _ = yield from self.run(arms, stage, block, following=following)
         for name, reason in out.items():
             self._pool.exclude_arm(name, reason)

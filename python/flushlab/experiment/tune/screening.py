@@ -20,13 +20,9 @@ from flushlab.statistics import Effects, estimate_effects
 from flushlab.statistics.one_thread import np
 
 CLEAR = 2.0
-"""Deviations from what is worth something beyond which an effect is known well enough for screening."""
 
 
 class ScreeningRun(NamedTuple):
-    """A screening cell; `disturbed` if other load was in it each time that it was tried. `machine` is empty
-    without a fleet."""
-
     selection: Selection
     context: int
     block: int
@@ -37,14 +33,6 @@ class ScreeningRun(NamedTuple):
 
 @dataclass
 class Screening:
-    """Runs that each switch some candidates on, and the effects that they tell.
-
-    Attributes:
-        runs: all of them, those of the calibration first.
-        contexts: what the runs stand on: the base, and the fastest foundation where there is one.
-        effects: of every candidate in every context; None before the first estimate.
-    """
-
     _plan: TunePlan
     _pool: CandidatePool
     _rounds: TuneRounds
@@ -54,8 +42,6 @@ class Screening:
     effects: Effects | None = None
 
     def screen_bought(self) -> Steps[None]:
-        """Changes that lower a guarantee, alone on the base; needed only where there is a choice of
-        foundation."""
         bought = self._pool.bought()
         if len(bought) < 2:
             return
@@ -71,7 +57,6 @@ class Screening:
                     self.add(selection, context, block, finished.get(arm.name, ()))
 
     def screen_free(self) -> Steps[None]:
-        """Everything else, half of it on in each run, on the base and on the fastest foundation."""
         if bought := self._pool.bought():
             if len(bought) >= 2:
                 self._estimate()
@@ -99,7 +84,6 @@ class Screening:
         self._estimate()
 
     def _one_by_one(self, queue: Sequence[tuple[Selection, int]], first: int) -> Steps[None]:
-        """Each mixture once, on a fresh server; halfway, what slows down everywhere leaves the others."""
         for number, (planned, context) in enumerate(queue):
             if not self._pool.usable or not self._budget.spares(1):
                 return  # repeats of disturbed trials used up what was meant for screening
@@ -127,8 +111,6 @@ class Screening:
         return list({arm.name: arm for arm in arms}.values())
 
     def _side_by_side(self, queue: Sequence[tuple[Selection, int]], first: int) -> Steps[None]:
-        """Groups of mixtures beside the base, until all effects are clear or their share is spent; what slows
-        down everywhere leaves the groups that follow."""
         groups = _even_groups(list(dict.fromkeys(queue)), self._budget.room)
         arms = sum(map(len, groups)) + len(groups)
         for number, planned in enumerate(groups):
@@ -170,11 +152,8 @@ class Screening:
         return bool(known.all() and levels.all())
 
     def foundation(self, floor: Floor) -> Selection | None:
-        """The changes that the floor's combination stands on: needed ones, and those that it lets be bought.
-
-        One candidate that lowers a guarantee is taken as it is (the runs on both foundations measure it);
-        of several, those that looked useful alone, best first.
-        """
+        """One candidate that lowers a guarantee is taken as it is (the runs on both foundations measure it);
+        of several, those that looked useful alone, best first."""
         needed = self._pool.foundation(floor, self._pool.usable)
         if needed is None:
             return None
@@ -216,7 +195,6 @@ class Screening:
         return chosen
 
     def _nearest_context(self, foundation: Selection) -> int:
-        """The context whose foundation is as fast as this one, as far as screening tells."""
         if len(self.contexts) == 1 or not foundation:
             return 0
         if foundation == self.contexts[1]:
@@ -269,7 +247,6 @@ class Screening:
             yield from self._find_culprit(selection, out[arm.name], block)
 
     def _find_culprit(self, selection: Selection, reason: str, block: int) -> Steps[None]:
-        """A server did not take a mixture: its changes are tried one by one."""
         if len(selection) <= 1:
             self._pool.exclude_failed(min(selection, default=0), reason)
             return
@@ -287,8 +264,7 @@ class Screening:
         return half_on(self._pool, self._pool.slots(eligible), foundation, floor, runs, seed)
 
     def _estimate(self) -> None:
-        """Effects of all candidates in all contexts, from the runs so far that were not disturbed; from all
-        where these are less than half of them."""
+        """From the undisturbed runs so far; from all where these are less than half of them."""
         undisturbed = [run for run in self.runs if not run.disturbed]
         runs = _on_one_level(undisturbed if 2 * len(undisturbed) >= len(self.runs) else self.runs)
         blocks, machines = dict[tuple[str, int], int](), dict[str, int]()
@@ -330,6 +306,5 @@ def _on_one_level(runs: Sequence[ScreeningRun]) -> list[ScreeningRun]:
 
 
 def _even_groups(rows: Sequence[tuple[Selection, int]], room: int) -> list[list[tuple[Selection, int]]]:
-    """Rows in as few groups as there is room for, all of about the same size."""
     size = math.ceil(len(rows) / max(math.ceil(len(rows) / room), 1))
     return [list(rows[start : start + size]) for start in range(0, len(rows), size)]

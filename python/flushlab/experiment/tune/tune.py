@@ -48,8 +48,6 @@ do nothing 7 % stay."""
 
 @dataclass
 class Reduction:
-    """Drops changes from the selection of each floor; `chosen` is what is left."""
-
     _pool: CandidatePool
     _rounds: TuneRounds
     _budget: TuneBudget
@@ -58,7 +56,6 @@ class Reduction:
     dropped: list[Dropped] = field(default_factory=list)
 
     def run(self) -> Steps[None]:
-        """Drops settings whose removal costs less than 1 % or the noise, as the budget allows."""
         items = {
             floor: [i for i in sorted(selection) if self._pool.legal(selection - {i}, floor)]
             for floor, selection in self.chosen.items()
@@ -94,7 +91,6 @@ class Reduction:
             )
 
     def to_confirm(self) -> list[Selection]:
-        """Selections that differ in what they set, the base left out."""
         found: dict[frozenset[tuple[str, Value]], Selection] = {}
         for selection in self.chosen.values():
             for part in (selection, self._pool.free_part(selection)):
@@ -118,7 +114,6 @@ class Reduction:
     def _drop_together(
         self, selection: Selection, cheap: list[int], floor: Floor, blocks: int
     ) -> Steps[list[int]]:
-        """Checks that changes which are each cheap to drop are cheap to drop at once; else half of them."""
         attempt = 0
         while len(cheap) >= 2 and self._budget.reduce_blocks(2, len(self.to_confirm()) + 2) >= blocks:
             pair = [self._pool.arm(selection), self._pool.arm(selection - frozenset(cheap))]
@@ -158,7 +153,6 @@ class Reduction:
 
 
 def _contrasts(sheet: Sheet, base: str) -> Contrasts | None:
-    """Differences from an arm, of undisturbed cells where there are enough; None without the arm."""
     return contrasts(sheet.table(base).scores, base) if base in sheet.arms else None
 
 
@@ -174,18 +168,11 @@ STAGE_POWER = 0.93
 A little more than the square root of 0.8, because a find takes blocks from the others (simulated)."""
 
 STAGE_DEVIATES = 1.48
-"""The normal deviate of that power."""
 
 
 class Tune:
-    """Asks for trials until the frontier is proven or the budget is spent.
-
-    Raises:
-        BelowFloor: the base itself is below the floor.
-        BudgetTooSmall: the budget does not hold the smallest valid campaign. If the time of the first trials
-            is the reason, `ask` or `tell` raises the error.
-        MeasurementError: from `tell`, when the base cannot be measured and nothing is proven.
-    """
+    """If the time of the first trials is the reason, `ask` or `tell` raises BudgetTooSmall. MeasurementError
+    comes from `tell`, when the base cannot be measured and nothing is proven."""
 
     def __init__(self, plan: TunePlan) -> None:
         assert plan.budget_trials is not None or plan.budget_s is not None, "a plan has a budget"
@@ -214,7 +201,6 @@ class Tune:
         return self._conversation.ask()
 
     def ahead(self, most: int) -> tuple[BlockAhead, ...]:
-        """The round that is due; in reduction and confirmation, those of the same arms that follow too."""
         return () if self.ask() is None else self._rounds.ahead(most)
 
     def tell(self, trial: Trial) -> None:
@@ -225,7 +211,6 @@ class Tune:
         self._conversation.tell(trial)
 
     def reject(self, arm: str, reason: str) -> None:
-        """Takes an arm out for a reason measured elsewhere; `result` then has the next best, or the base."""
         self._confirmation.reject(arm, reason)
 
     @property
@@ -271,7 +256,6 @@ class Tune:
         )
 
     def _detectable(self) -> float | None:
-        """Smallest gain that would have passed screening and confirmation, with a power of 0.8 for both."""
         gain = self._confirmation.detectable_log(STAGE_POWER)
         if gain is None:
             return None
@@ -284,7 +268,6 @@ class Tune:
 
     @property
     def _has_to_measure(self) -> bool:
-        """Whether there is a change to try, or a base to hand over; else its results are of no use."""
         return bool(self._pool.usable) or self._plan.raised or self._plan.yours is not None
 
     def _story(self) -> Steps[None]:
@@ -326,8 +309,6 @@ class Tune:
                 )
 
     def _confirm(self) -> Steps[None]:
-        """Fresh blocks with base, control, the user's own settings, each floor's combination and its free
-        part; as many at once as may run beside the base."""
         for selection in self._reduction.to_confirm():
             self._confirmation.admit(self._pool.arm(selection).name, selection)
         control = Arm(name=CONTROL, settings=self._pool.base.settings)
@@ -342,7 +323,6 @@ class Tune:
             yield from self._confirm_group(arms[first : first + room], after=len(arms[first + room :]))
 
     def _confirm_group(self, arms: list[Arm], *, after: int) -> Steps[None]:
-        """Blocks of the base and the arms, until each of them is clear; so many arms come after them."""
         confirmation, budget = self._confirmation, self._budget
         cells = budget.cells(starting=1 + len(arms) + after) * len(arms) // (len(arms) + after)
         most = budget.blocks.confirm_most

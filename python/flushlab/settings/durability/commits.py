@@ -24,7 +24,6 @@ SYNCED = "measured: lost in 0 of 18 power cuts of all, 14 at random moments, so 
     "https://mariadb.com/docs/server/server-usage/storage-engines/innodb/innodb-system-variables",
 )
 def flush_policy(situation: Situation) -> Iterator[Effect]:
-    """When a commit's redo reaches the operating system and the disk."""
     lost = f"about {situation.window_s:g} s of acknowledged commits may be lost (not a strict bound)"
     if situation.policy == 0:
         yield Effect("process_crash", "window", lost, situation.window_s)
@@ -70,7 +69,6 @@ def binlog_sync(situation: Situation) -> Iterator[Effect]:
 
 @rule("redo-disabled", "https://dev.mysql.com/worklog/task/?id=13795", flavor="mysql", since=(8, 0, 21))
 def redo_disabled(situation: Situation) -> Iterator[Effect]:
-    """ALTER INSTANCE DISABLE INNODB REDO_LOG, which no variable shows."""
     if not situation.launch.redo_enabled:
         yield Effect("process_crash", "at_risk", _REDO_DISABLED)
         yield from on_crashes("at_risk", _REDO_DISABLED)

@@ -25,7 +25,6 @@ LOCATIONS = {
     "log_bin_basename": "the binary log",
     "binlog_directory": "the binary log",
 }
-"""Settings that say where files lie, and what they hold."""
 
 _IN_MEMORY = ("/dev/shm/", "/run/", "/var/run/")
 """File systems in memory on every Linux (file-hierarchy(7))."""
@@ -99,7 +98,6 @@ def aria_pages(situation: Situation) -> Iterator[Effect]:
 
 
 def _writes_whole_pages(situation: Situation) -> bool:
-    """The file system is seen, and makes writes of whole pages atomic."""
     storage, page = situation.storage, int(situation.value("innodb_page_size") or 16384)
     record = storage.record_size_bytes if storage.visible else None
     return record is not None and record >= page and record % page == 0
@@ -145,7 +143,6 @@ def _ends_outside_the_page_cache(situation: Situation) -> bool:
     "https://dev.mysql.com/doc/refman/5.7/en/innodb-parameters.html#sysvar_innodb_checksum_algorithm",
 )
 def checksums(situation: Situation) -> Iterator[Effect]:
-    """Without them a torn page or a torn redo block is not noticed."""
     algorithm = situation.value("innodb_checksum_algorithm")
     if algorithm in ("none", "strict_none") or situation.value("innodb_checksums") == "OFF":
         yield Effect("torn_page", "at_risk", "torn pages go unnoticed: page checksums are off")
@@ -213,7 +210,6 @@ def storage(situation: Situation) -> Iterator[Effect]:
     f"{_TMPFS}; https://dev.mysql.com/doc/refman/8.0/en/innodb-init-startup-configuration.html",
 )
 def in_memory(situation: Situation) -> Iterator[Effect]:
-    """Redo, undo, doublewrite and binary logs that lie in memory, wherever the data directory lies."""
     for name, files in LOCATIONS.items():
         place = str(situation.value(name) or "")
         if name not in situation.storage.in_memory_files and not f"{place}/".startswith(_IN_MEMORY):

@@ -31,8 +31,6 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
         level: nothing_lost; window: at most about `window_s` of acknowledged commits; at_risk: the data
             directory (or, for torn_page, a page) may be beyond repair; unknown: no rule can tell.
         window_s: seconds, for `window` only.
-        text: plain words.
-        because: names of the rules that decided, each with its source.
     """
 
     level: Level
@@ -45,7 +43,6 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
         return badness(self.level, self.window_s)
 
     def within(self, window_s: float) -> bool:
-        """Whether at most that many seconds of acknowledged commits can be lost."""
         return self.level == "nothing_lost" or (
             self.level == "window" and self.window_s is not None and self.window_s <= window_s
         )
@@ -56,7 +53,7 @@ def badness(level: Level, window_s: float | None) -> tuple[int, float]:
 
 
 class Replication(msgspec.Struct, frozen=True):
-    """Whether replicas still agree with this server after a crash; part of no floor, always reported."""
+    """Agreement of replicas with this server after a crash; part of no floor, always reported."""
 
     level: Literal["consistent", "may_diverge", "not_applicable", "unknown"]
     text: str
@@ -64,7 +61,6 @@ class Replication(msgspec.Struct, frozen=True):
 
     @property
     def badness(self) -> int:
-        """`unknown` is above a known risk, as for guarantees."""
         return {"not_applicable": 0, "consistent": 0, "unknown": 1, "may_diverge": 2}[self.level]
 
 
@@ -74,7 +70,6 @@ class Guarantees(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         binlog: what the binary log keeps through a crash of the operating system; kept apart from the
             engine's own data, because only `strict` asks for it.
-        replication: see `Replication`.
     """
 
     process_crash: Guarantee
@@ -92,12 +87,8 @@ class Guarantees(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def meets(guarantees: Guarantees, floor: Floor) -> bool:
-    """Whether the guarantees are at the floor or above; `unknown` is below all but throwaway.
-
-    Replication is no part of any floor; `strict` asks that the binary log, where there is one, loses nothing.
-    Where the engine can lose commits, the other floors ask that the log has a bound too: else a restore from
-    it ends anywhere.
-    """
+    """`unknown` is below all but throwaway. Where the engine can lose commits, floors below `strict` ask that
+    the binary log has a bound too: else a restore from it ends anywhere."""
     if floor is Floor.THROWAWAY:
         return True
     crashes = (guarantees.os_crash, guarantees.power_loss)
@@ -119,7 +110,6 @@ def level(guarantees: Guarantees) -> Floor:
 
 
 def keeps(guarantees: Guarantees, reference: Guarantees) -> bool:
-    """Whether nothing is weaker than in the reference: no failure, not the binary log, not replicas."""
     kept = all(guarantees.under(f).badness <= reference.under(f).badness for f in FAILURES)
     agreed = guarantees.replication.badness <= reference.replication.badness
     replicas = reference.replication.level == "not_applicable" or agreed
@@ -132,15 +122,11 @@ def describe(guarantees: Guarantees) -> dict[str, str]:
 
 
 Kept = Failure | Literal["binlog"]
-"""The subject of an effect: a failure, or the binary log's own content after a crash of the system."""
 
 CRASHES: tuple[Failure, ...] = ("os_crash", "power_loss")
 
 
 class Situation(Configuration):
-    """A configuration with its storage and launch; settings that are left out count as this version's
-    default."""
-
     def __init__(
         self, settings: Mapping[str, Value], identity: ServerIdentity, storage: Storage, launch: Launch
     ) -> None:
@@ -163,7 +149,6 @@ class Situation(Configuration):
 
     @property
     def binlog_in_innodb(self) -> bool:
-        """The binary log lives inside InnoDB (MariaDB 12.3 and later)."""
         return self.has_binlog and self.value("binlog_storage_engine") == "innodb"
 
 
@@ -171,7 +156,6 @@ class Effect(msgspec.Struct, frozen=True):
     """The answer of one rule for one failure.
 
     Attributes:
-        window_s: in seconds, for the level `window` only.
         remark: the text stands behind whatever else is said; the level does not count.
         whole: everything is lost, so that no other loss is worth a word.
     """
@@ -185,8 +169,6 @@ class Effect(msgspec.Struct, frozen=True):
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """One reason why a server keeps or loses something; the catalog's `durability` keys name it."""
-
     name: str
     source: str
     find: Callable[[Situation], Iterable[Effect]]

@@ -53,7 +53,6 @@ RULES = (
 def guarantees(
     settings: Mapping[str, Value], identity: ServerIdentity, storage: Storage, launch: Launch
 ) -> Guarantees:
-    """The guarantees under each failure; a setting that is left out counts as this version's default."""
     given = tuple((name, value, type(value)) for name, value in settings.items())  # 1, 1.0 and True are equal
     return _guarantees(given, identity, storage, launch)
 
@@ -62,7 +61,6 @@ def guarantees(
 def _guarantees(
     given: tuple[tuple[str, Value, type], ...], identity: ServerIdentity, storage: Storage, launch: Launch
 ) -> Guarantees:
-    """A campaign's planner asks again and again for the same settings."""
     situation = Situation({name: value for name, value, _ in given}, identity, storage, launch)
     found = [(rule, effect) for rule in RULES if rule.holds(identity) for effect in rule.find(situation)]
     kept: dict[str, Guarantee] = {on: _worst(on, found) for on in (*FAILURES, "binlog")}
@@ -101,12 +99,9 @@ _SEMI_SYNC = (
 
 
 def replication(situation: Situation, os_crash: Guarantee) -> Replication:
-    """Whether replicas of this server stay consistent after it crashed.
-
-    Replicas stay consistent only if engine and binary log are both synced at every commit. Otherwise, one of
-    the two can be ahead after a crash of the operating system: replicas have read commits that are gone. A
-    sandbox without a binary log stands for a server that may have one.
-    """
+    """Replicas stay consistent only if engine and binary log are both synced at every commit: else they may
+    have read commits that are gone after a crash. A sandbox without a binary log stands for a server that may
+    have one."""
     is_kept = os_crash.level == "nothing_lost"
     when, after = "a crash of the operating system", "an OS crash"
     if situation.policy == 0:
@@ -140,12 +135,9 @@ def replication(situation: Situation, os_crash: Guarantee) -> Replication:
 
 
 FLOOR = "floor"
-"""Key of the verdict among the plain words on failures; only where it has a condition."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The safest floor that settings meet, and its condition on a disk that is not seen or not known."""
-
     floor: Floor
     condition: str = ""
 
@@ -180,7 +172,6 @@ def verdict(
 def described(
     settings: Mapping[str, Value], identity: ServerIdentity, storage: Storage, launch: Launch
 ) -> dict[str, str]:
-    """Plain words for each failure, the binary log and replication, and the verdict if it has a condition."""
     found = verdict(settings, identity, storage, launch)
     words = describe(guarantees(settings, identity, storage, launch))
     return words | ({FLOOR: str(found)} if found.condition else {})
