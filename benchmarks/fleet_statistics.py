@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flushlab.record import Comparison, OverMachines
-from flushlab.statistics import Table, compare
+from flushlab.statistics import RatioTable, compare
 
 ALPHA = 0.05
 UNSTABLE = 0.30
@@ -111,7 +111,7 @@ def simulate(case: Case, campaigns: int, *, pooled: bool, seed: int) -> Counts:
                 machines[block] = f"machine{machine}"
                 for name, gain in zip(scores, (0.0, *own), strict=True):
                     scores[name][block] = float(speed + gain + draws.normal() * case.noise)
-        table = Table(scores, machines)
+        table = RatioTable(scores, machines)
         over = table.over_machines("base", alpha=ALPHA)
         found = compare_pooled(over) if pooled else table.compare("base", alpha=ALPHA)
         known = dict(zip(names, gains, strict=True))

@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from flushlab import _core
-from flushlab.probe.ceilings import SECOND, Place, StrategyGroup, parse_binlog_strategy
+from flushlab.probe.ceilings import SECOND, ProbePlace, StrategyGroup, parse_binlog_strategy
 from flushlab.probe.disk import MAX_BYTES, medium_of
 from flushlab.probe.servers import OWN_US, cost_of, measure_servers
 from flushlab.record import ServerRate
@@ -44,7 +44,7 @@ def _bound(strategy: str, processors: int, threads: int, seconds: float, folder:
     strategies = dict.fromkeys(("serial", parse_binlog_strategy(strategy)))
     group = StrategyGroup(SECOND, tuple(strategies), threads)
     with tempfile.TemporaryDirectory(dir=folder) as own:
-        place = Place(Path(own), medium_of(Path(own)), MAX_BYTES, _core.CommitPath)
+        place = ProbePlace(Path(own), medium_of(Path(own)), MAX_BYTES, _core.CommitPath)
         reached = measure_servers(place, group, seconds=seconds)
     if reached is None:
         raise SystemExit("error: not one commit ended")

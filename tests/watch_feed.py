@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import msgspec
 
-from flushlab.watch.http import LOOPBACK, Server
+from flushlab.watch.http import LOOPBACK, WebServer
 from flushlab.watch.sampler import Sample
 from flushlab.watch.threads import Meter, Ring
 
@@ -101,7 +101,7 @@ class Feed:
     def __init__(self, samples: list[dict[str, Any]]) -> None:
         self.samples = list(samples)
         self._ring = Ring(1)
-        self._server: Server | None = None
+        self._server: WebServer | None = None
         self._port = 0
 
     @property
@@ -121,7 +121,7 @@ class Feed:
         self._ring = Ring(1)
         for one in self.samples:
             self._ring.push(_encoded(one))
-        self._server = Server(self._ring, lambda _: ("text/plain", b""), "", Meter(), LOOPBACK, self._port)
+        self._server = WebServer(self._ring, lambda _: ("text/plain", b""), "", Meter(), LOOPBACK, self._port)
         self._port = self._server.server_port
         self._server.start()
 

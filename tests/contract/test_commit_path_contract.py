@@ -15,7 +15,7 @@ from flushlab.probe.ceilings import (
     STRICT,
     CommitCell,
     Maker,
-    Place,
+    ProbePlace,
     StrategyGroup,
     SyncSettings,
     measure,
@@ -39,7 +39,7 @@ def test_the_fake_refuses_what_the_core_refuses(tmp_path: Path, trx_commit: int,
     for strategy in BINLOG_STRATEGIES:
         settings = SyncSettings(trx_commit, sync_binlog)
         core, fake = (
-            refusal(settings, strategy, Place(tmp_path, MEDIUM, MAX_BYTES, maker))
+            refusal(settings, strategy, ProbePlace(tmp_path, MEDIUM, MAX_BYTES, maker))
             for maker in MAKERS.values()
         )
         assert (core is None) == (fake is None), strategy
@@ -54,7 +54,7 @@ def test_a_cell_has_every_result(tmp_path: Path, make: Maker) -> None:
         30,
         100,
     ):  # until a commit of the few that are timed is among them, on a slow machine
-        reached = measure(Place(tmp_path, MEDIUM, MAX_BYTES, make), cell, seconds=seconds)
+        reached = measure(ProbePlace(tmp_path, MEDIUM, MAX_BYTES, make), cell, seconds=seconds)
         if reached is not None and reached.ordered_ns_per_commit and reached.encode_ns_per_commit:
             break
     assert reached is not None
@@ -66,7 +66,7 @@ def test_a_cell_has_every_result(tmp_path: Path, make: Maker) -> None:
 
 def test_a_run_that_is_stopped_has_the_result_so_far(tmp_path: Path, make: Maker) -> None:
     cell = CommitCell(sync_settings=SECOND, binlog_strategy="parallel", threads=2)
-    reached = measure(Place(tmp_path, MEDIUM, 200 << 20, make), cell, seconds=30)
+    reached = measure(ProbePlace(tmp_path, MEDIUM, 200 << 20, make), cell, seconds=30)
     assert reached is not None and reached.commits_per_s > 0
     assert list(tmp_path.iterdir()) == []
 
@@ -82,7 +82,7 @@ def test_modes_are_switched_while_commits_go_on_and_the_binlog_stays_whole(tmp_p
     for seconds in (1, 10, 60):  # until something is committed, on a machine with little time
         folder = tmp_path / str(seconds)
         folder.mkdir()
-        place = Place(folder, MEDIUM, 200 << 20, _core.CommitPath)
+        place = ProbePlace(folder, MEDIUM, 200 << 20, _core.CommitPath)
         found = measure_switching(place, group, seconds=seconds)
         if found is not None:
             break

@@ -2,4 +2,4 @@
 
 from flushlab.build.build import Build
 from flushlab.build.find import DEFAULT, find_build, list_builds, obtainable, survey
-from flushlab.build.prefix import Found, Obtainable, origin
+from flushlab.build.prefix import FoundBuild, Obtainable, origin

@@ -37,7 +37,7 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True):
     cost: Callable[[Flavor, Version], float]
 
 
-class Choice(NamedTuple):
+class BuildChoice(NamedTuple):
     server: str
     why: str = ""
 
@@ -127,7 +127,7 @@ def spelled(flavor: Flavor) -> str:
     return {"mariadb": "MariaDB", "mysql": "MySQL"}[flavor]
 
 
-def choose(signs: Sequence[Sign], servers: Sequence[tuple[Flavor, Version]] = ()) -> Choice | None:
+def choose(signs: Sequence[Sign], servers: Sequence[tuple[Flavor, Version]] = ()) -> BuildChoice | None:
     if not signs:
         return None
     servers = servers or candidates()
@@ -147,7 +147,7 @@ def choose(signs: Sequence[Sign], servers: Sequence[tuple[Flavor, Version]] = ()
     why = [*reason(others), *reason([first] if best != first else [])]
     if not why and best == servers[0]:
         return None
-    return Choice(server_name(best[0], best[1][:2]), " and ".join(dict.fromkeys(why or [signs[0].text])))
+    return BuildChoice(server_name(best[0], best[1][:2]), " and ".join(dict.fromkeys(why or [signs[0].text])))
 
 
 def other(signs: Sequence[Sign], flavor: Flavor, version: Version) -> str:

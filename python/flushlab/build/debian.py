@@ -29,7 +29,7 @@ from flushlab.build import apt
 from flushlab.build.apt import Package
 from flushlab.build.build import Build
 from flushlab.build.inspect import inspect
-from flushlab.build.prefix import Obtainable, Source, let_all_enter, publish, unpacked_by
+from flushlab.build.prefix import BuildSource, Obtainable, let_all_enter, publish, unpacked_by
 from flushlab.errors import ServerError
 from flushlab.progress import Progress
 from flushlab.record.machine import Flavor, server_name
@@ -231,7 +231,7 @@ SERVER = "mariadb-server-core"
 CLIENT = "mariadb-client-core"
 
 
-class Series(msgspec.Struct, frozen=True, kw_only=True):
+class DebianSeries(msgspec.Struct, frozen=True, kw_only=True):
     """A series and the Debian release that carries it; `numbers` are known before its lists are fetched."""
 
     flavor: Flavor
@@ -241,9 +241,11 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SERIES = (
-    Series(flavor="mariadb", numbers=(10, 11), suite="bookworm", packages=(SERVER, CLIENT)),
-    Series(flavor="mariadb", numbers=(11, 8), suite="trixie", packages=(SERVER, CLIENT)),
-    Series(flavor="mysql", numbers=(9, 7), suite="sid", packages=("mysql-server-core", "mysql-client-core")),
+    DebianSeries(flavor="mariadb", numbers=(10, 11), suite="bookworm", packages=(SERVER, CLIENT)),
+    DebianSeries(flavor="mariadb", numbers=(11, 8), suite="trixie", packages=(SERVER, CLIENT)),
+    DebianSeries(
+        flavor="mysql", numbers=(9, 7), suite="sid", packages=("mysql-server-core", "mysql-client-core")
+    ),
 )
 
 
@@ -309,7 +311,7 @@ def _get_own(progress: Progress) -> Build:
     return publish(f"{NAME}-mariadb-{_file_name(version)}", fill)
 
 
-def _get_of_release(one: Series, wanted: Obtainable, progress: Progress) -> Build:
+def _get_of_release(one: DebianSeries, wanted: Obtainable, progress: Progress) -> Build:
     refresh_lists(one.suite, progress)
     version = candidate_version(one.suite, one.packages[0])
     if version is None:
@@ -338,7 +340,7 @@ def _get_of_release(one: Series, wanted: Obtainable, progress: Progress) -> Buil
     return publish(key, fill)
 
 
-SOURCE = Source(name=NAME, installed=partial(unpacked_by, NAME), obtainable=_obtainable, get=_get)
+SOURCE = BuildSource(name=NAME, installed=partial(unpacked_by, NAME), obtainable=_obtainable, get=_get)
 
 
 def upstream_version(version: str) -> tuple[int, ...]:

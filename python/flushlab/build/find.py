@@ -16,7 +16,7 @@ import msgspec
 
 from flushlab.build import debian, maven
 from flushlab.build.build import Build
-from flushlab.build.prefix import Found, Obtainable, Source
+from flushlab.build.prefix import BuildSource, FoundBuild, Obtainable
 from flushlab.build.tarball import BASEDIR, ON_PATH, TARBALL, build_from, build_in, is_address
 from flushlab.errors import BuildNotFound, UsageError
 from flushlab.progress import Progress, silent
@@ -26,7 +26,7 @@ HOW = "give a tarball (path or URL), or --basedir"
 GUIDE = "docs/how-to/production-version.md"
 
 
-class Change(msgspec.Struct, frozen=True):
+class BuildChange(msgspec.Struct, frozen=True):
     flavor: Flavor
     since: tuple[int, ...]
     what: str
@@ -34,25 +34,25 @@ class Change(msgspec.Struct, frozen=True):
 
 
 CHANGES = (
-    Change(
+    BuildChange(
         "mysql",
         (5, 7, 25),
         "O_DIRECT_NO_FSYNC syncs file metadata",
         "https://dev.mysql.com/doc/refman/5.7/en/innodb-parameters.html#sysvar_innodb_flush_method",
     ),
-    Change(
+    BuildChange(
         "mysql",
         (8, 0, 20),
         "doublewrite in files of its own",
         "https://dev.mysql.com/doc/refman/8.0/en/innodb-doublewrite-buffer.html",
     ),
-    Change(
+    BuildChange(
         "mysql",
         (8, 0, 30),
         "redo sized by innodb_redo_log_capacity",
         "https://dev.mysql.com/doc/refman/8.0/en/innodb-redo-log.html",
     ),
-    Change(
+    BuildChange(
         "mysql",
         (8, 4),
         "new InnoDB defaults",
@@ -102,7 +102,7 @@ def missing_releases(known: Iterable[tuple[Flavor, tuple[int, ...]]]) -> Sequenc
 
 
 DEFAULT = "mariadb"
-SOURCES: tuple[Source, ...] = (BASEDIR, ON_PATH, debian.SOURCE, maven.SOURCE, TARBALL)
+SOURCES: tuple[BuildSource, ...] = (BASEDIR, ON_PATH, debian.SOURCE, maven.SOURCE, TARBALL)
 
 STANDS_FOR: Mapping[tuple[str, tuple[int, ...]], tuple[int, ...]] = {
     ("mariadb", ()): (10, 11),
@@ -118,7 +118,7 @@ STANDS_FOR: Mapping[tuple[str, tuple[int, ...]], tuple[int, ...]] = {
 _NAME = re.compile(r"(?P<flavor>mariadb|mysql)(?:@(?P<version>\d+(?:\.\d+)*))?")
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class WantedBuild(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     flavor: str = ""
     version: tuple[int, ...] = ()
@@ -133,27 +133,27 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         return flavor == self.flavor and version[: len(self.version)] == self.version
 
 
-def parse_name(name: str) -> Wanted:
+def parse_name(name: str) -> WantedBuild:
     match = _NAME.fullmatch(name.strip().lower())
     if match is None:
-        return Wanted(text=name.strip())
+        return WantedBuild(text=name.strip())
     numbers = tuple(int(part) for part in match["version"].split(".")) if match["version"] else ()
-    return Wanted(text=name.strip(), flavor=match["flavor"], version=numbers)
+    return WantedBuild(text=name.strip(), flavor=match["flavor"], version=numbers)
 
 
-def resolved(wanted: Wanted) -> Wanted:
+def resolved(wanted: WantedBuild) -> WantedBuild:
     version = STANDS_FOR.get((wanted.flavor, wanted.version), wanted.version)
     return msgspec.structs.replace(wanted, version=version)
 
 
-def survey() -> Found:
+def survey() -> FoundBuild:
     here = [source.installed() for source in SOURCES]
     by_id = dict[str, Build]()
     for build in (build for found in here for build in found.builds):
         by_id.setdefault(build.id, build)
     builds = sorted(by_id.values(), key=lambda build: build.version, reverse=True)
     builds.sort(key=lambda build: build.flavor)
-    return Found(tuple(builds), tuple(problem for found in here for problem in found.problems))
+    return FoundBuild(tuple(builds), tuple(problem for found in here for problem in found.problems))
 
 
 def list_builds() -> list[Build]:
@@ -211,7 +211,7 @@ def find_build(
     raise BuildNotFound(message, hint=hint)
 
 
-def _told(build: Build, asked: Wanted, progress: Progress) -> Build:
+def _told(build: Build, asked: WantedBuild, progress: Progress) -> Build:
     if asked.flavor and (line := chosen(asked.version, build)):
         progress(line)
     return build
@@ -228,7 +228,7 @@ def describe(builds: Sequence[Build], fetchable: Iterable[Obtainable]) -> str:
     return f"installed: {here}; can be fetched: {more}"
 
 
-def _fitting(build: Build, wanted: Wanted) -> Build:
+def _fitting(build: Build, wanted: WantedBuild) -> Build:
     if wanted.text == DEFAULT or wanted.matches(build.flavor, build.version, build.id):
         return build
     raise BuildNotFound(
@@ -237,7 +237,7 @@ def _fitting(build: Build, wanted: Wanted) -> Build:
     )
 
 
-def _newest(matching: list[Build], wanted: Wanted) -> Build:
+def _newest(matching: list[Build], wanted: WantedBuild) -> Build:
     newest = [one for one in matching if one.version == matching[0].version]
     if len(newest) > 1:
         ids = ", ".join(f"{one.id} ({one.mysqld})" for one in newest)

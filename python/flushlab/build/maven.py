@@ -24,7 +24,7 @@ import msgspec
 from flushlab.build import apt
 from flushlab.build.build import Build
 from flushlab.build.inspect import inspect, library_missing, missing_libraries
-from flushlab.build.prefix import Obtainable, Source, publish, unpack_tar, unpacked_by
+from flushlab.build.prefix import BuildSource, Obtainable, publish, unpack_tar, unpacked_by
 from flushlab.errors import ServerError
 from flushlab.progress import Progress
 
@@ -92,7 +92,7 @@ def _get(wanted: Obtainable, progress: Progress) -> Build:
     return publish(f"{NAME}-mysql-{numbers}-{artifact.sha256[:12]}", fill)
 
 
-SOURCE = Source(name=NAME, installed=partial(unpacked_by, NAME), obtainable=_obtainable, get=_get)
+SOURCE = BuildSource(name=NAME, installed=partial(unpacked_by, NAME), obtainable=_obtainable, get=_get)
 
 
 def _jar(artifact: Artifact, prefix: Path, progress: Progress) -> Path:

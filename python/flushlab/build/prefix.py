@@ -176,9 +176,9 @@ def origin(build: Build) -> tuple[Package, ...]:
     return document.origin if document else ()
 
 
-def unpacked_by(source: str) -> Found:
+def unpacked_by(source: str) -> FoundBuild:
     files = sorted((home_path() / "builds").glob(f"{source}-*/build.json"))
-    return Found(tuple(build for file in files if (build := _build_of(file)) is not None))
+    return FoundBuild(tuple(build for file in files if (build := _build_of(file)) is not None))
 
 
 def prefix_of(path: str) -> Path | None:
@@ -263,7 +263,7 @@ class Obtainable(msgspec.Struct, frozen=True, kw_only=True):
         return server_name(self.flavor, self.version)
 
 
-class Found(NamedTuple):
+class FoundBuild(NamedTuple):
     builds: Sequence[Build] = ()
     problems: Sequence[FlushlabError] = ()
 
@@ -272,8 +272,8 @@ def _unobtainable(wanted: Obtainable, _progress: Progress) -> Build:
     raise ServerError(f"{wanted.name} cannot be fetched from {wanted.source}")
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
+class BuildSource(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    installed: Callable[[], Found]
+    installed: Callable[[], FoundBuild]
     obtainable: Callable[[], Iterable[Obtainable]] = tuple
     get: Callable[[Obtainable, Progress], Build] = _unobtainable

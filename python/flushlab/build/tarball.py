@@ -27,7 +27,15 @@ from flushlab.build import apt
 from flushlab.build.apt import Package
 from flushlab.build.build import Build
 from flushlab.build.inspect import inspect, inspect_once, library_missing, missing_libraries, server_in
-from flushlab.build.prefix import Found, Source, publish, published, require_space, unpack_tar, unpacked_by
+from flushlab.build.prefix import (
+    BuildSource,
+    FoundBuild,
+    publish,
+    published,
+    require_space,
+    unpack_tar,
+    unpacked_by,
+)
 from flushlab.errors import BuildNotFound, FlushlabError, NoSpace, ServerError, StorageError, UsageError
 from flushlab.machine import home, server_user
 from flushlab.progress import Progress
@@ -36,15 +44,15 @@ VARIABLE = "FLUSHLAB_BASEDIR"
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/usr/libexec")
 
 
-def _in_basedir() -> Found:
+def _in_basedir() -> FoundBuild:
     folder = os.environ.get(VARIABLE)
     try:
-        return Found((build_in(Path(folder)),)) if folder else Found()
+        return FoundBuild((build_in(Path(folder)),)) if folder else FoundBuild()
     except FlushlabError as error:
-        return Found(problems=(error,))
+        return FoundBuild(problems=(error,))
 
 
-def _on_path() -> Found:
+def _on_path() -> FoundBuild:
     builds, problems = dict[Path, Build](), list[FlushlabError]()
     for folder in (*os.environ.get("PATH", os.defpath).split(os.pathsep), *SBIN):
         mysqld = server_in(Path(folder)) if folder else None
@@ -54,10 +62,13 @@ def _on_path() -> Found:
             builds[real] = inspect_once(real, source="path", prefix=real.parent.parent)
         except FlushlabError as error:
             problems.append(error)
-    return Found(tuple(builds.values()), tuple(problems))
+    return FoundBuild(tuple(builds.values()), tuple(problems))
 
 
-BASEDIR, ON_PATH = Source(name="basedir", installed=_in_basedir), Source(name="path", installed=_on_path)
+BASEDIR, ON_PATH = (
+    BuildSource(name="basedir", installed=_in_basedir),
+    BuildSource(name="path", installed=_on_path),
+)
 
 
 def places(folder: Path) -> tuple[Path, ...]:
@@ -91,10 +102,10 @@ _CHUNK_BYTES = 1 << 20
 _SILENCE_S = 60.0
 
 
-TARBALL = Source(name="tarball", installed=partial(unpacked_by, "tarball"))
+TARBALL = BuildSource(name="tarball", installed=partial(unpacked_by, "tarball"))
 
 
-class Address(msgspec.Struct, frozen=True, kw_only=True):
+class ArchiveAddress(msgspec.Struct, frozen=True, kw_only=True):
     """Place of an archive; `sha256` is what its content must hash to, or empty."""
 
     text: str
@@ -114,7 +125,7 @@ def is_address(name: str) -> bool:
     return "/" in name or name.partition("#")[0].lower().endswith(_SUFFIXES)
 
 
-def parse_address(name: str) -> Address:
+def parse_address(name: str) -> ArchiveAddress:
     text, mark, fragment = name.strip().rpartition("#sha256=")
     if not mark:
         text, fragment = name.strip(), ""
@@ -125,7 +136,7 @@ def parse_address(name: str) -> Address:
         )
     scheme, separator, rest = text.partition("://")
     if not separator:
-        return Address(text=str(Path(text).expanduser().absolute()), sha256=sha256)
+        return ArchiveAddress(text=str(Path(text).expanduser().absolute()), sha256=sha256)
     if scheme.lower() not in ("https", "http") or not rest:
         raise UsageError(f"tarballs cannot be fetched from {scheme}://", hint="give an https URL or a path")
     if "@" in rest.partition("/")[0]:
@@ -138,7 +149,7 @@ def parse_address(name: str) -> Address:
             "a tarball over http needs its SHA-256, because anybody on the way could change it",
             hint="give an https URL, or append #sha256=…",
         )
-    return Address(text=text, sha256=sha256)
+    return ArchiveAddress(text=text, sha256=sha256)
 
 
 def build_from(name: str, progress: Progress, *, get: bool = True) -> Build:
@@ -200,7 +211,7 @@ def _key(digest: str) -> str:
 
 
 @contextmanager
-def _content(address: Address, progress: Progress) -> Iterator[BufferedReader | BufferedRandom]:
+def _content(address: ArchiveAddress, progress: Progress) -> Iterator[BufferedReader | BufferedRandom]:
     if not address.is_url:
         path = Path(address.text)
         if path.is_dir():
@@ -223,7 +234,7 @@ def _content(address: Address, progress: Progress) -> Iterator[BufferedReader | 
         yield handle
 
 
-def _fetch(address: Address, into: IO[bytes], folder: Path, progress: Progress) -> None:
+def _fetch(address: ArchiveAddress, into: IO[bytes], folder: Path, progress: Progress) -> None:
     from http.client import HTTPException
     from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -258,7 +269,7 @@ def _fetch(address: Address, into: IO[bytes], folder: Path, progress: Progress) 
         ) from error
 
 
-def _memory(address: Address) -> Path:
+def _memory(address: ArchiveAddress) -> Path:
     key = address.text
     if not address.is_url:
         stat = Path(address.text).stat()

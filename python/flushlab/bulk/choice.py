@@ -23,7 +23,7 @@ import msgspec
 
 from flushlab import _core
 from flushlab.bulk.destinations import Destination
-from flushlab.bulk.filled import LoadMethod, Step, Tried
+from flushlab.bulk.filled import FillStep, LoadMethod, Tried
 from flushlab.bulk.limits import Counts, bound
 from flushlab.bulk.native import MeasuredLoads, Range, TableLoad
 from flushlab.bulk.tables import own_table
@@ -273,8 +273,8 @@ def compare_methods(
     spec: Callable[[PlanTable, LoadMethod, tuple[Range, ...]], TableLoad],
     possible: Possible,
     say: Progress,
-) -> tuple[Step, ...]:
-    steps: list[Step] = []
+) -> tuple[FillStep, ...]:
+    steps: list[FillStep] = []
     server = place.server
     with own_table(server, place.database, _SCRATCH, table.name) as scratch:
         for name, method in _methods(possible, place, say):
@@ -292,7 +292,7 @@ def compare_methods(
                 syncs = sum(watched.fsyncs.get(kind, 0) for kind in ("redo", "binlog"))
                 seen = msgspec.structs.replace(seen, log_syncs=syncs)
             limit, rate = bound(seen), loaded.rows_per_s
-            step = Step(
+            step = FillStep(
                 name=name,
                 rows=loaded.committed,
                 seconds=loaded.seconds,
@@ -307,7 +307,7 @@ def compare_methods(
     return tuple(steps)
 
 
-def _ratio(rate: float, steps: Sequence[Step]) -> float | None:
+def _ratio(rate: float, steps: Sequence[FillStep]) -> float | None:
     if not steps:
         return 1.0
     before = steps[-1].rows_per_s

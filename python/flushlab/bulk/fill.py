@@ -22,11 +22,19 @@ from flushlab import _core
 from flushlab.bulk import choice, native, preflight
 from flushlab.bulk.choice import Possible, Slices, Unloaded, compare_methods, rows_of
 from flushlab.bulk.destinations import Destination, destination
-from flushlab.bulk.filled import Filled, FilledTable, LoadMethod, Step, Tried
-from flushlab.bulk.limits import REPLICATED_CHUNK_BYTES, Bound, Counts, Evidence, Throttle, bound, throttle
+from flushlab.bulk.filled import Filled, FilledTable, FillStep, LoadMethod, Tried
+from flushlab.bulk.limits import (
+    REPLICATED_CHUNK_BYTES,
+    Counts,
+    LimitEvidence,
+    LoadBound,
+    Throttle,
+    bound,
+    throttle,
+)
 from flushlab.bulk.native import Range, TableLoad
 from flushlab.bulk.preflight import ServerState
-from flushlab.bulk.tables import SAMPLED, Note, Notes, Sample, Tables, count, orphans, sampled_rows
+from flushlab.bulk.tables import SAMPLED, LoadNote, LoadSample, Notes, Tables, count, orphans, sampled_rows
 from flushlab.datadir import own_disk, require_fault_disk
 from flushlab.errors import ServerError, UsageError
 from flushlab.generate.plan import FillPlan, PlanTable, read_plan
@@ -178,7 +186,7 @@ class Load:
         self._say, self._show = say, show
         self._notes = Notes(self._server, self._database)
         self._tables = Tables(self._server, self._database, asked, create=place.create)
-        self._left: Sequence[Note] = ()
+        self._left: Sequence[LoadNote] = ()
         self._first: Mapping[str, int] = {}
         self._warnings: list[Warning] = []
         self._tried: tuple[Tried, ...] = ()
@@ -209,7 +217,7 @@ class Load:
                 pass  # values that a table cannot hold are found before anything is loaded
         largest = max(self._plan.tables, key=lambda table: table.rows)
         possible = self._possible(seen)
-        steps: tuple[Step, ...] = ()
+        steps: tuple[FillStep, ...] = ()
         if asked.compare_methods and not self._left:
             rows = due[largest.name]
             steps = compare_methods(self._place, largest, rows, self._spec, possible, self._say)
@@ -227,7 +235,7 @@ class Load:
         tables = tuple(self._verify(table, done.get(table.name)) for table in self._plan.tables)
         self._notes.drop()
         longest = max(done.values(), key=lambda one: one.seconds, default=None)
-        limit = bound(longest) if longest is not None else Bound(what="nothing", why="no rows were left")
+        limit = bound(longest) if longest is not None else LoadBound(what="nothing", why="no rows were left")
         rows = sum(one.committed for one in done.values())
         return Filled(
             plan=self._plan.name,
@@ -251,7 +259,7 @@ class Load:
             steps=steps,
         )
 
-    def _left_notes(self) -> list[Note]:
+    def _left_notes(self) -> list[LoadNote]:
         left, resume = self._notes.read(), self._asked.continue_
         if resume and self._asked.method == "single":
             raise UsageError(
@@ -305,9 +313,9 @@ class Load:
                 total += of_some * due[table.name] // len(some)
         return total
 
-    def _sample(self, table: PlanTable, rows: int) -> Sample:
+    def _sample(self, table: PlanTable, rows: int) -> LoadSample:
         numbers = sampled_rows(self._first.get(table.name, 0), table.rows, rows)
-        return Sample(self._server, self._database, self._plan, table, numbers)
+        return LoadSample(self._server, self._database, self._plan, table, numbers)
 
     def _possible(self, seen: ServerState) -> Possible:
         asked, empty = self._asked, not self._left and not any(self._first.values())
@@ -356,14 +364,14 @@ class Load:
         named = msgspec.structs.replace(possible, load_data=method == "load-data")
         return choice.first_method(named, threads or min(possible.connections, 2))
 
-    def _begin(self, method: LoadMethod, parts: int) -> list[Note]:
-        notes: list[Note] = []
+    def _begin(self, method: LoadMethod, parts: int) -> list[LoadNote]:
+        notes: list[LoadNote] = []
         for table in self._plan.tables:
             ranges = choice.split(
                 self._first[table.name], table.rows, 1 if self._refers_to_itself(table) else parts
             )
             notes += [
-                Note(
+                LoadNote(
                     id=len(notes) + at,
                     plan=self._plan.digest,
                     table=table.name,
@@ -388,8 +396,8 @@ class Load:
         )
 
     def _load(
-        self, notes: Sequence[Note], method: LoadMethod, tries: str, possible: Possible
-    ) -> tuple[LoadMethod, dict[str, Evidence], float]:
+        self, notes: Sequence[LoadNote], method: LoadMethod, tries: str, possible: Possible
+    ) -> tuple[LoadMethod, dict[str, LimitEvidence], float]:
         began = time.perf_counter()
         done = {}
         for table in self._plan.tables:
@@ -415,11 +423,11 @@ class Load:
         possible: Possible,
         *,
         tries: bool,
-    ) -> tuple[LoadMethod, Evidence]:
+    ) -> tuple[LoadMethod, LimitEvidence]:
         loads = native.MeasuredLoads(self._server, self._throttle)
 
         def load(method: LoadMethod, some: tuple[Range, ...], before: Counts) -> Counts:
-            def shown(counts: Counts, evidence: Evidence) -> None:
+            def shown(counts: Counts, evidence: LimitEvidence) -> None:
                 rate, rows = counts.rows / max(counts.seconds, 1e-6), before.rows + counts.rows
                 progress = FillProgress(
                     table=table.name,
@@ -557,7 +565,7 @@ class Load:
             again = f"{counted(times, 'transaction')} sent again after {_RETRIED[errno]} (error {errno})"
             self._warnings.append(Warning("retried", f"{table}: {again}"))
 
-    def _verify(self, table: PlanTable, loaded: Evidence | None) -> FilledTable:
+    def _verify(self, table: PlanTable, loaded: LimitEvidence | None) -> FilledTable:
         self._say(f"verifying {table.name}")
         total = count(self._server, self._database, table.name)
         if total != table.rows:

@@ -75,7 +75,7 @@ class FilledTable(msgspec.Struct, frozen=True, kw_only=True):
     sampled: int | None
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class FillStep(msgspec.Struct, frozen=True, kw_only=True):
     """One method of the method comparison.
 
     Attributes:
@@ -147,7 +147,7 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag=
     verified: bool = True
     tables: tuple[FilledTable, ...]
     warnings: tuple[Warning, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[FillStep, ...] = ()
     plan: str
     server: ServerIdentity
     sandbox: str = ""

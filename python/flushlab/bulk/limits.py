@@ -68,7 +68,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 SUMS = [name for name in Counts.__struct_fields__ if name not in ("running", "notes", "retried")]
 
 
-class Evidence(Counts, frozen=True, kw_only=True):
+class LimitEvidence(Counts, frozen=True, kw_only=True):
     """None: unknown; `held`: seconds in which the throttle began no transaction, by reason."""
 
     cores: int
@@ -81,16 +81,16 @@ class Evidence(Counts, frozen=True, kw_only=True):
     held: Mapping[str, float] = {}
 
 
-class Bound(msgspec.Struct, frozen=True, kw_only=True):
+class LoadBound(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     why: str
 
 
-def bound(seen: Evidence) -> Bound:
+def bound(seen: LimitEvidence) -> LoadBound:
     waited_for = max(seen.held, key=lambda what: seen.held[what], default="")
     if waited_for and seen.held[waited_for] >= WAITS * seen.seconds:
         waited = format_seconds(seen.held[waited_for])
-        return Bound(what=waited_for, why=f"waited {waited} of {format_seconds(seen.seconds)}")
+        return LoadBound(what=waited_for, why=f"waited {waited} of {format_seconds(seen.seconds)}")
     client = seen.cpu_s / seen.seconds
     server = (seen.server_cpu_s or 0.0) / seen.seconds
     workers = min(seen.connections, seen.cores)
@@ -99,33 +99,35 @@ def bound(seen: Evidence) -> Bound:
     if seen.server_cpu_s is None:
         figures = f"client {client:.0%} of a core, {seen.cores} cores"
     if client >= BUSY * workers:
-        return Bound(what="client CPU", why=figures)
+        return LoadBound(what="client CPU", why=figures)
     if seen.pool_waits > seen.seconds:
-        return Bound(what="buffer pool", why=f"{seen.pool_waits:,} waits for a free page")
+        return LoadBound(what="buffer pool", why=f"{seen.pool_waits:,} waits for a free page")
     if seen.server_cpu_s is not None and server >= BUSY * workers:
-        return Bound(what="server CPU", why=figures)
+        return LoadBound(what="server CPU", why=figures)
     if client + server >= BUSY * seen.cores:
-        return Bound(what="CPU", why=figures)
+        return LoadBound(what="CPU", why=figures)
     others = seen.others_share or 0.0
     # What uses little of what others leave of the processors waits for something else.
     if others >= WAITS and client + server >= 0.5 * (1 - others) * seen.cores:
-        return Bound(what="other programs", why=f"they took {others:.0%} of the processors; {figures}")
+        return LoadBound(what="other programs", why=f"they took {others:.0%} of the processors; {figures}")
     each = seen.rows / max(seen.statements, 1)
     syncs = seen.log_syncs / max(seen.commits, 1) if seen.log_syncs is not None else None
     waiting = (seen.commit_s + (seen.answer_s if each < 1000 else 0.0)) / threads_s
     blocked = seen.io_share is not None and seen.io_share >= WAITS
     if waiting >= WAITS and (blocked if syncs is None else syncs * seen.connections >= 0.5):
         told = f"{syncs:.2f} syncs of the redo log a commit, " if syncs is not None else ""
-        return Bound(what="log syncs", why=f"{told}connections wait for answers {waiting:.0%} of the time")
+        return LoadBound(
+            what="log syncs", why=f"{told}connections wait for answers {waiting:.0%} of the time"
+        )
     if blocked:
-        return Bound(what="disk", why=f"programs waited for I/O {seen.io_share:.0%} of the time")
+        return LoadBound(what="disk", why=f"programs waited for I/O {seen.io_share:.0%} of the time")
     few = 1000 if seen.server_cpu_s is None else 100  # on one machine a way there and back takes microseconds
     if each < few and seen.answer_s / threads_s >= WAITS:
-        return Bound(
+        return LoadBound(
             what="round trips",
             why=f"{seen.statements / seen.seconds:,.0f} statements/s of {each:,.0f} rows; {figures}",
         )
-    return Bound(
+    return LoadBound(
         what="server",
         why=figures if seen.server_cpu_s is not None else "its processor time cannot be seen from here",
     )
@@ -176,7 +178,7 @@ class Throttle:
                 )
         self._paused_ns = _cluster(server).get("wsrep_flow_control_paused_ns")
         self.waited: dict[str, float] = defaultdict(float)
-        self._holds: Bound | None = None
+        self._holds: LoadBound | None = None
         self._since = self._seen = self._paused_at = clock()
         self._sampled = self._seen - SAMPLE_EVERY_S
 
@@ -184,7 +186,7 @@ class Throttle:
     def watches(self) -> bool:
         return bool(self._replicas) or self._paused_ns is not None
 
-    def holds(self) -> Bound | None:
+    def holds(self) -> LoadBound | None:
         now = self._clock()
         if self._holds is not None:
             self.waited[self._holds.what] += now - self._seen
@@ -200,10 +202,10 @@ class Throttle:
             self._holds = found
         return self._holds
 
-    def _lag(self) -> Bound | None:
+    def _lag(self) -> LoadBound | None:
         late = (self._late(name, replica) for name, replica in self._replicas.items())
         why = next(filter(None, late), "")
-        return Bound(what="replica lag", why=why) if why else None
+        return LoadBound(what="replica lag", why=why) if why else None
 
     def _late(self, name: str, replica: Server) -> str:
         try:
@@ -217,7 +219,7 @@ class Throttle:
             return f"{name} does not replicate: see {replica_statement(replica.identity)} there"
         return f"{name} is {max(seconds)} s behind" if max(seconds) > self._max_lag_s else ""
 
-    def _flow_control(self) -> Bound | None:
+    def _flow_control(self) -> LoadBound | None:
         if self._paused_ns is None:
             return None
         found, now = _cluster(self._server), self._clock()
@@ -229,7 +231,7 @@ class Throttle:
             why = f"the cluster spent {share:.0%} of the time in flow control"
         elif queued > MOST_QUEUED:
             why = f"this node has {queued} write sets to apply"
-        return Bound(what="flow control", why=why) if why else None
+        return LoadBound(what="flow control", why=why) if why else None
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from flushlab import _core
-from flushlab.bulk.limits import SUMS, Counts, Evidence, Throttle
+from flushlab.bulk.limits import SUMS, Counts, LimitEvidence, Throttle
 from flushlab.errors import ServerError, UsageError
 from flushlab.generate.plan import FillPlan
 from flushlab.machine import MachineSample, between, cpu_count, sample
@@ -55,7 +55,7 @@ class TableLoad(msgspec.Struct, frozen=True, kw_only=True):
     limit_seconds: float | None = None
 
 
-Show = Callable[[Counts, Evidence], None]
+Show = Callable[[Counts, LimitEvidence], None]
 
 
 class MeasuredLoads:
@@ -91,7 +91,7 @@ class MeasuredLoads:
         self._counts = self._counts.plus(counts)
         return counts
 
-    def loaded(self, connections: int) -> Evidence:
+    def loaded(self, connections: int) -> LimitEvidence:
         return _evidence(connections, self._begin, self._sample(self._counts))
 
     def _sample(self, counts: Counts) -> _Sample:
@@ -120,11 +120,11 @@ class _Sample(msgspec.Struct, frozen=True):
     waited: dict[str, float]
 
 
-def _evidence(connections: int, before: _Sample, now: _Sample) -> Evidence:
+def _evidence(connections: int, before: _Sample, now: _Sample) -> LimitEvidence:
     grown = {name: getattr(now.counts, name) - getattr(before.counts, name) for name in SUMS}
     deltas = status.deltas(before.counters, now.counters)
     then_s, now_s = before.cpu.server_s, now.cpu.server_s
-    return Evidence(
+    return LimitEvidence(
         **{**grown, "seconds": max(grown["seconds"], 1e-6)},
         notes=now.counts.notes,
         retried=now.counts.retried,

@@ -156,7 +156,7 @@ NOTES = "flushlab_fill"
 _NOTES_MARK = "rows that flushlab fill has committed"
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True):
+class LoadNote(msgspec.Struct, frozen=True, kw_only=True):
     """`add_indexes`: SQL that gives the table its indexes back; empty if it has them."""
 
     id: int
@@ -179,16 +179,18 @@ class Notes:
         self.table = quoted(database, NOTES)
         self._in_format = self.table.replace("%", "%%")  # beside values that PyMySQL puts in
 
-    def read(self) -> list[Note]:
+    def read(self) -> list[LoadNote]:
         if not is_there(self._server, self._database, NOTES, _NOTES_MARK):
             return []
         rows = self._server.query(
             f"SELECT id, plan, table_name, first_row, next_row, end_row, add_indexes FROM {self.table}"
             " ORDER BY id"
         )
-        return [msgspec.convert(dict(zip(Note.__struct_fields__, row, strict=True)), Note) for row in rows]
+        return [
+            msgspec.convert(dict(zip(LoadNote.__struct_fields__, row, strict=True)), LoadNote) for row in rows
+        ]
 
-    def write(self, notes: Iterable[Note]) -> None:
+    def write(self, notes: Iterable[LoadNote]) -> None:
         if self.read():
             raise UsageError(
                 f"an earlier load into {self._database} did not finish",
@@ -233,7 +235,7 @@ def sampled_rows(first: int, end: int, count: int = SAMPLED) -> list[int]:
     return sorted({first, end - 1, *drawn})
 
 
-class Sample:
+class LoadSample:
     def __init__(
         self, server: Server, database: str, plan: FillPlan, table: PlanTable, rows: Sequence[int]
     ) -> None:

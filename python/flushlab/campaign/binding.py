@@ -56,7 +56,7 @@ class ServerHere:
         return "" if there else f"{self.identity.name} has no {name}"
 
 
-class Bound(NamedTuple):
+class BoundPlan(NamedTuple):
     base: BoundArm
     arms: tuple[BoundArm, ...]
     notes: tuple[Warning, ...]
@@ -103,7 +103,7 @@ def bind(
     scale: float = 1.0,
     folder: Path | None = None,
     path: str = "",
-) -> Bound:
+) -> BoundPlan:
     """`only`: others are not bound, but arms may build on them; `scale`: factor on the workload's
     table_size."""
     return _Binder(plan, here, volumes, only, scale, folder, path).bound()
@@ -122,11 +122,11 @@ class _Binder:
     _made: dict[str, _Made] = field(default_factory=dict)
     _there: dict[str, Workload] = field(default_factory=dict)
 
-    def bound(self) -> Bound:
+    def bound(self) -> BoundPlan:
         base = self._base()
         missing = self._missing_requirement()
         arms = [self._arm(key, arm, missing) for arm, key in with_keys(self._plan.arms)]
-        return Bound(base, tuple(arm for arm in arms if arm is not None), tuple(self._notes))
+        return BoundPlan(base, tuple(arm for arm in arms if arm is not None), tuple(self._notes))
 
     def _base(self) -> BoundArm:
         plan, here = self._plan, self._here

@@ -20,9 +20,9 @@ from flushlab.campaign.dry_run import forecast, most_s
 from flushlab.campaign.facts import CampaignFacts, CampaignRun
 from flushlab.campaign.loop import (
     Budget,
+    CampaignSession,
     Ending,
     Run,
-    Session,
     check_other_load,
     require_same_build,
     run_campaign,
@@ -55,7 +55,7 @@ from flushlab.workload.parse import fingerprint
 
 AnyRequest = TuneRequest | SeriesRequest
 R = TypeVar("R", TuneRequest, SeriesRequest)
-Finish = Callable[["ArmServers", Any, Session, Ending], tuple[Any, ...]]
+Finish = Callable[["ArmServers", Any, CampaignSession, Ending], tuple[Any, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +111,7 @@ def run(
         with target.open(watcher.say) as pool, pool.volumes(watcher.say) as volumes:
             if earlier is not None:
                 require_same_values(earlier, pool.settings)
-            session = Session(
+            session = CampaignSession(
                 store,
                 watcher,
                 resume or new_id(spec.kind),
@@ -153,7 +153,7 @@ def carry_out(
     request: AnyRequest,
     pool: ServerPool,
     volumes: Volumes,
-    session: Session,
+    session: CampaignSession,
     finish: Finish | None = None,
 ) -> CampaignFacts:
     watcher, machines = session.watcher, pool.fleet.names if pool.fleet else ()
@@ -190,7 +190,7 @@ def carry_out(
 
 
 def _trials(
-    request: AnyRequest, servers: ArmServers, experiment: Any, session: Session
+    request: AnyRequest, servers: ArmServers, experiment: Any, session: CampaignSession
 ) -> AbstractContextManager[RunTrial]:
     if servers.pool.fleet is None:
         servers.open()

@@ -109,7 +109,7 @@ def run(
 
 
 @dataclass(frozen=True)
-class Session:
+class CampaignSession:
     """`began`: on the monotonic clock, without its waiting."""
 
     store: Store
@@ -119,7 +119,7 @@ class Session:
     resumes: bool = False
     wait_for_quiet: bool = False
 
-    def after(self, others: OtherLoad | None) -> Session:
+    def after(self, others: OtherLoad | None) -> CampaignSession:
         return self if others is None else replace(self, began=self.began + others.waited_s)
 
 
@@ -164,7 +164,7 @@ def require_same_build(request: CampaignRequest | BoundArm, key: str) -> None:
         )
 
 
-def run_campaign(request: CampaignRequest, key: str, session: Session, campaign: Run[Row, F]) -> F:
+def run_campaign(request: CampaignRequest, key: str, session: CampaignSession, campaign: Run[Row, F]) -> F:
     store, watcher, campaign_id = session.store, session.watcher, session.campaign_id
     require_same_build(request, key)
     live_status().is_about(campaign=campaign_id, server=request.build, workload=request.workload)

@@ -63,7 +63,7 @@ def cost_lines(costs: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"Costs: {line}." for line in costs)
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class NextStep(msgspec.Struct, frozen=True, kw_only=True):
     """Something to do on the real server.
 
     Attributes:
@@ -119,7 +119,7 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
     not_shown: tuple[str, ...] = ()
     folder: str = ""
     has_files: bool = True
-    next_steps: tuple[Step, ...] = ()
+    next_steps: tuple[NextStep, ...] = ()
     offer: bool = False
 
     @property
@@ -266,7 +266,7 @@ def _of_servers(facts: CampaignFacts) -> Iterator[Recommended]:
             )
 
 
-def _next_steps(one: Recommended, load_command: str) -> tuple[Step, ...]:
+def _next_steps(one: Recommended, load_command: str) -> tuple[NextStep, ...]:
     if not one.has_files:
         return ()
     checked = f"flushlab settings --check my.cnf --server {one.server.name} --floor {one.floor}"
@@ -281,25 +281,27 @@ def _next_steps(one: Recommended, load_command: str) -> tuple[Step, ...]:
             f" ({LOST_AT_RESTART}):"
         )
     return (
-        Step(what="See what the lines guarantee on your version:", commands=(checked,)),
-        Step(what="Under your usual load, note what the server does:", commands=tuple(look)),
-        Step(
+        NextStep(what="See what the lines guarantee on your version:", commands=(checked,)),
+        NextStep(what="Under your usual load, note what the server does:", commands=tuple(look)),
+        NextStep(
             what=change,
             commands=("mysql -N < settings.sql >> persisted.sql" if persisted else "mysql < settings.sql",),
         ),
-        Step(what="At the same time of day, do step 2 again and compare."),
-        Step(
+        NextStep(what="At the same time of day, do step 2 again and compare."),
+        NextStep(
             what="To undo it, put rollback.cnf in place of my.cnf and restart, or:",
             commands=("cat rollback.sql persisted.sql | mysql" if persisted else "mysql < rollback.sql",),
         ),
     )
 
 
-def _to_files(one: Recommended) -> tuple[Step, ...]:
+def _to_files(one: Recommended) -> tuple[NextStep, ...]:
     if not one.settings:
-        return (Step(what="Your settings as they are meet this floor: keep them."),)
+        return (NextStep(what="Your settings as they are meet this floor: keep them."),)
     command = f"flushlab report {one.campaign_id} --floor {one.floor} --out {one.floor}"
-    return (Step(what="Write its option file and statements, without measuring again:", commands=(command,)),)
+    return (
+        NextStep(what="Write its option file and statements, without measuring again:", commands=(command,)),
+    )
 
 
 def folders(facts: CampaignFacts) -> tuple[str, ...]:

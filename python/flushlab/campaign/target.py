@@ -17,7 +17,7 @@ import msgspec
 
 from flushlab.build import find_build
 from flushlab.build.build import Build
-from flushlab.build.choice import Choice, Sign, candidates, choose
+from flushlab.build.choice import BuildChoice, Sign, candidates, choose
 from flushlab.build.galera import galera_for, require_galera_flavor
 from flushlab.campaign.data import Data, open_data
 from flushlab.campaign.pool.protocol import CampaignSpec
@@ -83,7 +83,7 @@ class NewServers:
         server, told = self.server, data is not None or bool(paths)
         if told and server.basedir is None and not server.named:
             servers = [one for one in candidates() if one[0] == "mariadb" or not server.cluster]
-            choice = choose(signs, servers) or Choice(DEFAULT_SERVER)
+            choice = choose(signs, servers) or BuildChoice(DEFAULT_SERVER)
             progress(choice.line)
             server = server.of(choice.server)
         return replace(self, server=server, signs=tuple(signs))

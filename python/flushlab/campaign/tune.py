@@ -21,7 +21,7 @@ from flushlab.campaign.crash.check import UNCRASHED, disk_mib, failure_mode, req
 from flushlab.campaign.crash.crash import crash_settings
 from flushlab.campaign.crash.plan import CrashLoad, CrashPlan
 from flushlab.campaign.facts import STEADY_MINUTES, CampaignFacts
-from flushlab.campaign.loop import Ending, Session
+from flushlab.campaign.loop import CampaignSession, Ending
 from flushlab.campaign.objective import objective_of
 from flushlab.campaign.pool.protocol import ServerPool
 from flushlab.campaign.pool.room import Volumes
@@ -235,7 +235,9 @@ def _scheduled(
     return shorter
 
 
-def _finish(servers: ArmServers, experiment: Tune, session: Session, ending: Ending) -> tuple[Any, ...]:
+def _finish(
+    servers: ArmServers, experiment: Tune, session: CampaignSession, ending: Ending
+) -> tuple[Any, ...]:
     """Neither where there is no time for it (Ctrl-C), or on the user's own server."""
     request, pool, watcher = servers.request, servers.pool, session.watcher
     assert isinstance(request, TuneRequest)

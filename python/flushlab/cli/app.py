@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from flushlab.cli.declare import Group, command
+from flushlab.cli.declare import OptionGroup, command
 from flushlab.errors import UsageError
 from flushlab.version import __version__
 
@@ -54,7 +54,7 @@ COMMANDS = {name: text for commands in GOALS.values() for name, text in commands
 HELP = "How fast a MySQL or MariaDB server can write for your workload, at the durability you need."
 
 
-class _Commands(Group):
+class _Commands(OptionGroup):
     def list_commands(self, _context: click.Context) -> list[str]:
         return list(COMMANDS)
 

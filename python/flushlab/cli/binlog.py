@@ -13,13 +13,13 @@ import msgspec
 
 from flushlab import _core
 from flushlab.cli.consoles import stdout
-from flushlab.cli.declare import Group
+from flushlab.cli.declare import OptionGroup
 from flushlab.cli.output import emit_json, require_writable
 from flushlab.errors import BinlogDamaged, BinlogMisplaced, BinlogUnchecked, FlushlabError, StorageError
 from flushlab.spec import Option
 from flushlab.units import counted
 
-app = Group("binlog", "Check binary log files for damage.")
+app = OptionGroup("binlog", "Check binary log files for damage.")
 
 SCHEMA = "flushlab.binlog-check/1"
 MAGIC_SIZE = 4

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
 from flushlab.cli.consoles import stdout
-from flushlab.cli.declare import Group
+from flushlab.cli.declare import OptionGroup
 from flushlab.cli.output import emit_json, require_writable
 from flushlab.spec import Option
 
 if TYPE_CHECKING:
     from flushlab.datadir import Snapshot
     from flushlab.datadir.kept import Cache
-    from flushlab.fleet.received import Content
+    from flushlab.fleet.received import ReceivedContent
 
-app = Group("cache", "What is kept to save time: list it, or make room.")
+app = OptionGroup("cache", "What is kept to save time: list it, or make room.")
 
 
 @app.add("list")
@@ -87,17 +87,17 @@ def prune(
 
 def _caches() -> list[tuple[str, Cache[Any]]]:
     from flushlab.datadir import Snapshots
-    from flushlab.fleet.received import Received
+    from flushlab.fleet.received import ReceivedFiles
     from flushlab.machine import home
 
     folders = {kind: home() / f"{kind}s" for kind in ("snapshot", "template")}
     found: list[tuple[str, Cache[Any]]] = [
         (kind, Snapshots(folder)) for kind, folder in folders.items() if folder.is_dir()
     ]
-    return [*found, *([("content", Received())] if (home() / "content").is_dir() else [])]
+    return [*found, *([("content", ReceivedFiles())] if (home() / "content").is_dir() else [])]
 
 
-def _entry(kind: str, one: Snapshot | Content) -> dict[str, object]:
+def _entry(kind: str, one: Snapshot | ReceivedContent) -> dict[str, object]:
     from flushlab.datadir import Snapshot
     from flushlab.datadir.kept import last_used
 

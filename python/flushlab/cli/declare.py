@@ -253,7 +253,7 @@ def _meant(near: Sequence[str], context: click.Context) -> str:
     return f"did you mean {' or '.join(near)}?" if near else _see(context)
 
 
-class Group(click.Group):
+class OptionGroup(click.Group):
     def __init__(self, name: str, help_: str) -> None:
         how = {"help_option_names": ["--help"]}
         super().__init__(name, help=help_, invoke_without_command=True, context_settings=how)

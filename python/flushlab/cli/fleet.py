@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 from flushlab.cli import options
 from flushlab.cli.consoles import console, stdout
-from flushlab.cli.declare import Group
+from flushlab.cli.declare import OptionGroup
 from flushlab.cli.output import emit_json, print_warning, require_writable, say
 from flushlab.fleet import PORT
 from flushlab.spec import Option
 from flushlab.spec.parts import Port
 
 if TYPE_CHECKING:
-    from flushlab.fleet.connect import Address
+    from flushlab.fleet.connect import FleetAddress
     from flushlab.fleet.machines import MachineStatus
 
-app = Group("fleet", "Several machines for one campaign: start, join, look, stop.")
+app = OptionGroup("fleet", "Several machines for one campaign: start, join, look, stop.")
 
 Name = Annotated[str | None, Option("Name of this machine in reports; default: its host name.")]
 
@@ -161,7 +161,7 @@ def _key(given: str | None) -> tuple[bytes, str]:
         raise NotWritable(f"the key {given} cannot be read: {error.strerror}", hint="check --key") from error
 
 
-def _where(given: str | None) -> Address:
+def _where(given: str | None) -> FleetAddress:
     from flushlab.errors import UsageError
     from flushlab.fleet.connect import own_fleet, parse_address, require_ray
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
 from flushlab.cli.consoles import console, stdout
-from flushlab.cli.declare import Group
+from flushlab.cli.declare import OptionGroup
 from flushlab.cli.output import emit_json, print_warning, say
 from flushlab.spec import Option
 from flushlab.spec.commands import StartSpec
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from flushlab.build import Build, Obtainable
     from flushlab.server import Sandbox
     from flushlab.server.galera.cluster import Cluster
-    from flushlab.server.sandbox.kept import Status
+    from flushlab.server.sandbox.kept import KeptStatus
 
     Row = tuple[str, ...]
 
 _LEAST_WIDTH = 20
 
-app = Group("server", "List and fetch builds; start and stop sandboxes.")
+app = OptionGroup("server", "List and fetch builds; start and stop sandboxes.")
 
 
 @app.add("list")
@@ -265,7 +265,7 @@ def _described(sandbox: Sandbox) -> dict[str, object]:
     return {"name": sandbox.name, **identity, **{name: getattr(sandbox.endpoint, name) for name in names}}
 
 
-def _status(one: Status) -> dict[str, object]:
+def _status(one: KeptStatus) -> dict[str, object]:
     from flushlab.server.sandbox.option_files import USER
 
     return {

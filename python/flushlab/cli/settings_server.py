@@ -131,7 +131,7 @@ def _print(text: str, *, indent: str = "    ") -> None:
     stdout.print("\n".join(wrapped), soft_wrap=True)
 
 
-class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
+class AskedServer(msgspec.Struct, frozen=True, kw_only=True):
     server: ServerIdentity
     floor: Floor
     values: Mapping[str, Value]
@@ -139,7 +139,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     guarantees: Mapping[str, str]
 
 
-def survey(name: str, *, basedir: str | None, floor: Floor | None, only: str | None = None) -> ServerSettings:
+def survey(name: str, *, basedir: str | None, floor: Floor | None, only: str | None = None) -> AskedServer:
     if name.startswith("sandbox:"):
         return _read(Sandbox.attach(name.removeprefix("sandbox:")), floor, only)
     if only is not None:
@@ -150,7 +150,7 @@ def survey(name: str, *, basedir: str | None, floor: Floor | None, only: str | N
             return _read(server, floor, only)
 
 
-def document_here(here: ServerSettings) -> dict[str, object]:
+def document_here(here: AskedServer) -> dict[str, object]:
     catalog = load_catalog()
     return {
         "schema": "flushlab.settings-here/1",
@@ -161,7 +161,7 @@ def document_here(here: ServerSettings) -> dict[str, object]:
     }
 
 
-def show_here(here: ServerSettings) -> None:
+def show_here(here: AskedServer) -> None:
     catalog = load_catalog()
     stdout.print(f"{here.server.name}: settings, their values, and what may be tried at floor {here.floor}")
     if FLOOR in here.guarantees:
@@ -176,7 +176,7 @@ def show_here(here: ServerSettings) -> None:
             stdout.print(_line(name, here, catalog), soft_wrap=True)
 
 
-def _line(name: str, here: ServerSettings, catalog: Catalog) -> str:
+def _line(name: str, here: AskedServer, catalog: Catalog) -> str:
     setting = catalog.require(name, here.server.flavor, here.server.version)
     value = here.values[name]
     mark = "*" if _differs(setting, value) else " "
@@ -194,14 +194,14 @@ def _differs(setting: SettingHere, value: Value) -> bool:
     return not setting.computed and not setting.same(value, setting.default)
 
 
-def _read(server: Server, floor: Floor | None, only: str | None) -> ServerSettings:
+def _read(server: Server, floor: Floor | None, only: str | None) -> AskedServer:
     catalog = load_catalog()
     identity = server.identity
     shown = catalog.require(only, identity.flavor, identity.version).name if only else None
     values = server.read_back(catalog.names(identity.flavor, identity.version))
     kept = guarantees(values, identity, server.storage, server.launch)
     wanted = floor or level(kept)
-    return ServerSettings(
+    return AskedServer(
         server=identity,
         floor=wanted,
         values=values if shown is None else {shown: values[shown]},
@@ -217,17 +217,17 @@ def _read(server: Server, floor: Floor | None, only: str | None) -> ServerSettin
     )
 
 
-def _of(name: str, here: ServerSettings) -> list[Candidate]:
+def _of(name: str, here: AskedServer) -> list[Candidate]:
     return [one for one in here.candidates if list(one.settings)[-1] == name]
 
 
-def _try(one: Candidate, name: str, catalog: Catalog, here: ServerSettings) -> str:
+def _try(one: Candidate, name: str, catalog: Catalog, here: AskedServer) -> str:
     setting = catalog.require(name, here.server.flavor, here.server.version)
     marks = ("+" if one.needs_steady_state else "") + ("&" if len(one.settings) > 1 else "")
     return f"{setting.render(one.settings[name])}{marks}"
 
 
-def _one(name: str, value: Value, here: ServerSettings, catalog: Catalog) -> dict[str, object]:
+def _one(name: str, value: Value, here: AskedServer, catalog: Catalog) -> dict[str, object]:
     flavor, version = here.server.flavor, here.server.version
     setting = catalog.require(name, flavor, version)
     deprecation = load_option_names().deprecation(name, flavor, version)

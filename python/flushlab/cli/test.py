@@ -77,7 +77,7 @@ def test(
     if not spec.command:
         raise UsageError("no command given", hint="flushlab test [OPTIONS] -- COMMAND ARGS…")
     _require_quoted(spec)
-    from flushlab.suite.session import Session
+    from flushlab.suite.session import SuiteSession
 
     outputs = Forms(json, markdown)
     for name, path in (("--json", json), ("--markdown", markdown)):
@@ -104,7 +104,7 @@ def test(
         if spec.compare:
             raise SystemExit(_compare(request, spec, outputs))
         with watched(watch):
-            result = Session(request, say).run()
+            result = SuiteSession(request, say).run()
     except StartFailed as error:
         if error.refusal is None or not request.settings:
             raise

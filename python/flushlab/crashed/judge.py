@@ -31,7 +31,7 @@ _NOTE = struct.Struct("<QQQQ")
 NOTE_BYTES = _NOTE.size
 
 
-class Note(NamedTuple):
+class AckNote(NamedTuple):
     """An acknowledged commit: `position`: records of the disk answered by then; `time_ns`:
     CLOCK_MONOTONIC."""
 
@@ -49,17 +49,17 @@ def acks_table_sql(database: str, rows: int) -> str:
     )
 
 
-def packed_note(note: Note) -> bytes:
+def packed_note(note: AckNote) -> bytes:
     return _NOTE.pack(*note)
 
 
-def read_notes(file: Path) -> list[Note]:
+def read_notes(file: Path) -> list[AckNote]:
     """Raises StorageError if a connection's commits do not count from 1 without gaps."""
     if not file.exists():
         return []
     content = file.read_bytes()
     whole = len(content) - len(content) % _NOTE.size
-    notes = [Note(*one) for one in _NOTE.iter_unpack(content[:whole])]
+    notes = [AckNote(*one) for one in _NOTE.iter_unpack(content[:whole])]
     numbers = Counter(note.connection for note in notes)
     if any(numbers[connection] != last for connection, last in commits_by_connection(notes).items()):
         raise StorageError(
@@ -69,18 +69,18 @@ def read_notes(file: Path) -> list[Note]:
     return notes
 
 
-def acknowledged_before(notes: Sequence[Note], at: int) -> list[Note]:
+def acknowledged_before(notes: Sequence[AckNote], at: int) -> list[AckNote]:
     return [note for note in notes if note.position <= at]
 
 
-def begun_after(notes: Sequence[Note], at: int) -> int:
+def begun_after(notes: Sequence[AckNote], at: int) -> int:
     """How many acknowledged commits began after record `at`. Of a connection's commits acknowledged later,
     the first does not count: it may have been synced before."""
     later = Counter(note.connection for note in notes if note.position > at)
     return later.total() - len(later)
 
 
-def commits_by_connection(notes: Sequence[Note]) -> Mapping[int, int]:
+def commits_by_connection(notes: Sequence[AckNote]) -> Mapping[int, int]:
     found: dict[int, int] = {}
     for note in notes:
         found[note.connection] = max(found.get(note.connection, 0), note.counter)
@@ -109,7 +109,7 @@ class RecoveredServer(NamedTuple):
     extra: Sequence[str] = ()
 
 
-def judge(point: CrashPoint, notes: Sequence[Note], crashed_ns: int, recovered: RecoveredServer) -> Crash:
+def judge(point: CrashPoint, notes: Sequence[AckNote], crashed_ns: int, recovered: RecoveredServer) -> Crash:
     promised = commits_by_connection(notes)
     found = recovered.commits
     reasons = [*recovered.damaged[:_TOLD], *recovered.extra]
@@ -162,14 +162,14 @@ def judge(point: CrashPoint, notes: Sequence[Note], crashed_ns: int, recovered: 
     )
 
 
-def not_started(point: CrashPoint, notes: Sequence[Note], said: str) -> Crash:
+def not_started(point: CrashPoint, notes: Sequence[AckNote], said: str) -> Crash:
     acknowledged = len(notes)
     return Crash(
         point=point, outcome="not_started", acknowledged=acknowledged, lost=acknowledged, reasons=(said,)
     )
 
 
-def unknown(point: CrashPoint, notes: Sequence[Note], why: str) -> Crash:
+def unknown(point: CrashPoint, notes: Sequence[AckNote], why: str) -> Crash:
     return Crash(point=point, outcome="unknown", acknowledged=len(notes), reasons=(why,))
 
 
@@ -194,7 +194,7 @@ def _missing(promised: Mapping[int, int], found: Mapping[int, Commits]) -> int:
     return sum(max(0, acked - found.get(one, none).number) for one, acked in promised.items())
 
 
-def _seconds(notes: Sequence[Note], crashed_ns: int, found: Mapping[int, Commits]) -> float:
+def _seconds(notes: Sequence[AckNote], crashed_ns: int, found: Mapping[int, Commits]) -> float:
     """From the first acknowledgement that does not hold to the crash."""
     gone = (n.time_ns for n in notes if n.connection not in found or n.counter > found[n.connection].last)
     first = min(gone, default=crashed_ns)

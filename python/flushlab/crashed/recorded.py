@@ -24,7 +24,7 @@ import msgspec
 from flushlab.build import Build
 from flushlab.build.galera import galera_for
 from flushlab.crashed import judge, replica
-from flushlab.crashed.judge import Note, acknowledged_before, read_notes
+from flushlab.crashed.judge import AckNote, acknowledged_before, read_notes
 from flushlab.crashed.killed import bring_back, node_on
 from flushlab.crashed.recording import FILLER, NOTES, RecordedRun
 from flushlab.crashed.recovered_server import IDLE_S, NotBack, as_one, ask, not_ready, see
@@ -134,7 +134,7 @@ Left = tuple[FaultImage, Path]
 class CrashImages:
     def __init__(self, folder: Path, fail: Failure, build: Build, work: Path) -> None:
         self._folder, self._fail, self._build, self._work = folder, fail, build, work
-        self._notes: Sequence[Note] = read_notes(folder / NOTES)
+        self._notes: Sequence[AckNote] = read_notes(folder / NOTES)
         found = RecordedRun.read(folder)
         self.run = found.completed(folder, self._notes)
         self._recordings = found.recordings(folder)
@@ -303,7 +303,7 @@ class CrashImages:
     def _is_drawn(self, point: CrashPoint) -> bool:
         return self._fail.kind != "torn" and point.kind in ("random", "in_recovery")
 
-    def _by_then(self, point: CrashPoint) -> list[Note]:
+    def _by_then(self, point: CrashPoint) -> list[AckNote]:
         found = list(self._notes) if self.is_cluster else acknowledged_before(self._notes, point.at)
         if not self.is_cluster and not self._is_drawn(point):
             return found

@@ -17,7 +17,7 @@ import msgspec
 
 from flushlab import _core
 from flushlab.build import Build
-from flushlab.crashed.judge import NOTE_BYTES, Note, begun_after, read_notes
+from flushlab.crashed.judge import NOTE_BYTES, AckNote, begun_after, read_notes
 from flushlab.crashed.recovered_server import IDLE_S, AcksTable, make_acks_table, require_alike, said
 from flushlab.crashed.replica import listening
 from flushlab.datadir import DataRoot
@@ -53,7 +53,7 @@ class CrashingLoad(NamedTuple):
 
 
 class LoadOutcome(NamedTuple):
-    notes: list[Note]
+    notes: list[AckNote]
     ended_ns: int
     commits_per_s: float
     over: bool
@@ -118,7 +118,7 @@ class UnderLoad:
     def acknowledged(self) -> int:
         return self._file.stat().st_size // NOTE_BYTES if self._file.exists() else 0
 
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[AckNote]:
         return read_notes(self._file) if self._load else []
 
     def _await_commit(self, load: _core.LoadRun) -> None:
@@ -264,7 +264,7 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
     def recordings(self, folder: Path) -> list[Recording]:
         return [Recording(folder / node.disk) for node in self.nodes]
 
-    def completed(self, folder: Path, notes: Sequence[Note]) -> RecordedRun:
+    def completed(self, folder: Path, notes: Sequence[AckNote]) -> RecordedRun:
         if self.whole:
             return self
         recordings = self.recordings(folder)

@@ -13,7 +13,7 @@ import msgspec
 
 from flushlab import _core
 from flushlab.crashed import judge
-from flushlab.crashed.judge import ACKS_TABLE, Commits, Note, RecoveredServer, acks_table_sql
+from flushlab.crashed.judge import ACKS_TABLE, AckNote, Commits, RecoveredServer, acks_table_sql
 from flushlab.errors import MeasurementError, ServerDied, ServerError, StartFailed
 from flushlab.record import Crash, CrashNode, CrashPoint, NodeWay, Value
 from flushlab.server import Sandbox
@@ -148,7 +148,7 @@ def unfinished(error: StartFailed) -> str:
     return error.message.splitlines()[0].removesuffix("; its log says:")
 
 
-def not_ready(point: CrashPoint, notes: Sequence[Note], error: StartFailed) -> Crash:
+def not_ready(point: CrashPoint, notes: Sequence[AckNote], error: StartFailed) -> Crash:
     if error.unfinished:
         return judge.unknown(point, notes, unfinished(error))
     return judge.not_started(point, notes, said(error.message))
@@ -255,7 +255,7 @@ def require_alike(cluster: Cluster, settings: Mapping[str, Value]) -> None:
         raise MeasurementError(f"the nodes' settings differ: {different[0]}")
 
 
-class Seen(msgspec.Struct, frozen=True):
+class SeenTables(msgspec.Struct, frozen=True):
     number: int
     recovered: RecoveredServer
     checksum: int | None
@@ -284,7 +284,7 @@ def _apart(node: Sandbox, size: int) -> str:
     return ""
 
 
-def see(cluster: Cluster, acks: AcksTable, *, only: Sequence[int] = ()) -> list[Seen]:
+def see(cluster: Cluster, acks: AcksTable, *, only: Sequence[int] = ()) -> list[SeenTables]:
     if not only:
         with suppress(ServerDied):  # which one it is shows when it is asked
             cluster.settled()
@@ -295,23 +295,23 @@ def see(cluster: Cluster, acks: AcksTable, *, only: Sequence[int] = ()) -> list[
     ]
 
 
-def _seen(number: int, node: Sandbox, acks: AcksTable) -> Seen:
+def _seen(number: int, node: Sandbox, acks: AcksTable) -> SeenTables:
     try:
         recovered = look(node, acks)._replace(binlog=None)
         ((_, checksum),) = node.query(f"CHECKSUM TABLE {acks.database}.{ACKS_TABLE} EXTENDED")
-        return Seen(number, recovered, None if checksum is None else int(checksum))
+        return SeenTables(number, recovered, None if checksum is None else int(checksum))
     except ServerError as error:
         _require_damage(node, error, f"node {number}")
         text = said(error.message) if isinstance(error, ServerDied) else error.message
         unread = RecoveredServer(None, extra=[f"node {number} cannot read its tables: {text}"])
-        return Seen(number, unread, None)
+        return SeenTables(number, unread, None)
 
 
 def as_one(
     point: CrashPoint,
-    notes: Sequence[Note],
+    notes: Sequence[AckNote],
     crashed_ns: int,
-    seen: Sequence[Seen],
+    seen: Sequence[SeenTables],
     nodes: Sequence[CrashNode],
     others: Sequence[Crash] = (),
 ) -> Crash:

@@ -50,7 +50,7 @@ class LogPosition(NamedTuple):
     offset: int
 
 
-class Source:
+class ReplicaSource:
     def __init__(self, server: Sandbox) -> None:
         self.server = server
         ((on,),) = server.query("SELECT @@log_bin")
@@ -84,7 +84,7 @@ class Source:
         return any(row[1] == user and "has sent all" in str(row[6]) for row in rows)
 
 
-class Status(NamedTuple):
+class ReplicaStatus(NamedTuple):
     """`applied`: place in the source's binary log until which all is applied; `relayed`: the same in the
     relay log."""
 
@@ -134,7 +134,7 @@ class Replica:
         replica._listened = True
         return replica
 
-    def listen(self, source: Source) -> None:
+    def listen(self, source: ReplicaSource) -> None:
         self._listened = True
         user = self._change(source, source.first(), gtid=False)
         self._command("START SLAVE IO_THREAD")
@@ -159,7 +159,7 @@ class Replica:
         if error:
             raise ServerError(f"the replica cannot apply what it has received: {words}")
 
-    def follow(self, source: Source) -> None:
+    def follow(self, source: ReplicaSource) -> None:
         at = self.status().applied if self._listened else source.first()
         self._command("STOP SLAVE")
         server = self.server
@@ -168,18 +168,18 @@ class Replica:
         self._command("START SLAVE")
         self._await_served(source, user)
 
-    def await_all(self, source: Source) -> Status:
+    def await_all(self, source: ReplicaSource) -> ReplicaStatus:
         end = source.end()
         self._wait(lambda: (now := self.status()).error != 0 or now.applied == end, "applies everything")
         return self.status()
 
-    def status(self) -> Status:
+    def status(self) -> ReplicaStatus:
         rows = self.server.query(_words(self.server.identity, "SHOW SLAVE STATUS"))
         if not rows:
-            return Status("No", "No", LogPosition("", 0), LogPosition("", 0), _NONE, _NONE)
+            return ReplicaStatus("No", "No", LogPosition("", 0), LogPosition("", 0), _NONE, _NONE)
         row = rows[0]
         receives, applies = str(row[10]), str(row[11])
-        return Status(
+        return ReplicaStatus(
             receives,
             applies,
             LogPosition(str(row[9]), int(row[21])),
@@ -197,7 +197,7 @@ class Replica:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _change(self, source: Source, at: LogPosition, *, gtid: bool) -> str:
+    def _change(self, source: ReplicaSource, at: LogPosition, *, gtid: bool) -> str:
         endpoint, identity, (user, password) = source.server.endpoint, self.server.identity, source.admit()
         options = [
             f"MASTER_HOST='{endpoint.host}'",
@@ -218,7 +218,7 @@ class Replica:
         self._command(f"CHANGE MASTER TO {', '.join(options)}")
         return user
 
-    def _await_served(self, source: Source, user: str) -> None:
+    def _await_served(self, source: ReplicaSource, user: str) -> None:
         self._wait(lambda: self.status().error != 0 or source.has_served(user), "has been sent everything")
 
     def _command(self, sql: str) -> None:
@@ -236,7 +236,7 @@ class Replica:
 
 
 def listening_replica(server: Sandbox, acks: AcksTable, folder: Path) -> Replica:
-    source = Source(server)
+    source = ReplicaSource(server)
     replica = Replica.start(server.build, server.settings, acks, DataRoot.open(folder))
     try:
         replica.listen(source)
@@ -447,7 +447,7 @@ def of_killed(
 
 
 def attach(server: Sandbox, acks: AcksTable, old: Replica, new: Replica) -> tuple[ReplicaState, ReplicaState]:
-    source = Source(server)
+    source = ReplicaSource(server)
     there = acked_rows(server, acks)
     ahead = len(acked_rows(old.server, acks).keys() - there.keys())
     old.follow(source)

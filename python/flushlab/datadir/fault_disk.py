@@ -135,7 +135,7 @@ class Delay(msgspec.Struct, frozen=True, kw_only=True):
     write_us: float = 0.0
 
 
-class Status(msgspec.Struct, frozen=True, kw_only=True):
+class DiskStatus(msgspec.Struct, frozen=True, kw_only=True):
     root: int
     flusher: bool
     records: int
@@ -198,7 +198,7 @@ class _Disk(Closing):
                 self._map = mmap.mmap(file.fileno(), 8, prot=mmap.PROT_READ)
         return int.from_bytes(self._map[:8], "little")
 
-    def status(self) -> Status:
+    def status(self) -> DiskStatus:
         return self._tell("status")
 
     def fail_flush(self) -> None:
@@ -307,7 +307,7 @@ class _Disk(Closing):
         caller.settimeout(_COMMAND_S)
         self._socket = caller
 
-    def _tell(self, what: str, **words: Any) -> Status:
+    def _tell(self, what: str, **words: Any) -> DiskStatus:
         assert self._socket is not None, "the disk is not open"
         try:
             self._socket.sendall(msgspec.json.encode({"do": what, **words}) + b"\n")
@@ -319,7 +319,7 @@ class _Disk(Closing):
         except OSError as error:
             raise HarnessError(f"the program of the disk {self.name} does not answer: {error}") from error
         line, _, self._lines = self._lines.partition(b"\n")
-        status = msgspec.json.decode(line, type=Status)
+        status = msgspec.json.decode(line, type=DiskStatus)
         if status.error is not None:
             raise HarnessError(f"the disk {self.name}: {status.error}")
         return status

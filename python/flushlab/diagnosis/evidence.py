@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from flushlab.diagnosis.host import Host, Start
+from flushlab.diagnosis.host import Host, ServerStart
 from flushlab.diagnosis.shares import WriteTime
 from flushlab.machine import Pressure
 from flushlab.record import ServerIdentity, Value
@@ -171,7 +171,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     locks: tuple[MetadataLock, ...] = ()
     settings: Mapping[str, Value] = {}
     host: Host | None = None
-    start: Start | None = None
+    start: ServerStart | None = None
     missing: tuple[str, ...] = ()
     between: str = ""
     interrupted: str = ""

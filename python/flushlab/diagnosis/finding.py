@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from flushlab.diagnosis.evidence import Evidence
-from flushlab.diagnosis.shares import Share
+from flushlab.diagnosis.shares import TimeShare
 from flushlab.record import Launch, Storage, Value
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.durability import (
@@ -78,7 +78,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     title: str
-    share: Share | None = None
+    share: TimeShare | None = None
     waits: tuple[str, ...] = ()
     unmeasured: str = ""
     seen: tuple[Seen, ...] = ()

@@ -353,7 +353,7 @@ USUAL_FILES = ("/etc/my.cnf", "/etc/mysql/my.cnf", "/usr/etc/my.cnf")
 """Of the servers of distributions and vendors, in reading order."""
 
 
-class Start(msgspec.Struct, frozen=True, kw_only=True):
+class ServerStart(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...]
     unread: tuple[str, ...]
     checked: CheckedFile
@@ -362,7 +362,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_start(
     words: Sequence[str], identity: ServerIdentity, named: Iterable[str], root: Path = Path("/")
-) -> Start:
+) -> ServerStart:
     options = dict(_options(words))  # these take their value behind `=` alone, before all others
     given = options.get("defaults_file")
     if "no_defaults" in options:
@@ -406,7 +406,7 @@ def read_start(
         if further:
             checked = checked_with([*texts, *further])
     arguments = check("[mysqld]\n" + "".join(_lines(words)), identity, path="").settings
-    return Start(
+    return ServerStart(
         files=tuple(texts), unread=tuple(dict.fromkeys(unread)), checked=checked, arguments=arguments
     )
 

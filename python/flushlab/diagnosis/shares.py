@@ -40,7 +40,7 @@ _KNOWN = 30
 each is seen once."""
 
 
-class Share(msgspec.Struct, frozen=True):
+class TimeShare(msgspec.Struct, frozen=True):
     """Part of the writers' time.
 
     Attributes:
@@ -76,10 +76,10 @@ class Share(msgspec.Struct, frozen=True):
         )
         return f"{why}: no bound can be computed."
 
-    def at_most_all(self, part: float) -> Share:
+    def at_most_all(self, part: float) -> TimeShare:
         return msgspec.structs.replace(self, low=0.0, mid=self.mid * min(1.0, part))
 
-    def part(self, part: float) -> Share:
+    def part(self, part: float) -> TimeShare:
         low, mid, high = (part * end for end in (self.low, self.mid, self.high))
         bounding = self.high if self.bounding is None else self.bounding
         return msgspec.structs.replace(self, low=low, mid=mid, high=high, bounding=bounding)
@@ -89,7 +89,7 @@ def times(factor: float) -> str:
     return f"{factor:.1f}×" if factor < 10 else f"{factor:.0f}×"
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class CommitStep(msgspec.Struct, frozen=True, kw_only=True):
     """A point of the window, for plots.
 
     Attributes:
@@ -101,7 +101,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     connections: Mapping[str, float]
 
 
-class Writer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class SeenWriter(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     thread: int
     samples: int
     connections: Mapping[str, float]
@@ -133,9 +133,9 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
     others: float = 0.0
     connections: Mapping[str, float] = {}
     stretches: tuple[Mapping[str, float], ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[CommitStep, ...] = ()
     step_s: float = 1.0
-    each: tuple[Writer, ...] = ()
+    each: tuple[SeenWriter, ...] = ()
     queued: float = 0.0
     row_locks_known: bool = True
     pauses: bool = False
@@ -167,11 +167,11 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
         is_shared = 0 < max(outside, default=0.0) <= _ONES * sum(outside)
         return is_shared and locked >= max(1.0, _MOST_OF_IT * self.total) and self.total - locked <= _ALONE
 
-    def within(self, part: float, *waits: str, delays: tuple[str, ...] = ()) -> Share | None:
+    def within(self, part: float, *waits: str, delays: tuple[str, ...] = ()) -> TimeShare | None:
         found = self.share(*waits, delays=delays)
         return None if found is None else found.at_most_all(part)
 
-    def share(self, *waits: str, delays: tuple[str, ...] = ()) -> Share | None:
+    def share(self, *waits: str, delays: tuple[str, ...] = ()) -> TimeShare | None:
         """`delays` are waits that these may lengthen besides: only the bound has them. None if too few
         writers were seen. `PROCESSOR` is all time in which the server's threads may have waited for a
         processor."""
@@ -184,7 +184,7 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
         low, high = self._interval(whole, self.stretches, waits)
         spared = self._spared(all_of_it)
         if not spared and not delays:
-            return Share(low, whole, high)
+            return TimeShare(low, whole, high)
         affected = _without(self.connections, [one.connections for one in spared])
         stretches = [
             _without(stretch, [one.stretch(number) for one in spared])
@@ -196,9 +196,9 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
             # Other waits in which the server's threads may have waited for a processor.
             others = sum(mean for wait, mean in affected.items() if wait not in all_of_it)
             most += min(others, self.queued) / total
-        return Share(low, whole, high, min(1.0, most), self.writers - len(spared) if spared else None)
+        return TimeShare(low, whole, high, min(1.0, most), self.writers - len(spared) if spared else None)
 
-    def _spared(self, waits: tuple[str, ...]) -> list[Writer]:
+    def _spared(self, waits: tuple[str, ...]) -> list[SeenWriter]:
         """The writers that these waits do not affect.
 
         Each of the others may gain at least half as much as all of them together. The gain that a share s
@@ -327,7 +327,7 @@ class Tally:
                 for steps in stretches
             ),
             steps=tuple(
-                Step(at_s=step * self._step_s, connections=_with_row_locks(found, parts))
+                CommitStep(at_s=step * self._step_s, connections=_with_row_locks(found, parts))
                 for step, found in means.items()
             ),
             step_s=self._step_s,
@@ -342,7 +342,7 @@ class Tally:
         stretches: list[list[int]],
         spans: Mapping[int, float],
         parts: Mapping[str, float],
-    ) -> Iterator[Writer]:
+    ) -> Iterator[SeenWriter]:
         seen: dict[int, dict[str, list[float]]] = {}
         samples = Counter[int]()
         for number, steps in enumerate(stretches):
@@ -361,7 +361,7 @@ class Tally:
                 for number, length in enumerate(lengths)
             ]
             whole = {wait: sum(counts) / sum(lengths) for wait, counts in own.items()}
-            yield Writer(
+            yield SeenWriter(
                 thread=thread,
                 samples=samples[thread],
                 connections=_with_row_locks(whole, parts),

@@ -17,7 +17,7 @@ from flushlab.experiment.protocol import SECOND, BlockAhead, Objective, Request,
 from flushlab.record import BASE, CONTROL, Arm, Stage, Trial
 
 if TYPE_CHECKING:
-    from flushlab.statistics import Table
+    from flushlab.statistics import RatioTable
 
 
 YOURS = "yours"
@@ -135,10 +135,10 @@ class Sheet:
         *,
         arms: Collection[str] | None = None,
         since: int = 0,
-    ) -> Table:
+    ) -> RatioTable:
         """Leaves out disturbed cells if enough of every arm are left. A machine that is never quiet is
         measured as it is; the rule depends on the other load, never on results."""
-        from flushlab.statistics import Table  # takes long to load, and a fleet's machines do without it
+        from flushlab.statistics import RatioTable  # takes long to load, and a fleet's machines do without it
 
         cells = {
             arm: {
@@ -159,7 +159,7 @@ class Sheet:
             if len(cells[arm].keys() & cells[base].keys()) >= GOOD_BLOCKS
         )
         is_enough = min(shared, default=0) >= GOOD_BLOCKS
-        return Table(left if is_enough else cells, self.machines, frozenset(self.stalled))
+        return RatioTable(left if is_enough else cells, self.machines, frozenset(self.stalled))
 
 
 def is_disturbed(trials: Iterable[Trial]) -> bool:
@@ -190,7 +190,7 @@ class Blocks:
         """Arms of which enough is known: whoever runs the rounds puts them here, and they run no more."""
         self.finished = 0
 
-    def table(self, by: Objective | None = None) -> Table:
+    def table(self, by: Objective | None = None) -> RatioTable:
         return self.sheet.table(self._base.name, by, arms=self.sheet.arms.keys() - self.out.keys())
 
     @property

@@ -48,7 +48,7 @@ from flushlab.record import (
     Stage,
     Trial,
 )
-from flushlab.statistics import InterimAnalyses, Table, held
+from flushlab.statistics import InterimAnalyses, RatioTable, held
 
 Compose = Callable[[tuple[str, ...]], Arm | None]
 """From the arms that proved faster to the arm `best`; None if they cannot be composed.
@@ -299,14 +299,14 @@ class Series:
     def _out(self) -> dict[str, str]:
         return {name: reason for group in self._groups for name, reason in group.out.items()}
 
-    def _joined(self, by: Objective | None = None) -> Table:
+    def _joined(self, by: Objective | None = None) -> RatioTable:
         scores, machines, stalled = dict[str, dict[int, float]](), dict[int, str](), set[str]()
         for table in (group.table(by) for group in self._groups):
             machines |= table.machines
             stalled |= {*table.stalled}
             for name, own in table.scores.items():
                 scores.setdefault(name, {}).update(own)
-        return Table(scores, machines, stalled)
+        return RatioTable(scores, machines, stalled)
 
     def _of_best(self, by: Objective) -> dict[str, Comparison]:
         if self._best is None:
@@ -326,7 +326,7 @@ class Series:
         both = {name: cells for name, cells in joined.scores.items() if name in (BASE, CONTROL)}
         return found | _by_name(self._compared(joined._replace(scores=both), self._alpha, of_all=True))
 
-    def _compared(self, table: Table, alpha: float, *, of_all: bool = False) -> Iterator[Comparison]:
+    def _compared(self, table: RatioTable, alpha: float, *, of_all: bool = False) -> Iterator[Comparison]:
         """The intervals of one base hold together, whichever of its arms are compared here; every base has an
         equal share of the error rate."""
         left = {CONTROL} if len(self._groups) > 1 and not of_all else set()
@@ -334,7 +334,7 @@ class Series:
             twin = CONTROL if base == BASE else ""
             yield from table.compare(base, alpha=alpha, only=own - left, family=family, twin=twin)
 
-    def _families(self, table: Table) -> Iterator[tuple[str, set[str], int]]:
+    def _families(self, table: RatioTable) -> Iterator[tuple[str, set[str], int]]:
         against = self._plan.against
         for base in self._bases:
             if base in table.scores:

@@ -58,7 +58,7 @@ _TOKEN_HINT = (
 )
 
 
-class Address(NamedTuple):
+class FleetAddress(NamedTuple):
     host: str
     port: int
 
@@ -94,7 +94,7 @@ def labels() -> dict[str, str]:
     return {name: re.sub(r"[^\w.-]", "_", value) for name, value in found.items()}
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str) -> FleetAddress:
     host, _, port = text.partition(":")
     number = int(port) if port.isdecimal() else PORT
     if not host or (port and not port.isdecimal()) or not 0 < number < 65536:
@@ -108,10 +108,10 @@ def parse_address(text: str) -> Address:
             f"the host {host!r} is unknown: {getattr(error, 'strerror', None) or error}",
             hint="name an IPv4 address or a host that has one",
         ) from None
-    return Address(str(found[0][4][0]), number)
+    return FleetAddress(str(found[0][4][0]), number)
 
 
-def takes_connections(address: Address) -> bool:
+def takes_connections(address: FleetAddress) -> bool:
     try:
         socket.create_connection(address, timeout=_ALIVE_S).close()
     except OSError:
@@ -119,12 +119,12 @@ def takes_connections(address: Address) -> bool:
     return True
 
 
-def own_fleet() -> Address | None:
+def own_fleet() -> FleetAddress | None:
     record = local_node.read()
     return None if record is None or not record.is_alive else parse_address(record.fleet)
 
 
-def environment_for(address: Address) -> dict[str, str]:
+def environment_for(address: FleetAddress) -> dict[str, str]:
     record = local_node.read()
     if record is None or not record.is_alive or record.fleet != str(address):
         return {"RAY_USAGE_STATS_ENABLED": "0"}
@@ -132,7 +132,7 @@ def environment_for(address: Address) -> dict[str, str]:
 
 
 @contextmanager
-def connected(address: Address) -> Iterator[tuple[FleetNode, ...]]:
+def connected(address: FleetAddress) -> Iterator[tuple[FleetNode, ...]]:
     """Raises FleetError also if this process has lost a fleet, whose connection Ray cannot close."""
     require_ray()
     if _left_open:
@@ -194,7 +194,7 @@ def connected(address: Address) -> Iterator[tuple[FleetNode, ...]]:
             _left_open.append(address)
 
 
-_left_open: list[Address] = []
+_left_open: list[FleetAddress] = []
 
 
 def is_left_open() -> bool:
@@ -216,7 +216,7 @@ def task_on(node_id: str, work: Callable[..., object]) -> Any:
     return ray.remote(num_cpus=0, max_retries=0)(work).options(scheduling_strategy=where)
 
 
-def nodes(address: Address, environment: Mapping[str, str]) -> tuple[FleetNode, ...]:
+def nodes(address: FleetAddress, environment: Mapping[str, str]) -> tuple[FleetNode, ...]:
     _require_answer(address, environment)
     is_own = "RAY_AUTH_TOKEN_PATH" in environment  # or the user gave the variables
     try:
@@ -255,7 +255,7 @@ def nodes(address: Address, environment: Mapping[str, str]) -> tuple[FleetNode, 
     return tuple(sorted(found, key=lambda node: (node.name, node.address)))
 
 
-def _require_answer(address: Address, environment: Mapping[str, str]) -> None:
+def _require_answer(address: FleetAddress, environment: Mapping[str, str]) -> None:
     own_tls = environment.get("RAY_USE_TLS") == "1"
     context = ssl.create_default_context(cafile=environment["RAY_TLS_CA_CERT"] if own_tls else None)
     context.set_alpn_protocols(["h2"])
@@ -293,7 +293,7 @@ def _require_answer(address: Address, environment: Mapping[str, str]) -> None:
         raise FleetError(f"the fleet at {address} answers only machines that are in it", hint=OUTSIDE_HINT)
 
 
-def require_same(found: tuple[FleetNode, ...], address: Address) -> None:
+def require_same(found: tuple[FleetNode, ...], address: FleetAddress) -> None:
     head = next((node for node in found if node.is_head), None)
     if head is None:
         raise FleetError(f"the fleet at {address} has no first machine", hint="start it again")

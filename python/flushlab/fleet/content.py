@@ -32,7 +32,7 @@ _MOST_TEXT_BYTES = 64 << 20
 Kind = Literal["build", "files", "data"]
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FileEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`digest`: SHA-256 of a file; of one that stays, of its text without passwords. `stays`: why it is never
     sent."""
 
@@ -46,11 +46,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stays: str = ""
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class ContentManifest(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     name: str
     root: str
-    entries: tuple[Entry, ...]
+    entries: tuple[FileEntry, ...]
 
     @property
     def digest(self) -> str:
@@ -58,7 +58,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(msgspec.json.encode([self.kind, alike])).hexdigest()
 
     @property
-    def files(self) -> Iterator[Entry]:
+    def files(self) -> Iterator[FileEntry]:
         return (entry for entry in self.entries if entry.target is None and not entry.is_folder)
 
     def require_inside(self) -> None:
@@ -77,12 +77,12 @@ def manifest_of(
     stays: Callable[[Path], str] = lambda _: "",
     leave_out: Collection[Path] = (),
     folders: Iterable[Path] = (),
-) -> Manifest:
-    entries = dict[str, Entry]()
+) -> ContentManifest:
+    entries = dict[str, FileEntry]()
 
     def add_above(inside: Path) -> None:
         for above in [*reversed(inside.parents)][1:]:
-            entries.setdefault(str(above), Entry(path=str(above), is_folder=True))
+            entries.setdefault(str(above), FileEntry(path=str(above), is_folder=True))
 
     for folder in folders:
         add_above(folder.relative_to(root) / "_")
@@ -101,7 +101,7 @@ def manifest_of(
         raise StorageError(
             f"{name} has a file whose name is not UTF-8", hint="rename it: other machines need its name"
         ) from None
-    return Manifest(kind=kind, name=name, root=str(root), entries=tuple(entries.values()))
+    return ContentManifest(kind=kind, name=name, root=str(root), entries=tuple(entries.values()))
 
 
 def _walk(path: Path, leave_out: Collection[Path], *, follow: bool) -> Iterator[Path]:
@@ -118,15 +118,15 @@ def _walk(path: Path, leave_out: Collection[Path], *, follow: bool) -> Iterator[
         raise StorageError(f"{path} is a link to a folder", hint="name a folder that has no links to others")
 
 
-def _entry(path: Path, name: str, stays: Callable[[Path], str], *, follow: bool) -> Entry:
+def _entry(path: Path, name: str, stays: Callable[[Path], str], *, follow: bool) -> FileEntry:
     if path.is_symlink() and not follow:
-        return Entry(path=name, target=os.readlink(path))  # noqa: PTH115
+        return FileEntry(path=name, target=os.readlink(path))  # noqa: PTH115
     status = path.stat()
     mode = stat.S_IMODE(status.st_mode)
     if stat.S_ISDIR(status.st_mode):
-        return Entry(path=name, mode=mode, is_folder=True)
+        return FileEntry(path=name, mode=mode, is_folder=True)
     why = stays(path)
-    return Entry(
+    return FileEntry(
         path=name,
         mode=mode,
         size_bytes=status.st_size,
@@ -157,7 +157,7 @@ def _digest_without_passwords(file: Path) -> str:
 # -- on the receiving machine
 
 
-def is_alike(entry: Entry, file: Path) -> bool:
+def is_alike(entry: FileEntry, file: Path) -> bool:
     try:
         if entry.stays:
             return _digest_without_passwords(file) == entry.digest
@@ -166,7 +166,7 @@ def is_alike(entry: Entry, file: Path) -> bool:
         return False
 
 
-def looks_alike(entry: Entry, file: Path) -> bool:
+def looks_alike(entry: FileEntry, file: Path) -> bool:
     try:
         status = file.stat()
     except OSError:
@@ -174,11 +174,11 @@ def looks_alike(entry: Entry, file: Path) -> bool:
     return (status.st_size, status.st_mtime_ns) == (entry.size_bytes, entry.changed_ns)
 
 
-def missing(manifest: Manifest, root: Path) -> list[Entry]:
+def missing(manifest: ContentManifest, root: Path) -> list[FileEntry]:
     return [entry for entry in manifest.files if not entry.stays and not is_alike(entry, root / entry.path)]
 
 
-def prepare(manifest: Manifest, root: Path) -> None:
+def prepare(manifest: ContentManifest, root: Path) -> None:
     for entry in manifest.entries:
         path = root / entry.path
         if entry.is_folder:
@@ -194,7 +194,7 @@ def prepare(manifest: Manifest, root: Path) -> None:
                 handle.truncate(entry.size_bytes)
 
 
-def copy_staying(manifest: Manifest, there: Path, root: Path) -> None:
+def copy_staying(manifest: ContentManifest, there: Path, root: Path) -> None:
     """Copies files that are never sent from their path on this machine, where they differ: a password may
     have changed, which no hash shows."""
     for entry in manifest.files:
@@ -206,7 +206,7 @@ def copy_staying(manifest: Manifest, there: Path, root: Path) -> None:
                 shutil.copyfile(source, target)
 
 
-def seal(manifest: Manifest, root: Path) -> None:
+def seal(manifest: ContentManifest, root: Path) -> None:
     for entry in reversed(manifest.entries):
         path = root / entry.path
         if entry.target is None:

@@ -106,7 +106,7 @@ def _measured(name: str, address: str) -> MachineStatus:
 def _disk(directory: Path) -> tuple[float | None, float | None]:
     from flushlab import _core
     from flushlab.probe import ceilings, disk
-    from flushlab.probe.ceilings import STRICT, Place
+    from flushlab.probe.ceilings import STRICT, ProbePlace
     from flushlab.probe.disk import medium_of, most_bytes, probe_folder
 
     medium = medium_of(directory)
@@ -114,7 +114,7 @@ def _disk(directory: Path) -> tuple[float | None, float | None]:
     with probe_folder(directory) as folder:
         written = disk.DiskCell(way="fdatasync", bytes=4096)
         synced = disk.measure(folder, written, seconds=CELL_S, file_bytes=_FILE_BYTES, medium=medium)
-        place = Place(folder, medium, most_bytes(medium), _core.CommitPath)
+        place = ProbePlace(folder, medium, most_bytes(medium), _core.CommitPath)
         commits = ceilings.measure(place, cell, seconds=CELL_S)
     latency = None if synced.latency_us is None else synced.latency_us.p50
     return latency, None if commits is None else commits.commits_per_s

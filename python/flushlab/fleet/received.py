@@ -21,7 +21,7 @@ _WHAT = "content"
 _MOST_NAME = 200
 
 
-class Content(msgspec.Struct, frozen=True, kw_only=True):
+class ReceivedContent(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path
     what: str
     allocated_bytes: int
@@ -31,8 +31,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
         return self.folder.name.partition("-")[2]
 
 
-class Received:
-    def list(self) -> list[Content]:
+class ReceivedFiles:
+    def list(self) -> list[ReceivedContent]:
         directory = home_path() / "content"
         found = [] if not directory.is_dir() else sorted(directory.iterdir())
         return [content for folder in found if (content := _content(folder)) is not None]
@@ -41,12 +41,12 @@ class Received:
     def limit_bytes(self) -> int:
         return limit_of(home_part("content"))
 
-    def in_use(self, content: Content) -> bool:
+    def in_use(self, content: ReceivedContent) -> bool:
         with nobody_uses(content.folder, spare_ours=True) as free:
             return not free
 
-    def evict(self, limit_bytes: int, *, spare_ours: bool = False) -> tuple[Content, ...]:
-        def remove(content: Content) -> bool:
+    def evict(self, limit_bytes: int, *, spare_ours: bool = False) -> tuple[ReceivedContent, ...]:
+        def remove(content: ReceivedContent) -> bool:
             with nobody_uses(content.folder, spare_ours=spare_ours) as free, suppress(OSError):
                 return free and discard(content.folder, what=_WHAT)
             return False
@@ -58,13 +58,13 @@ def make_part(folder: Path, name: str) -> None:
     make_lasting(folder, _WHAT, of=name[:_MOST_NAME])
 
 
-def _content(folder: Path) -> Content | None:
+def _content(folder: Path) -> ReceivedContent | None:
     mark = ownership.read_mark(str(folder))
     if mark is None or mark.get("what") != _WHAT:
         return None
     kind = folder.name.partition("-")[0]
     what = " · ".join(("received in part" if kind == "part" else kind, mark.get("of", folder.name)))
-    return Content(folder=folder, what=what, allocated_bytes=sum(_sizes(folder)))
+    return ReceivedContent(folder=folder, what=what, allocated_bytes=sum(_sizes(folder)))
 
 
 def _sizes(folder: Path) -> Iterator[int]:

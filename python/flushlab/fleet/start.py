@@ -24,7 +24,7 @@ import msgspec
 from flushlab.errors import FleetError, FlushlabError, PortTaken, UsageError
 from flushlab.fleet import PORT, connect, local_node
 from flushlab.fleet import key as keys
-from flushlab.fleet.connect import Address
+from flushlab.fleet.connect import FleetAddress
 from flushlab.fleet.local_node import MARK, NodeRecord
 from flushlab.machine import ownership
 from flushlab.process.identity import machine, myself, world
@@ -44,11 +44,11 @@ def start(listen: str | None = None, port: int = PORT, name: str | None = None) 
         _require_none()
         _require_free("" if listen else address, port)
         keys.write_identity(local_node.fleet_folder(), keys.new_token(), address)
-        fleet = Address(address, port)
+        fleet = FleetAddress(address, port)
         return _start("head", fleet, address, ["--head", f"--port={port}", "--no-monitor"], name)
 
 
-def join(fleet: Address, key: str, listen: str | None = None, name: str | None = None) -> NodeRecord:
+def join(fleet: FleetAddress, key: str, listen: str | None = None, name: str | None = None) -> NodeRecord:
     connect.require_ray()
     if ipaddress.ip_address(fleet.host).is_loopback:
         raise UsageError(
@@ -75,7 +75,7 @@ def join(fleet: Address, key: str, listen: str | None = None, name: str | None =
 
 
 def _start(
-    role: Literal["head", "member"], fleet: Address, address: str, words: list[str], name: str | None
+    role: Literal["head", "member"], fleet: FleetAddress, address: str, words: list[str], name: str | None
 ) -> NodeRecord:
     state = local_node.fleet_folder()
     token = ownership.new_token()
@@ -193,7 +193,7 @@ def _own_address(text: str) -> str:
     return address
 
 
-def _towards(fleet: Address) -> str:
+def _towards(fleet: FleetAddress) -> str:
     """No packet is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as tried:
         try:

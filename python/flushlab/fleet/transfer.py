@@ -40,8 +40,8 @@ from flushlab.errors import (
     UsageError,
 )
 from flushlab.fleet import content
-from flushlab.fleet.content import Entry, Manifest
-from flushlab.fleet.received import Received, make_part
+from flushlab.fleet.content import ContentManifest, FileEntry
+from flushlab.fleet.received import ReceivedFiles, make_part
 from flushlab.machine import home_part, ownership
 from flushlab.process import discard
 from flushlab.units import format_size
@@ -56,16 +56,16 @@ ABSOLUTE = "another file names it by an absolute path"
 
 
 class Needed(msgspec.Struct, frozen=True, kw_only=True):
-    manifests: tuple[Manifest, ...] = ()
+    manifests: tuple[ContentManifest, ...] = ()
     builds: tuple[tuple[Build, str | None], ...] = ()
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class TransferPlace(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     key: Mapping[str, str] = {}
 
 
-Delivered = tuple[Place, ...] | FlushlabError
+Delivered = tuple[TransferPlace, ...] | FlushlabError
 
 
 def send(
@@ -161,15 +161,15 @@ class Recipient:
             file.seek(offset)
             file.write(zstandard.decompress(packed))
 
-    def finish(self) -> tuple[Place, ...]:
+    def finish(self) -> tuple[TransferPlace, ...]:
         places = tuple(one.finish() for one in self._arriving)
-        received = Received()
+        received = ReceivedFiles()
         received.evict(received.limit_bytes, spare_ours=True)
         return places
 
 
 class _Arriving:
-    def __init__(self, manifest: Manifest) -> None:
+    def __init__(self, manifest: ContentManifest) -> None:
         self.manifest, digest = manifest, manifest.digest[:32]
         self.part = home_part("content") / f"part-{digest}"
         self._final = (
@@ -178,7 +178,7 @@ class _Arriving:
             else home_part("content") / f"{manifest.kind}-{digest}"
         )
         self.root = self._here()
-        self.missing: Sequence[Entry] = () if self.root is not None else self._prepared()
+        self.missing: Sequence[FileEntry] = () if self.root is not None else self._prepared()
 
     def _here(self) -> Path | None:
         if self.manifest.kind == "build":
@@ -207,7 +207,7 @@ class _Arriving:
             )
         return self._is_whole_in(self._final)
 
-    def _prepared(self) -> Sequence[Entry]:
+    def _prepared(self) -> Sequence[FileEntry]:
         manifest, part, there = self.manifest, self.part, _same_path(self.manifest)
         for entry in manifest.files:
             if entry.stays and not (there and content.is_alike(entry, there / entry.path)):
@@ -234,7 +234,7 @@ class _Arriving:
                 content.copy_staying(manifest, there, part)
         return missing
 
-    def finish(self) -> Place:
+    def finish(self) -> TransferPlace:
         if self.root is None:
             self.root = self._final
             if self.manifest.kind == "build":
@@ -244,8 +244,10 @@ class _Arriving:
                     self._put_in_place()
             discard(self.part)
         if self.manifest.kind != "data":
-            return Place(root=str(self.root))
-        return Place(root=str(self.root), key=open_dataset(self.root / self.manifest.entries[0].path).key)
+            return TransferPlace(root=str(self.root))
+        return TransferPlace(
+            root=str(self.root), key=open_dataset(self.root / self.manifest.entries[0].path).key
+        )
 
     def _require_whole(self) -> None:
         if lacking := content.missing(self.manifest, self.part):
@@ -278,7 +280,7 @@ class _Arriving:
         return True
 
 
-def _same_path(manifest: Manifest) -> Path | None:
+def _same_path(manifest: ContentManifest) -> Path | None:
     return None if manifest.kind == "build" else Path(manifest.root)
 
 

@@ -22,7 +22,7 @@ Version = Literal[1, 2]
 _NO_LIMIT_BYTES = 1 << 60
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
+class ControlGroup(msgspec.Struct, frozen=True, kw_only=True):
     version: Version
     top: Path
     path: Path
@@ -41,7 +41,7 @@ def parse_membership(text: str) -> dict[str, str]:
     return {controller: group for _, names, group in rows for controller in names.split(",")}
 
 
-def locate(controller: str, membership: Mapping[str, str], seen: list[Mount]) -> Group | None:
+def locate(controller: str, membership: Mapping[str, str], seen: list[Mount]) -> ControlGroup | None:
     """This process's group for `controller` (`memory`, `cpu`, `blkio`/`io`), or None if there is none.
 
     A v1 hierarchy that has the controller wins, because a controller is bound to one hierarchy only.
@@ -56,11 +56,11 @@ def locate(controller: str, membership: Mapping[str, str], seen: list[Mount]) ->
     return None
 
 
-def group_of_self(controller: str) -> Group | None:
+def group_of_self(controller: str) -> ControlGroup | None:
     return group_of("self", controller)
 
 
-def group_of(pid: int | str, controller: str) -> Group | None:
+def group_of(pid: int | str, controller: str) -> ControlGroup | None:
     try:
         text = Path(f"/proc/{pid}/cgroup").read_text()
     except OSError:
@@ -68,18 +68,18 @@ def group_of(pid: int | str, controller: str) -> Group | None:
     return locate(controller, parse_membership(text), mounts())
 
 
-def memory_limit_bytes(group: Group) -> int | None:
+def memory_limit_bytes(group: ControlGroup) -> int | None:
     return min((limit for _, limit in _memory_limits(group)), default=None)
 
 
-def _memory_limits(group: Group) -> Iterator[tuple[Path, int]]:
+def _memory_limits(group: ControlGroup) -> Iterator[tuple[Path, int]]:
     name = "memory.limit_in_bytes" if group.version == 1 else "memory.max"
     for folder in group.upwards():
         if (limit := _number(folder / name)) is not None and limit < _NO_LIMIT_BYTES:
             yield folder, limit
 
 
-def memory_headroom_bytes(group: Group) -> int | None:
+def memory_headroom_bytes(group: ControlGroup) -> int | None:
     of_use, of_cache = (
         ("memory.usage_in_bytes", "total_inactive_file")
         if group.version == 1
@@ -107,14 +107,14 @@ def available_memory_bytes() -> int:
     return _smaller("MemAvailable", memory_headroom_bytes)
 
 
-def _smaller(of_machine: str, of_group: Callable[[Group], int | None]) -> int:
+def _smaller(of_machine: str, of_group: Callable[[ControlGroup], int | None]) -> int:
     machine = parse_meminfo(Path("/proc/meminfo").read_text())[of_machine]
     group = group_of_self("memory")
     limit = None if group is None else of_group(group)
     return machine if limit is None else min(machine, limit)
 
 
-def thread_headroom(group: Group) -> int | None:
+def thread_headroom(group: ControlGroup) -> int | None:
     rooms = []
     for folder in group.upwards():
         limit, used = _number(folder / "pids.max"), _number(folder / "pids.current")
@@ -123,7 +123,7 @@ def thread_headroom(group: Group) -> int | None:
     return min(rooms, default=None)
 
 
-def cpu_quota(group: Group) -> float | None:
+def cpu_quota(group: ControlGroup) -> float | None:
     quotas = []
     for folder in group.upwards():
         if group.version == 1:
@@ -148,7 +148,7 @@ class CpuPeriods(msgspec.Struct, frozen=True):
     throttled_s: float = 0.0
 
 
-def cpu_periods(group: Group) -> CpuPeriods | None:
+def cpu_periods(group: ControlGroup) -> CpuPeriods | None:
     found = []
     for folder in group.upwards():
         quota = cpu_quota(msgspec.structs.replace(group, top=folder, path=folder))
@@ -176,7 +176,7 @@ class IoLimit(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path
 
 
-def io_limits(group: Group, disk_number: tuple[int, int]) -> tuple[IoLimit, ...]:
+def io_limits(group: ControlGroup, disk_number: tuple[int, int]) -> tuple[IoLimit, ...]:
     disk = f"{disk_number[0]}:{disk_number[1]}"
     found = []
     for folder in group.upwards():
@@ -212,11 +212,13 @@ def usable_cpus(allowed: int, quota: float | None) -> int:
     return allowed if quota is None else max(1, min(allowed, math.ceil(quota)))
 
 
-def _group(version: Version, mount: Mount, group: str) -> Group:
+def _group(version: Version, mount: Mount, group: str) -> ControlGroup:
     top = Path(mount.point)
     inside = group.removeprefix(mount.root) if mount.root != "/" else group
     path = top / inside.lstrip("/")
-    return Group(version=version, top=top, path=path if ".." not in path.parts and path.is_dir() else top)
+    return ControlGroup(
+        version=version, top=top, path=path if ".." not in path.parts and path.is_dir() else top
+    )
 
 
 def _number(path: Path) -> int | None:

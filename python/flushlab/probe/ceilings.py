@@ -177,14 +177,14 @@ Maker = Callable[[bytes], CommitRun]
 contradiction."""
 
 
-class Place(NamedTuple):
+class ProbePlace(NamedTuple):
     folder: Path
     medium: Medium
     most_bytes: int
     make: Maker
 
 
-def plan(matrix: Matrix, place: Place) -> tuple[tuple[CommitCell, ...], tuple[RefusedStrategy, ...]]:
+def plan(matrix: Matrix, place: ProbePlace) -> tuple[tuple[CommitCell, ...], tuple[RefusedStrategy, ...]]:
     cells, refused = [], []
     for settings in matrix.sync_settings:
         permitted = []
@@ -204,7 +204,9 @@ def plan(matrix: Matrix, place: Place) -> tuple[tuple[CommitCell, ...], tuple[Re
     return tuple(cells), tuple(refused)
 
 
-def refusal(settings: SyncSettings, strategy: BinlogStrategy, place: Place) -> tuple[str, str | None] | None:
+def refusal(
+    settings: SyncSettings, strategy: BinlogStrategy, place: ProbePlace
+) -> tuple[str, str | None] | None:
     cell = CommitCell(sync_settings=settings, binlog_strategy=strategy, threads=1)
     try:
         place.make(msgspec.json.encode(_spec(cell, place.folder, SYNCED_SECONDS)))
@@ -215,7 +217,7 @@ def refusal(settings: SyncSettings, strategy: BinlogStrategy, place: Place) -> t
     return None
 
 
-def measure(place: Place, cell: CommitCell, *, seconds: float) -> Ceiling | None:
+def measure(place: ProbePlace, cell: CommitCell, *, seconds: float) -> Ceiling | None:
     """None if no commit ended in the window. Ends early when files reach `most_bytes`. Raises
     KeyboardInterrupt on Ctrl-C, StorageError if the file system fails, MeasurementError if the commit path
     does not end, or finds no threads.
@@ -229,7 +231,7 @@ def measure(place: Place, cell: CommitCell, *, seconds: float) -> Ceiling | None
 
 
 def run_of(
-    place: Place,
+    place: ProbePlace,
     cell: CommitCell,
     *,
     seconds: float,
@@ -355,7 +357,7 @@ def switching_groups(cells: Sequence[CommitCell]) -> tuple[StrategyGroup, ...]:
     return tuple(one._replace(strategies=(*one.strategies, one.strategies[0])) for one in groups)
 
 
-def measure_switching(place: Place, group: StrategyGroup, *, seconds: float) -> Switching | None:
+def measure_switching(place: ProbePlace, group: StrategyGroup, *, seconds: float) -> Switching | None:
     first, *others = group.strategies
     each = seconds / len(group.strategies)
     changes = [

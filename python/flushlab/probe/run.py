@@ -23,7 +23,7 @@ from flushlab import _core, machine
 from flushlab.errors import UsageError
 from flushlab.probe import against, ceilings, disk
 from flushlab.probe.against import MeasuredServer
-from flushlab.probe.ceilings import CommitCell, Maker, Matrix, Place, StrategyGroup, SyncSettings
+from flushlab.probe.ceilings import CommitCell, Maker, Matrix, ProbePlace, StrategyGroup, SyncSettings
 from flushlab.probe.disk import (
     DiskCell,
     existing,
@@ -84,7 +84,7 @@ def probe(request: ProbeRequest, watch: Watch, make: Maker = _core.CommitPath) -
     most = most_bytes(medium)
     started, begin = datetime.now(UTC).isoformat(timespec="seconds"), _Moment()
     with probe_folder(directory) as folder:
-        place = Place(folder, medium, most, make)
+        place = ProbePlace(folder, medium, most, make)
         cells, refused = _cells(request, place)
         _require_threads(cells)
         on_disk = disk.cells(quick=request.quick)
@@ -139,7 +139,9 @@ def _below(folder: Path, name: str) -> Iterator[Path]:
     shutil.rmtree(own, ignore_errors=True)
 
 
-def _cells(request: ProbeRequest, place: Place) -> tuple[tuple[CommitCell, ...], tuple[RefusedStrategy, ...]]:
+def _cells(
+    request: ProbeRequest, place: ProbePlace
+) -> tuple[tuple[CommitCell, ...], tuple[RefusedStrategy, ...]]:
     cells, refused = ceilings.plan(request.matrix, place)
     if not cells:
         rules = [

@@ -27,7 +27,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from flushlab.probe.ceilings import CommitCell, Place, StrategyGroup, SyncSettings, is_empty, run_of
+from flushlab.probe.ceilings import CommitCell, ProbePlace, StrategyGroup, SyncSettings, is_empty, run_of
 from flushlab.record import BinlogStrategy, DiskResult, ProbeRecord, ServerRate
 
 OWN_US = 60.0
@@ -41,7 +41,7 @@ _T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 
 
 
 def measure_servers(
-    place: Place, group: StrategyGroup, *, seconds: float, own_us: float = OWN_US
+    place: ProbePlace, group: StrategyGroup, *, seconds: float, own_us: float = OWN_US
 ) -> tuple[ServerRate, ...] | None:
     each = seconds / (ROUNDS * len(group.strategies))
     found: dict[BinlogStrategy, list[dict[str, Any]]] = {strategy: [] for strategy in group.strategies}

@@ -25,7 +25,7 @@ SCHEMA = "flushlab.campaigns/1"
 WIDTH = 80
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class CampaignLine(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     kind: str
     created_at: str
@@ -35,7 +35,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     answer: str
 
 
-def lines(rows: Sequence[CampaignRow]) -> list[Line]:
+def lines(rows: Sequence[CampaignRow]) -> list[CampaignLine]:
     return [_line(row) for row in rows]
 
 
@@ -57,12 +57,12 @@ def render(rows: Sequence[CampaignRow]) -> str:
     return "\n".join(texts) + "\n"
 
 
-def _line(row: CampaignRow) -> Line:
+def _line(row: CampaignRow) -> CampaignLine:
     request = request_of(row)
     goes_on = row.state == "interrupted" and row.kind != "probe"
     nothing_yet = "nothing is proven yet" + ("; --resume goes on" if goes_on else "")
     server, answer = _told(row) if row.result is not None else ("", nothing_yet)
-    return Line(
+    return CampaignLine(
         id=row.id,
         kind=row.kind,
         created_at=row.created_at,

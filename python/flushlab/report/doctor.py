@@ -14,7 +14,7 @@ from flushlab.diagnosis.evidence import WITH_READS
 from flushlab.diagnosis.finding import Change, Finding, Seen, Strength
 from flushlab.diagnosis.findings.machine import rate
 from flushlab.diagnosis.host import Host, Place
-from flushlab.diagnosis.shares import Share, Step, times
+from flushlab.diagnosis.shares import CommitStep, TimeShare, times
 from flushlab.diagnosis.state import SettingState, State
 from flushlab.diagnosis.waits import wait_words
 from flushlab.machine.describe import DiskUse
@@ -46,7 +46,7 @@ class FoundDocument(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     strength: Strength
-    share: Share | None
+    share: TimeShare | None
     at_most: float | None
     waits: tuple[str, ...]
     seen: tuple[Seen, ...]
@@ -108,7 +108,7 @@ class DoctorDocument(msgspec.Struct, frozen=True, kw_only=True):
     answer: str
     doubts: tuple[str, ...]
     connections: Mapping[str, float] | None
-    steps: tuple[Step, ...]
+    steps: tuple[CommitStep, ...]
     step_s: float
     commits: tuple[CommitRate, ...]
     commits_by: str

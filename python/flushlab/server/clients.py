@@ -14,7 +14,7 @@ from flushlab.record import LoadSpec
 USER = "flushlab_load"
 
 
-class Load(Protocol):
+class ClientLoad(Protocol):
     """A load that runs, or will: `_core.LoadRun`, or several on other machines."""
 
     def start(self) -> None:
@@ -68,7 +68,7 @@ class Clients(Protocol):
         """How they get in."""
         ...
 
-    def connect(self, spec: LoadSpec) -> Load:
+    def connect(self, spec: LoadSpec) -> ClientLoad:
         """The load on a server, connected from there.
 
         Raises:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from flushlab.build import Build, find_build, list_builds
-from flushlab.build.choice import SERVERS, Choice, choose
+from flushlab.build.choice import SERVERS, BuildChoice, choose
 from flushlab.build.find import parse_name, resolved
 from flushlab.datadir import DataRoot, storage_of
 from flushlab.errors import BuildNotFound, StartFailed, UsageError
@@ -151,7 +151,7 @@ def judge_server(address: Address, request: CheckRequest) -> Judged:
 def _judge_options(file: Path, text: str, request: CheckRequest, progress: Progress) -> Judged:
     require_option_file(text, file)
     if request.server is None and request.basedir is None:
-        choice = choose(signs(file), () if request.start else _LATE) or Choice(DEFAULT)
+        choice = choose(signs(file), () if request.start else _LATE) or BuildChoice(DEFAULT)
         request = msgspec.structs.replace(request, server=choice.server)
         progress(choice.line)
     if request.start:

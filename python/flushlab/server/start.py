@@ -13,7 +13,7 @@ from flushlab.build import find_build
 from flushlab.datadir import own_disk, require_fault_disk
 from flushlab.errors import StartFailed, UsageError
 from flushlab.progress import Progress, silent
-from flushlab.server.galera.bootstrap import Choice
+from flushlab.server.galera.bootstrap import BootstrapChoice
 from flushlab.server.galera.cluster import Cluster, kept_clusters, node_names
 from flushlab.server.sandbox import kept
 from flushlab.server.sandbox.log import refusal
@@ -90,7 +90,7 @@ def sandbox(*, kept: bool = False, progress: Progress = silent, **given: Any) ->
         raise refusal(error.refusal, found) from error
 
 
-def restart_kept(name: str) -> tuple[Sandbox | Cluster, Choice | None] | None:
+def restart_kept(name: str) -> tuple[Sandbox | Cluster, BootstrapChoice | None] | None:
     """Starts a stopped or dead one; with the bootstrap node of a cluster none of whose nodes ran."""
     if name in kept_clusters():
         cluster = Cluster.attach(name, stopped=True)

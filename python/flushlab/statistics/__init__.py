@@ -7,4 +7,4 @@ from flushlab.statistics import one_thread as one_thread  # loads numpy, hence b
 from flushlab.statistics.comparison import RESOLUTION, Contrasts, Scores, compare, contrasts
 from flushlab.statistics.factors import Effects, estimate_effects, factor_effects
 from flushlab.statistics.limits import InterimAnalyses, critical_value, exceedance, held, shift_for_power
-from flushlab.statistics.machines import Table
+from flushlab.statistics.machines import RatioTable

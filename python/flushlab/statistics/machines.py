@@ -55,7 +55,7 @@ class _OnMachine(NamedTuple):
     blocks: int
 
 
-class Table(NamedTuple):
+class RatioTable(NamedTuple):
     scores: Scores
     machines: Mapping[int, str] = {}
     stalled: Collection[str] = ()

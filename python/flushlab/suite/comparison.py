@@ -21,7 +21,7 @@ from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.suite.command import run_listening
 from flushlab.suite.profile import undoable
 from flushlab.suite.request import SuiteRequest, create_database, fields_of, variables
-from flushlab.suite.session import Session, SuiteResult, observed, require_prepared, settings_of
+from flushlab.suite.session import SuiteResult, SuiteSession, observed, require_prepared, settings_of
 from flushlab.telemetry import Observation, performance
 
 
@@ -68,14 +68,14 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 def compare(request: SuiteRequest, blocks: int, volume: Volume, say: Progress) -> Compared:
     telling = msgspec.structs.replace(request, settings={**request.settings, **performance.SETTINGS})
     say("creating the template first")
-    prepared_s = Session(telling, say).prepare()
+    prepared_s = SuiteSession(telling, say).prepare()
     stock, fast = [], []
     result: SuiteResult | None = None
     for block in range(1, blocks + 1):
         say(f"block {block} of {blocks}: stock")
         stock.append(_run_stock(telling, volume))
         say(f"block {block} of {blocks}: fast")
-        result = Session(telling, say).run(observe=True)
+        result = SuiteSession(telling, say).run(observe=True)
         seen = {"command": result.observation} if result.observation is not None else {}
         fast.append(_side(result.seconds, result.exit_code, seen, result.settings))
     assert result is not None, "there is at least one block"

@@ -23,7 +23,7 @@ from flushlab.spec.build import build, taking
 from flushlab.spec.commands import DatabaseSpec
 from flushlab.suite.request import check_database, create_database, fields_of, read_request, variables
 from flushlab.suite.servers import SuiteServer
-from flushlab.suite.session import RESET_FILE, Session
+from flushlab.suite.session import RESET_FILE, SuiteSession
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ def database(*, progress: Progress = silent, **given: Any) -> Iterator[Database]
         FlushlabError: the server could not be started.
     """
     asked = read_request(build(DatabaseSpec, given), progress)
-    with Session(asked, progress).open() as servers:
+    with SuiteSession(asked, progress).open() as servers:
         first = servers[0]
         fields = fields_of(asked.build, first.endpoint, asked.database)
         yield Database(port=int(fields.pop("port")), **fields, _server=first)

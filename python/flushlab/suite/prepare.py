@@ -19,7 +19,7 @@ from flushlab.suite.templates import Facts, History
 Query = Callable[..., list[tuple[Any, ...]]]
 
 
-class Record(NamedTuple):
+class PrepareRecord(NamedTuple):
     tools: str
     columns: frozenset[str]
     by_file: bool
@@ -31,8 +31,8 @@ class Record(NamedTuple):
         return self.columns <= set(columns)
 
 
-def _record(tools: str, columns: str, *, by_file: bool, name: str = "") -> Record:
-    return Record(tools, frozenset(columns.split()), by_file, name)
+def _record(tools: str, columns: str, *, by_file: bool, name: str = "") -> PrepareRecord:
+    return PrepareRecord(tools, frozenset(columns.split()), by_file, name)
 
 
 RECORDS = (

@@ -42,7 +42,7 @@ class ServerKind(Protocol):
         ...
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class ProfileChoice(msgspec.Struct, frozen=True, kw_only=True):
     """`why`: time or I/O saved, with the measured ratio; `until` is excluded; None: for both."""
 
     name: str
@@ -62,31 +62,31 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 CHOICES = (
-    Choice(
+    ProfileChoice(
         name="log_bin",
         value="OFF",
         why="a test server has no replicas; on by default since 8.0",
         flavor="mysql",
         since=(8, 0),
     ),
-    Choice(
+    ProfileChoice(
         name="innodb_flush_log_at_trx_commit",
         value=0,
         why="commits do not write the redo log; no difference found in memory; it matters on disk",
     ),
-    Choice(
+    ProfileChoice(
         name="innodb_doublewrite",
         value="OFF",
         why="pages are written once; with the setting above 1.05 to 1.15 times as fast in memory, on 9.7 no"
         " difference found",
     ),
-    Choice(
+    ProfileChoice(
         name="performance_schema",
         value="OFF",
         why="its memory is allocated at every start; migrations 0.99 to 1.10, no difference found;"
         " `--compare` switches it on",
     ),
-    Choice(
+    ProfileChoice(
         name="innodb_file_per_table",
         value="OFF",
         why="migrations 2.74 times as fast in memory [2.29, 3.28]: a table is not a file. A suite with"
@@ -94,30 +94,32 @@ CHOICES = (
         flavor="mysql",
         until=(8, 0),
     ),
-    Choice(name="innodb_buffer_pool_load_at_startup", value="OFF", why="nothing to load"),
-    Choice(name="innodb_buffer_pool_dump_at_shutdown", value="OFF", why="nothing to keep"),
-    Choice(
+    ProfileChoice(name="innodb_buffer_pool_load_at_startup", value="OFF", why="nothing to load"),
+    ProfileChoice(name="innodb_buffer_pool_dump_at_shutdown", value="OFF", why="nothing to keep"),
+    ProfileChoice(
         name="innodb_log_file_size",
         value="16M",
         why="less to copy: a data directory of MariaDB takes 45 instead of 125 MiB; migrations 0.97 to 1.21,"
         " no difference found",
         flavor="mariadb",
     ),
-    Choice(
+    ProfileChoice(
         name="innodb_log_file_size",
         value="16M",
         why="less to copy",
         flavor="mysql",
         until=(8, 0, 30),
     ),
-    Choice(
+    ProfileChoice(
         name="innodb_redo_log_capacity",
         value="32M",
         why="less to copy; a data directory of MySQL 9.7 takes 122 instead of 190 MiB",
         flavor="mysql",
         since=(8, 0, 30),
     ),
-    Choice(name="innodb_flush_method", value="nosync", why="data files are never synced", where="disk"),
+    ProfileChoice(
+        name="innodb_flush_method", value="nosync", why="data files are never synced", where="disk"
+    ),
 )
 
 _ARGUMENTS: Mapping[Flavor, tuple[str, ...]] = {"mariadb": ("--debug-no-sync",), "mysql": ()}

@@ -106,7 +106,7 @@ def require_prepared(ended: CommandEnd, request: SuiteRequest) -> None:
         )
 
 
-class Session:
+class SuiteSession:
     def __init__(self, request: SuiteRequest, say: Progress) -> None:
         self._request = request
         self._say = say

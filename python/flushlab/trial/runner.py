@@ -60,7 +60,7 @@ class NotSwitched(NamedTuple):
 
 
 @dataclass
-class Switching:
+class ArmSwitching:
     server: Server
     started: Mapping[str, Value]
     initial: dict[str, Value] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Switching:
 
 
 @dataclass
-class RemoteSwitching(Switching):
+class RemoteSwitching(ArmSwitching):
     """Somebody else may set them meanwhile; `taken`: names and values that read back as they were set."""
 
     server: RemoteGroup
@@ -215,8 +215,8 @@ class ArmRunner:
     def start(self, arm: Arm, *, variant: int = 0) -> Running:
         raise NotImplementedError
 
-    def switching(self, server: Running, started: Mapping[str, Value]) -> Switching:
-        return Switching(server, started)
+    def switching(self, server: Running, started: Mapping[str, Value]) -> ArmSwitching:
+        return ArmSwitching(server, started)
 
     def sliceable(self, workload: Workload, server: Running, number: int) -> Sliceable:
         driving = drawing(workload, number).driving(server)
@@ -251,7 +251,7 @@ class RemoteRunner(ArmRunner):
     def start(self, arm: Arm, *, variant: int = 0) -> Running:
         return self.server
 
-    def switching(self, server: Running, started: Mapping[str, Value]) -> Switching:
+    def switching(self, server: Running, started: Mapping[str, Value]) -> ArmSwitching:
         before = self.server.before
         return RemoteSwitching(self.server, {}, dict(before), dict.fromkeys(before))
 
@@ -376,7 +376,7 @@ class AlternatingRunner:
     trials: ArmRunner
     base: Mapping[str, Value]
     _server: Running | None = None
-    _switching: Switching | None = None
+    _switching: ArmSwitching | None = None
     _windows: int = 0
 
     def run(self, arm: Arm, *, stage: Stage, block: int, variant: int = 0) -> Trial:

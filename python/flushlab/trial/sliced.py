@@ -41,7 +41,7 @@ from flushlab.server import Server
 from flushlab.server.remote.server import RemoteGroup, watched
 from flushlab.telemetry import Observation, observation, observe
 from flushlab.trial.measurement import NOT_STARTED, Draft, require_whole
-from flushlab.trial.runner import ArmRunner, NotSwitched, Running, Switching, recovered_s
+from flushlab.trial.runner import ArmRunner, ArmSwitching, NotSwitched, Running, recovered_s
 from flushlab.units import format_seconds
 from flushlab.workload.sliced import LEAD_S, Sliceable
 
@@ -299,7 +299,7 @@ class _KeptServer:
 
     server: Running
     arm: str
-    switching: Switching
+    switching: ArmSwitching
     shared: bool = False
     suspects: set[str] = field(default_factory=set)
     is_lost: Callable[[], bool] = lambda: False

@@ -56,7 +56,7 @@ class Reply(NamedTuple):
     packable: bool = False
 
 
-class Server(ThreadingHTTPServer):
+class WebServer(ThreadingHTTPServer):
     """Listens; a thread per viewer.
 
     Args:
@@ -144,7 +144,7 @@ class Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Server
+    server: WebServer
     protocol_version = "HTTP/1.1"
     server_version = "flushlab"
     sys_version = ""

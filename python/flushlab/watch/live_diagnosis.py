@@ -51,7 +51,7 @@ _JUDGING_SHARE = 0.02
 """Part of the time that judging may take: with thousands of writers it takes 0.1 s."""
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class JudgedWindow(msgspec.Struct, frozen=True, kw_only=True):
     """`now` has the mean number of writers by wait since the last judgement, `wait_s` their time since the
     beginning."""
 
@@ -62,7 +62,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 class LiveDiagnosis:
     def __init__(self) -> None:
-        self.latest: Judged | None = None
+        self.latest: JudgedWindow | None = None
         self._window: Window | None = None
         self._host = LiveHost()
         self._began_s = 0.0
@@ -93,7 +93,7 @@ class LiveDiagnosis:
         found = diagnose(window.evidence(window.last.key, host=self._host.latest))
         own = found.evidence.time
         now = self._count(own, at_s - self._began_s)
-        self.latest = Judged(diagnosis=found, now=now, wait_s=self._wait_s)
+        self.latest = JudgedWindow(diagnosis=found, now=now, wait_s=self._wait_s)
         took_s = time.thread_time() - began
         self._due_s = at_s + max(_EVERY_S * 0.9, took_s / _JUDGING_SHARE)
 

@@ -28,7 +28,7 @@ from flushlab.record.running import Running
 from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.status import ServerStatus
 from flushlab.version import __version__
-from flushlab.watch.live_diagnosis import Judged
+from flushlab.watch.live_diagnosis import JudgedWindow
 
 BUCKETS_S = tuple(float(f"{10 ** (step / 4 - 4):.2g}") for step in range(22))
 """From 0.1 ms to 18 s, four to a power of ten."""
@@ -83,7 +83,7 @@ def server(seen: ServerStatus) -> Iterator[Metric]:
     yield _gauge("flushlab_missing_privilege", text, missing, "privilege")
 
 
-def diagnosed(judged: Judged) -> Iterator[Metric]:
+def diagnosed(judged: JudgedWindow) -> Iterator[Metric]:
     findings = judged.diagnosis.findings
     waits = [([wait], seconds) for wait, seconds in sorted(judged.wait_s.items())]
     text = "Time of connections that write, by wait, from samples of their states."

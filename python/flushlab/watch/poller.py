@@ -21,7 +21,7 @@ from flushlab.record.running import WatchedServer
 from flushlab.telemetry.live.questions import LIVE_STATES_S, live_questions, questions
 from flushlab.telemetry.live.session import DEADLINE_S, Gone, Session
 from flushlab.telemetry.live.status import ServerStatus
-from flushlab.watch.live_diagnosis import Judged, LiveDiagnosis
+from flushlab.watch.live_diagnosis import JudgedWindow, LiveDiagnosis
 from flushlab.watch.threads import Meter, Repeating
 
 NOBODY = "no server runs now"
@@ -47,7 +47,7 @@ class PollResult(msgspec.Struct, frozen=True, kw_only=True):
     failed: str = ""
     seen: ServerStatus | None = None
     before: ServerStatus | None = None
-    judged: Judged | None = None
+    judged: JudgedWindow | None = None
 
 
 class Poller(Repeating):

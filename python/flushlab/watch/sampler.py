@@ -27,7 +27,7 @@ from flushlab.telemetry.live.status import (
     ServerStatus,
 )
 from flushlab.units import format_seconds
-from flushlab.watch.live_diagnosis import Judged
+from flushlab.watch.live_diagnosis import JudgedWindow
 from flushlab.watch.poller import PollResult, inside
 from flushlab.watch.threads import Meter, Repeating, Ring
 
@@ -289,7 +289,7 @@ def _of_server(before: ServerStatus | None, seen: ServerStatus) -> dict[str, obj
     }
 
 
-def _diagnosed(judged: Judged) -> DiagnosisNow:
+def _diagnosed(judged: JudgedWindow) -> DiagnosisNow:
     evidence = judged.diagnosis.evidence
     findings = []
     for one in judged.diagnosis.findings:

@@ -37,7 +37,7 @@ from flushlab.spec.commands import WatchSpec
 from flushlab.store import existing_store
 from flushlab.telemetry.live.status import Redo
 from flushlab.watch.exporter import Exporter
-from flushlab.watch.http import LOOPBACK, Server
+from flushlab.watch.http import LOOPBACK, WebServer
 from flushlab.watch.live_diagnosis import LiveDiagnosis
 from flushlab.watch.poller import Poller, PollResult
 from flushlab.watch.sampler import Mark, RunningNow, Sample, Sampler, ServerNow
@@ -144,15 +144,15 @@ class Watch:
         self.token = "" if host in (LOOPBACK, "localhost", "::1") else secrets.token_urlsafe(24)
         self._server = self._listen(host, port) if page else None
 
-    def _listen(self, host: str, port: int | None) -> Server:
+    def _listen(self, host: str, port: int | None) -> WebServer:
         try:
-            return Server(
+            return WebServer(
                 self.ring, self._metrics, self.token, self._meter, host, PORT if port is None else port
             )
         except UsageError:
             if port is not None:
                 raise
-            return Server(self.ring, self._metrics, self.token, self._meter, host)
+            return WebServer(self.ring, self._metrics, self.token, self._meter, host)
 
     @property
     def url(self) -> str:

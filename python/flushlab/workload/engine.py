@@ -31,7 +31,7 @@ from flushlab.record import (
     SslMode,
     Warning,
 )
-from flushlab.server.clients import USER, Load, clients_of
+from flushlab.server.clients import USER, ClientLoad, clients_of
 from flushlab.server.protocol import Server, quorum_problem
 from flushlab.spec.option import Option
 from flushlab.units import counted
@@ -41,7 +41,7 @@ _numbers = count(1)
 
 
 class LoadStatus:
-    def __init__(self, load: Load, unit: str) -> None:
+    def __init__(self, load: ClientLoad, unit: str) -> None:
         self._load = load
         self._unit = unit
         self._board = live_status()
@@ -296,7 +296,7 @@ def measured(driving: Driving, result: LoadResult, warm_up_s: float, warnings: I
     )
 
 
-def connected(driving: Driving, server: Server) -> Load:
+def connected(driving: Driving, server: Server) -> ClientLoad:
     spec = driving.spec
     if (clients := clients_of(server)) is not None:
         there = msgspec.structs.replace(
@@ -336,7 +336,7 @@ class LoadInterrupted(KeyboardInterrupt):
         self.unit = unit
 
 
-def closed(load: Load, server: Server) -> LoadResult:
+def closed(load: ClientLoad, server: Server) -> LoadResult:
     return msgspec.json.decode(native(load.close_window, server), type=LoadResult)
 
 
@@ -350,7 +350,7 @@ def preload(server: Server, database: str, reads: Iterable[str]) -> None:
             server.query(sql)
 
 
-def raise_if_failed(load: Load, server: Server) -> LoadProgress:
+def raise_if_failed(load: ClientLoad, server: Server) -> LoadProgress:
     progress = msgspec.json.decode(load.progress(), type=LoadProgress)
     if progress.failed is not None:
         if not server.alive():
@@ -362,7 +362,7 @@ def raise_if_failed(load: Load, server: Server) -> LoadProgress:
 
 
 def warm_up(
-    load: Load, server: Server, timing: Timing, driving: Driving, status: LoadStatus
+    load: ClientLoad, server: Server, timing: Timing, driving: Driving, status: LoadStatus
 ) -> list[Warning]:
     reads_before, events_before = _status(server, _PAGE_READS), 0
     seen = 0
@@ -389,7 +389,7 @@ def _status(server: Server, name: str) -> int:
     return int(server.query(f"SHOW GLOBAL STATUS LIKE '{name}'")[0][1])
 
 
-def _wait(load: Load, server: Server, timing: Timing, status: LoadStatus, losses: Losses) -> None:
+def _wait(load: ClientLoad, server: Server, timing: Timing, status: LoadStatus, losses: Losses) -> None:
     started = time.monotonic()
     redo_before = _status(server, _REDO_WRITTEN) if timing.redo_bytes else 0
     ask_at = started

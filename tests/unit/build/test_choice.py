@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flushlab.build import Build, choice
-from flushlab.build.choice import Choice, Sign, caveats, choose, of_options, of_release, of_word, other
+from flushlab.build.choice import BuildChoice, Sign, caveats, choose, of_options, of_release, of_word, other
 from flushlab.errors import UsageError
 from flushlab.settings.words import find_words
 from tests.unit.builds import MARIADB, MYSQL57, MYSQL80, MYSQL97, build
@@ -40,7 +40,7 @@ def chosen(signs: list[Sign]) -> str:
     ],
 )
 def test_a_dump_goes_to_its_own_series_or_the_next_of_its_flavor(origin: str, server: str) -> None:
-    assert choose([of_release("shop.sql", origin)]) == Choice(server, f"shop.sql comes from {origin}")
+    assert choose([of_release("shop.sql", origin)]) == BuildChoice(server, f"shop.sql comes from {origin}")
 
 
 def test_an_installed_release_of_the_dumps_series_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +87,7 @@ def test_options_choose_the_server_that_has_them(names: list[str], server: str) 
 
 def test_groups_that_only_mariadb_reads_are_its_files() -> None:
     (sign,) = of_options("my.cnf", ["sync_binlog"], mariadb=True)
-    assert choose([sign]) == Choice("mariadb@10.11", "my.cnf has groups of MariaDB")
+    assert choose([sign]) == BuildChoice("mariadb@10.11", "my.cnf has groups of MariaDB")
 
 
 def test_the_option_file_outweighs_the_dump_and_the_choice_is_told_with_what_speaks_against_it() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.build import Build, Found, Obtainable, find
+from flushlab.build import Build, FoundBuild, Obtainable, find
 from flushlab.build.find import find_build, list_builds, parse_name
 from flushlab.errors import BuildNotFound, FlushlabError, LibraryMissing, UsageError
 from flushlab.progress import Progress
@@ -47,8 +47,8 @@ class ScriptedSource:
         self._problems = tuple(problems)
         self.fetched: list[str] = []
 
-    def installed(self) -> Found:
-        return Found(builds=self._here, problems=self._problems)
+    def installed(self) -> FoundBuild:
+        return FoundBuild(builds=self._here, problems=self._problems)
 
     def obtainable(self) -> Iterable[Obtainable]:
         return [

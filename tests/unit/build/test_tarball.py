@@ -14,7 +14,7 @@ import pytest
 
 from flushlab.build import find_build, list_builds
 from flushlab.build.prefix import origin
-from flushlab.build.tarball import Address, _fetch, build_from, is_address, parse_address
+from flushlab.build.tarball import ArchiveAddress, _fetch, build_from, is_address, parse_address
 from flushlab.errors import BuildNotFound, ServerError, UsageError
 from flushlab.progress import silent
 
@@ -227,7 +227,7 @@ def test_what_is_fetched_must_be_there_whole_and_as_its_hash_says(site: str, pat
 
 def test_redirection_to_what_is_not_https_is_followed_only_with_a_hash(site: str, tarball: Path) -> None:
     assert find_build(f"{site}/moved.tar.gz#sha256={hash_of(tarball)}").name == "mysql@8.4.6"
-    address = Address(text=f"{site}/moved.tar.gz")
+    address = ArchiveAddress(text=f"{site}/moved.tar.gz")
     with pytest.raises(ServerError, match="redirects to an address that is not https"):
         _fetch(address, io.BytesIO(), tarball.parent, silent)
 

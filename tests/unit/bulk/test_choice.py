@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from flushlab.bulk import choice
 from flushlab.bulk.choice import Possible, Slices, Unloaded, _ratio, fastest, first_method, split
-from flushlab.bulk.filled import LoadMethod, Step
+from flushlab.bulk.filled import FillStep, LoadMethod
 from flushlab.bulk.limits import Counts
 from flushlab.bulk.native import Range
 from flushlab.bulk.tables import sampled_rows
@@ -261,8 +261,8 @@ def test_slices_that_take_the_last_rows_leave_no_rest() -> None:
     assert sorted(server.rows) == list(range(40_000)) and unloaded.slices == 0
 
 
-def step(rate: float, ratio: float | None = 1.0) -> Step:
-    return Step(name="", rows=0, seconds=1.0, rows_per_s=rate, ratio=ratio, bound_by="", why="")
+def step(rate: float, ratio: float | None = 1.0) -> FillStep:
+    return FillStep(name="", rows=0, seconds=1.0, rows_per_s=rate, ratio=ratio, bound_by="", why="")
 
 
 @pytest.mark.parametrize(

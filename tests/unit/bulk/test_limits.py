@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.bulk.limits import GALERA, Evidence, Throttle, bound
+from flushlab.bulk.limits import GALERA, LimitEvidence, Throttle, bound
 from flushlab.errors import UsageError
 from flushlab.record import ServerIdentity
 from flushlab.server.control import ConnectionRefused
 from tests.fakes.server import FakeServer
 
-IDLE = Evidence(
+IDLE = LimitEvidence(
     seconds=10.0,
     cores=4,
     connections=2,

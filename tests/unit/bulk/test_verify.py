@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flushlab.bulk import tables
-from flushlab.bulk.tables import SAMPLED, Sample, orphans, sampled_rows
+from flushlab.bulk.tables import SAMPLED, LoadSample, orphans, sampled_rows
 from flushlab.errors import UsageError
 from flushlab.generate.plan import PlanTable
 from flushlab.server.control import StatementFailed
@@ -56,10 +56,10 @@ class Theirs:
         return []
 
 
-def sample(server: Theirs, rows: Sequence[int] = range(10)) -> Sample:
+def sample(server: Theirs, rows: Sequence[int] = range(10)) -> LoadSample:
     there: Any = server
     plan: Any = None
-    return Sample(there, "db", plan, TABLE, rows)
+    return LoadSample(there, "db", plan, TABLE, rows)
 
 
 def test_few_rows_are_all_compared() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import flushlab
 from flushlab.campaign.arms import BoundArm
-from flushlab.campaign.binding import Bound, ServerHere, base_settings, bind
+from flushlab.campaign.binding import BoundPlan, ServerHere, base_settings, bind
 from flushlab.campaign.pool.room import Volumes
 from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import UsageError
@@ -79,7 +79,7 @@ def bound(
     values: Mapping[str, Value] = VALUES,
     scale: float = 1.0,
     chosen: tuple[str, ...] | None = None,
-) -> Bound:
+) -> BoundPlan:
     here = server(tmp_path, identity=identity, values=values, visible=visible)
     return bind(a_plan, here, volumes(tmp_path, visible=visible), only=chosen, scale=scale, path="p.toml")
 
@@ -89,7 +89,7 @@ def only(a_plan: Plan, tmp_path: Path, **more: Any) -> BoundArm:
     return arm
 
 
-def slugs(result: Bound) -> list[str]:
+def slugs(result: BoundPlan) -> list[str]:
     return [note.slug for note in result.notes]
 
 

@@ -19,7 +19,7 @@ from flushlab.campaign.crash.runner import CrashRunner, judge_all, record_of, re
 from flushlab.campaign.fleet.worker import rows_of
 from flushlab.campaign.pool.work import CrashTask
 from flushlab.campaign.watcher import Watcher
-from flushlab.crashed.judge import Note, packed_note, read_notes
+from flushlab.crashed.judge import AckNote, packed_note, read_notes
 from flushlab.crashed.recorded import CrashImages, kill_points
 from flushlab.crashed.recording import RecordedNode, RecordedRun
 from flushlab.crashed.recovered_server import AcksTable
@@ -342,7 +342,7 @@ def test_the_records_of_a_cluster_are_found_again_even_if_they_were_cut_short(
     run.write(cut)
     for number, node in enumerate(run.nodes):
         disk(cut / node.disk, [(100 + number + second) * 1_000 for second in range(seconds)])
-    (cut / "notes").write_bytes(packed_note(Note(1, 1, 0, 101_000)))
+    (cut / "notes").write_bytes(packed_note(AckNote(1, 1, 0, 101_000)))
     removed: list[str] = []
     monkeypatch.setattr(runner, "remove_record", lambda folder: removed.append(folder.name))
     remove_stumps(tmp_path, "mine")

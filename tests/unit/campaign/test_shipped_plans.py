@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.campaign.binding import Bound, ServerHere, base_settings, bind
+from flushlab.campaign.binding import BoundPlan, ServerHere, base_settings, bind
 from flushlab.campaign.pool.room import Volumes
 from flushlab.datadir import DataRoot, Volume
 from flushlab.plan.parse import example, find_plan, parse_plan, read_plan, shipped_names
@@ -23,7 +23,7 @@ SERVERS = [
 STORAGE = Storage(filesystem="ext4", volatile_cache=False)
 
 
-def bound(path: Path, server: ServerIdentity, tmp_path: Path) -> Bound:
+def bound(path: Path, server: ServerIdentity, tmp_path: Path) -> BoundPlan:
     """The plan on a server that has its defaults and what the base sets."""
     catalog, plan = load_catalog(), read_plan(path)
     known = {name: catalog.here(name, server.flavor, server.version) for name in catalog.names()}

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from flushlab.campaign.crash.experiment import CrashRequest
-from flushlab.campaign.loop import Ending, Run, Session, run_campaign, stored_request
+from flushlab.campaign.loop import CampaignSession, Ending, Run, run_campaign, stored_request
 from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.campaign.watcher import watching
 from flushlab.errors import NoSpace, StorageError, UsageError
@@ -53,7 +53,7 @@ def test_a_result_that_the_store_cannot_keep_is_returned_all_the_same(
     said: list[str] = []
     with Store(tmp_path / "store.sqlite") as store:
         found = run_campaign(
-            REQUEST, "x", Session(store, watching(said.append), "tune-1", 0.0), campaign(conclude)
+            REQUEST, "x", CampaignSession(store, watching(said.append), "tune-1", 0.0), campaign(conclude)
         )
     assert found.estimate == 1.5
     assert "the file system is full; free some space and go on with --resume" in said[-1]
@@ -73,7 +73,7 @@ def test_ctrl_c_while_the_result_is_gathered_tells_what_was_proven(
     monkeypatch.setattr("flushlab.campaign.loop.msgspec.json.encode", lambda _: b"{}")
     with Store(tmp_path / "store.sqlite") as store:
         found = run_campaign(
-            REQUEST, "x", Session(store, watching(lambda _: None), "tune-1", 0.0), campaign(conclude)
+            REQUEST, "x", CampaignSession(store, watching(lambda _: None), "tune-1", 0.0), campaign(conclude)
         )
         assert [row.state for row in store.campaigns()] == ["interrupted"]
     assert found.estimate == 1.5
@@ -91,7 +91,7 @@ def test_a_campaign_that_runs_cannot_be_resumed_and_its_state_stays(tmp_path: Pa
         assert raised.value.hint is not None
         assert second.campaign("tune-1").state == "running"
         with first.hold("tune-1"), pytest.raises(UsageError, match="running already"):
-            session = Session(second, watching(lambda _: None), "tune-1", 0.0, resumes=True)
+            session = CampaignSession(second, watching(lambda _: None), "tune-1", 0.0, resumes=True)
             run_campaign(REQUEST, "x", session, campaign(lambda *_: pytest.fail("nothing ended")))
         assert second.campaign("tune-1").state == "running"
 

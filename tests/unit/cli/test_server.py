@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.build import Build, Found, Obtainable, find
+from flushlab.build import Build, FoundBuild, Obtainable, find
 from flushlab.cli import consoles, server
 from flushlab.cli.main import main
 from flushlab.progress import Progress
@@ -21,8 +21,8 @@ class Shelf:
 
     name = "debian"
 
-    def installed(self) -> Found:
-        return Found(
+    def installed(self) -> FoundBuild:
+        return FoundBuild(
             builds=(
                 Build(
                     flavor="mysql",

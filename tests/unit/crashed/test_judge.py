@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from flushlab.campaign.crash.check import broken, unproven
 from flushlab.crashed.judge import (
+    AckNote,
     Commits,
-    Note,
     RecoveredServer,
     acknowledged_before,
     begun_after,
@@ -31,10 +31,10 @@ POINT = CrashPoint(at=100, kind="random", seed=1)
 SECOND = 1_000_000_000
 
 
-def notes(*counts: int) -> list[Note]:
+def notes(*counts: int) -> list[AckNote]:
     """Connections 1, 2, … with so many acknowledged commits, the nth at position n and second n."""
     return [
-        Note(connection, counter, counter, counter * SECOND)
+        AckNote(connection, counter, counter, counter * SECOND)
         for connection, count in enumerate(counts, 1)
         for counter in range(1, count + 1)
     ]
@@ -44,7 +44,7 @@ def rows(*counts: int) -> dict[int, Commits]:
     return {number: Commits(count, count) for number, count in enumerate(counts, 1) if count}
 
 
-def judged(promised: list[Note], recovered: RecoveredServer) -> Crash:
+def judged(promised: list[AckNote], recovered: RecoveredServer) -> Crash:
     return judge(POINT, promised, 10 * SECOND, recovered)
 
 
@@ -216,7 +216,7 @@ def test_gtids_are_held_against_the_tables_and_change_no_outcome() -> None:
     assert judged(notes(3), RecoveredServer(rows(3))).gtid is None
 
 
-NOTES = [Note(1, 1, 10, 100), Note(2, 1, 12, 110), Note(1, 2, 20, 120)]
+NOTES = [AckNote(1, 1, 10, 100), AckNote(2, 1, 12, 110), AckNote(1, 2, 20, 120)]
 
 
 def test_notes_are_read_up_to_the_last_whole_one(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_what_was_acknowledged_at_a_record_or_before_is_promised() -> None:
 def test_the_first_acknowledgement_of_a_connection_may_be_of_what_was_synced_before() -> None:
     assert begun_after(NOTES, 20) == 0
     assert begun_after(NOTES, 11) == 0
-    assert begun_after([*NOTES, Note(2, 2, 21, 130), Note(1, 3, 22, 140)], 11) == 2
+    assert begun_after([*NOTES, AckNote(2, 2, 21, 130), AckNote(1, 3, 22, 140)], 11) == 2
 
 
 def crashed(

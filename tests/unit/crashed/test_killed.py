@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flushlab.crashed import killed
-from flushlab.crashed.judge import Note, RecoveredServer
+from flushlab.crashed.judge import AckNote, RecoveredServer
 from flushlab.crashed.killed import KilledServer
 from flushlab.crashed.recording import CrashedServer, CrashingLoad, LoadOutcome
 from flushlab.datadir import DataRoot
@@ -51,7 +51,7 @@ def kill(
 
     def run(server: Server, *_: object) -> LoadOutcome:
         server.kill()
-        return LoadOutcome([Note(1, 1, 0, 1)], 2, 1.0, over=False, lasted_s=1.0)
+        return LoadOutcome([AckNote(1, 1, 0, 1)], 2, 1.0, over=False, lasted_s=1.0)
 
     def fail(*_: object) -> None:
         assert ask is not None

@@ -14,7 +14,7 @@ import pytest
 
 from flushlab.crashed import judge as judging
 from flushlab.crashed import recorded, replica
-from flushlab.crashed.judge import Note, packed_note
+from flushlab.crashed.judge import AckNote, packed_note
 from flushlab.crashed.recorded import CrashImages, Moments, choose_points, kill_points
 from flushlab.crashed.recording import Fault, RecordedNode, RecordedRun
 from flushlab.crashed.recovered_server import AcksTable
@@ -26,7 +26,7 @@ from flushlab.record import Crash, CrashPoint, Failure, PointKind
 from flushlab.server import Sandbox
 from tests.unit.builds import MARIADB
 
-NOTES = [Note(1, number, number, 1000 * number) for number in range(1, 6)]
+NOTES = [AckNote(1, number, number, 1000 * number) for number in range(1, 6)]
 WRITE, FLUSH, FAILED = 1, 2, 3
 
 
@@ -176,7 +176,10 @@ def test_a_crash_is_no_earlier_than_the_next_record_by_which_commits_count(
 
 def test_a_random_crash_is_at_any_moment_while_the_disk_stays_as_it_is(tmp_path: Path) -> None:
     recording(tmp_path, WRITE, WRITE)
-    acknowledged = [Note(1, 1, 1, 1000), *(Note(1, number, 1, 1000 + number) for number in range(2, 1001))]
+    acknowledged = [
+        AckNote(1, 1, 1, 1000),
+        *(AckNote(1, number, 1, 1000 + number) for number in range(2, 1001)),
+    ]
     (tmp_path / "notes").write_bytes(b"".join(map(packed_note, acknowledged)))
     msgspec.structs.replace(cut_short(), first=1, last=2, whole=True, ended_ns=9000).write(tmp_path)
 
@@ -362,7 +365,7 @@ def crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CrashImages:
     monkeypatch.setattr(recorded, "galera_for", lambda _: None)
     disk(tmp_path / "one", [90, 110, 120, 150])
     disk(tmp_path / "two", [130, 140])
-    notes = [Note(1, counter, 0, at) for counter, at in ((1, 100), (2, 125), (3, 160))]
+    notes = [AckNote(1, counter, 0, at) for counter, at in ((1, 100), (2, 125), (3, 160))]
     (tmp_path / "notes").write_bytes(b"".join(map(packed_note, notes)))
     nodes = (RecordedNode(disk="one", datadir="a/data"), RecordedNode(disk="two", datadir="b/data"))
     run = msgspec.structs.replace(

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from flushlab.crashed import recovered_server
-from flushlab.crashed.judge import ACKS_TABLE, Commits, Note, RecoveredServer, judge
+from flushlab.crashed.judge import ACKS_TABLE, AckNote, Commits, RecoveredServer, judge
 from flushlab.crashed.measured import counts
 from flushlab.crashed.recovered_server import (
     AcksTable,
-    Seen,
+    SeenTables,
     Unreadable,
     as_one,
     commits_in,
@@ -295,15 +295,15 @@ def test_whole_transactions_end_with_their_commit(tmp_path: Path) -> None:
 
 
 POINT = CrashPoint(at=0, kind="random", seed=1)
-NOTES = [Note(1, counter, 0, counter * 1_000_000_000) for counter in range(1, 6)]
+NOTES = [AckNote(1, counter, 0, counter * 1_000_000_000) for counter in range(1, 6)]
 """Five acknowledged commits of one connection."""
 
 
-def seen(number: int, commits: int, checksum: int = 1) -> Seen:
-    return Seen(number, RecoveredServer({1: Commits(commits, commits)}), checksum)
+def seen(number: int, commits: int, checksum: int = 1) -> SeenTables:
+    return SeenTables(number, RecoveredServer({1: Commits(commits, commits)}), checksum)
 
 
-def judged(*nodes: Seen, others: tuple[Crash, ...] = ()) -> Crash:
+def judged(*nodes: SeenTables, others: tuple[Crash, ...] = ()) -> Crash:
     known = [CrashNode(number=one.number, crashed=True, way="ist", outcome="unknown") for one in nodes]
     return as_one(POINT, NOTES, 6_000_000_000, nodes, known, others)
 
@@ -320,7 +320,7 @@ def test_a_cluster_whose_nodes_agree_on_less_has_lost_the_rest() -> None:
 
 
 @pytest.mark.parametrize("other", [seen(2, 4), seen(2, 5, checksum=2)])
-def test_nodes_that_differ_are_inconsistent_whatever_one_of_them_has(other: Seen) -> None:
+def test_nodes_that_differ_are_inconsistent_whatever_one_of_them_has(other: SeenTables) -> None:
     crash = judged(seen(1, 5), other)
     assert crash.outcome == "inconsistent"
     assert crash.reasons[0].startswith("the nodes differ: node 1 has 5 commits, node 2 has")

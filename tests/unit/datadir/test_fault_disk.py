@@ -15,7 +15,7 @@ import pytest
 from flushlab.datadir import fault_disk
 from flushlab.datadir.fault_disk import FileSystemName
 from flushlab.errors import HarnessError, StartFailed, StorageError, UsageError
-from flushlab.machine.cgroup import Group, Version
+from flushlab.machine.cgroup import ControlGroup, Version
 from tests.waiting import PATIENCE_S
 
 
@@ -25,7 +25,7 @@ def group(monkeypatch: pytest.MonkeyPatch, top: Path, limit: str, version: Versi
     own.mkdir()
     for folder, bytes_ in ((top, str(1 << 62)), (own, limit)):
         (folder / "memory.limit_in_bytes").write_text(bytes_)
-    found = Group(version=version, top=top, path=own)
+    found = ControlGroup(version=version, top=top, path=own)
     monkeypatch.setattr(fault_disk, "group_of_self", lambda _controller: found)
     return top / "cgroup.procs"
 
@@ -79,7 +79,7 @@ def test_what_happens_on_a_disk_that_has_itself_failed_does_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None
 ) -> None:
     disk = fault_disk.FaultDisk(tmp_path, 64 << 20)
-    status = fault_disk.Status(
+    status = fault_disk.DiskStatus(
         root=1, flusher=True, records=0, reads=9, writes=9, written_bytes=9, flushes=9, failed=0
     )
     monkeypatch.setattr(disk, "status", lambda: status)

@@ -7,7 +7,7 @@ import pytest
 
 from flushlab.diagnosis.diagnose import circumstances, diagnose, in_order, service_of
 from flushlab.diagnosis.finding import Finding
-from flushlab.diagnosis.shares import Share, Tally
+from flushlab.diagnosis.shares import Tally, TimeShare
 from tests.unit.diagnosis.hosts import host
 from tests.unit.diagnosis.test_findings import BUSY, transaction
 from tests.unit.diagnosis.watched import COMMITTING, MYSQL97, client, evidence, time_of, writer
@@ -185,11 +185,11 @@ def test_waits_for_rows_come_behind_the_old_snapshot_that_makes_searches_long() 
 
 
 def test_a_cause_that_is_weaker_explains_nothing() -> None:
-    weak = Finding(name="purge_lag", title="", share=Share(0.0, 0.2, 1.0), shows_in=("row_locks",))
-    strong = Finding(name="row_locks", title="", share=Share(0.5, 0.6, 0.7))
+    weak = Finding(name="purge_lag", title="", share=TimeShare(0.0, 0.2, 1.0), shows_in=("row_locks",))
+    strong = Finding(name="row_locks", title="", share=TimeShare(0.5, 0.6, 0.7))
     assert in_order([weak, strong]) == [strong, weak]
-    other = Finding(name="metadata_locks", title="", share=Share(0.3, 0.4, 0.5))
-    as_strong = msgspec.structs.replace(weak, share=Share(0.0, 0.5, 1.0))
+    other = Finding(name="metadata_locks", title="", share=TimeShare(0.3, 0.4, 0.5))
+    as_strong = msgspec.structs.replace(weak, share=TimeShare(0.0, 0.5, 1.0))
     assert in_order([strong, other, as_strong]) == [as_strong, strong, other]
 
 

@@ -11,7 +11,7 @@ from flushlab.diagnosis.diagnose import diagnose
 from flushlab.diagnosis.evidence import Evidence, Latch, Monitor
 from flushlab.diagnosis.finding import Finding, changes
 from flushlab.diagnosis.findings import FINDINGS, commits, innodb, statements
-from flushlab.diagnosis.shares import Share
+from flushlab.diagnosis.shares import TimeShare
 from flushlab.machine import Pressure
 from flushlab.record import ServerIdentity
 from flushlab.telemetry.live.questions import FileEvents, OpenTransaction, ThreadState
@@ -409,7 +409,7 @@ def test_log_files_stay_below_what_a_server_starts_with() -> None:
 
 
 def test_a_pause_of_the_client_that_is_not_counted_leaves_no_bound() -> None:
-    def share(seconds: int) -> Share | None:
+    def share(seconds: int) -> TimeShare | None:
         moments = ([writer(1)], [client(1)], [client(1, seconds)])
         found = found_in(evidence(write_time=time_of(*moments)))["client"]
         return found.share

@@ -16,7 +16,7 @@ from flushlab.diagnosis.diagnose import diagnose
 from flushlab.diagnosis.finding import verdict_now
 from flushlab.diagnosis.findings import machine
 from flushlab.diagnosis.findings import machine as disk_finding
-from flushlab.diagnosis.host import HeldLimit, HostWatch, OtherWriter, Start, _lines, read_start
+from flushlab.diagnosis.host import HeldLimit, HostWatch, OtherWriter, ServerStart, _lines, read_start
 from flushlab.machine import cgroup
 from flushlab.machine.processes import ProcessIo
 from flushlab.record import Launch, Storage
@@ -105,7 +105,7 @@ def test_what_this_user_may_not_read_is_named(
 
 def test_a_limit_is_reached_by_the_use_of_the_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     used = iter((100, 1_000_000))
-    group = cgroup.Group(version=1, top=tmp_path, path=tmp_path)
+    group = cgroup.ControlGroup(version=1, top=tmp_path, path=tmp_path)
     monkeypatch.setattr(cgroup, "group_of", lambda *_: group)
     monkeypatch.setattr(
         cgroup,
@@ -266,7 +266,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def started(root: Path, *words: str, named: Sequence[str] = ()) -> Start:
+def started(root: Path, *words: str, named: Sequence[str] = ()) -> ServerStart:
     return read_start(("/usr/sbin/mysqld", *words), MYSQL97, named, root)
 
 

@@ -8,7 +8,7 @@ from random import Random
 import msgspec
 import pytest
 
-from flushlab.diagnosis.shares import STRETCHES, Share, Tally, WriteTime, times
+from flushlab.diagnosis.shares import STRETCHES, Tally, TimeShare, WriteTime, times
 from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK
 from flushlab.record import ServerIdentity
 from flushlab.telemetry.live.questions import ThreadState
@@ -177,7 +177,7 @@ def test_nobody_who_writes_has_no_share() -> None:
     ("high", "at_most"), [(0.0, 1.0), (0.5, 2.0), (0.9, 10.0), (1.0, None), (0.995, None)]
 )
 def test_the_bound_is_what_is_left_without_the_wait(high: float, at_most: float | None) -> None:
-    assert Share(0.0, 0.0, high).at_most == (at_most and pytest.approx(at_most))
+    assert TimeShare(0.0, 0.0, high).at_most == (at_most and pytest.approx(at_most))
 
 
 def test_a_bound_in_words() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from flushlab.diagnosis.diagnose import diagnose
 from flushlab.diagnosis.evidence import Evidence
-from flushlab.diagnosis.host import Start
+from flushlab.diagnosis.host import ServerStart
 from flushlab.diagnosis.state import SettingState, state_of
 from flushlab.record import ServerIdentity, Value
 from flushlab.report.doctor import document
@@ -37,10 +37,10 @@ MARIADB_ROWS = [
 FILE = "[mysqld]\n\nsync_binlog = 10\ninnodb_io_capacity = 500\nquery_cache_size = 1M\n"
 
 
-def start(identity: ServerIdentity, text: str = FILE, **more: Any) -> Start:
+def start(identity: ServerIdentity, text: str = FILE, **more: Any) -> ServerStart:
     checked = check(text, identity, path="/etc/mysql/my.cnf")
     facts: dict[str, Any] = {"files": ("/etc/mysql/my.cnf",), "unread": (), "arguments": {}}
-    return Start(checked=checked, **(facts | more))
+    return ServerStart(checked=checked, **(facts | more))
 
 
 def seen(

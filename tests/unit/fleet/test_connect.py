@@ -20,10 +20,10 @@ import pytest
 from flushlab.errors import ExtraMissing, FleetError, UsageError
 from flushlab.fleet import connect
 from flushlab.fleet import key as keys
-from flushlab.fleet.connect import Address, FleetNode
+from flushlab.fleet.connect import FleetAddress, FleetNode
 from tests.waiting import PATIENCE_S
 
-HERE = Address("127.0.0.1", 9377)
+HERE = FleetAddress("127.0.0.1", 9377)
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def test_flushlab_hears_sigterm_while_it_is_connected(monkeypatch: pytest.Monkey
     fake_ray(monkeypatch, init=init)
     before = signal.getsignal(signal.SIGTERM)
     try:
-        with connect.connected(Address("127.0.0.1", 9377)):
+        with connect.connected(FleetAddress("127.0.0.1", 9377)):
             assert signal.getsignal(signal.SIGTERM) == before
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -67,7 +67,7 @@ def test_a_cluster_on_loopback_is_not_looked_for_elsewhere(
     node = FleetNode(id="ab", name="db1", address=address, is_head=True)
     monkeypatch.setattr(os, "environ", {name: text for name, text in os.environ.items() if name != variable})
     fake_ray(monkeypatch, node, init=init)
-    with connect.connected(Address("127.0.0.1", 9377)):
+    with connect.connected(FleetAddress("127.0.0.1", 9377)):
         assert given == [value]
 
 
@@ -118,9 +118,9 @@ def test_a_first_machine_that_is_lost_meanwhile_is_named_and_tried_once(
     assert (seen, os.environ.get(tries)) == (["1"], None)
 
 
-@pytest.mark.parametrize("own", [None, HERE, Address("10.0.0.5", 9377)])
+@pytest.mark.parametrize("own", [None, HERE, FleetAddress("10.0.0.5", 9377)])
 def test_a_wrong_address_on_a_machine_of_a_fleet_is_answered_with_its_own(
-    monkeypatch: pytest.MonkeyPatch, own: Address | None
+    monkeypatch: pytest.MonkeyPatch, own: FleetAddress | None
 ) -> None:
     def nobody(*_: object) -> tuple[FleetNode, ...]:
         raise FleetError("nobody answers", hint="start it")
@@ -141,7 +141,7 @@ def test_at_the_end_nothing_waits_for_a_first_machine_that_is_gone(
     ended = list[bool]()
     fake_ray(monkeypatch, shutdown=lambda: ended.append(True))
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = Address("127.0.0.1", listener.getsockname()[1])
+        address = FleetAddress("127.0.0.1", listener.getsockname()[1])
         if not is_there:
             listener.close()
         with connect.connected(address):
@@ -169,9 +169,9 @@ def head(monkeypatch: pytest.MonkeyPatch) -> FleetNode:
 
 
 @pytest.mark.parametrize(
-    ("text", "address"), [("127.0.0.1", HERE), ("127.0.0.1:6379", Address("127.0.0.1", 6379))]
+    ("text", "address"), [("127.0.0.1", HERE), ("127.0.0.1:6379", FleetAddress("127.0.0.1", 6379))]
 )
-def test_an_address_is_read(text: str, address: Address) -> None:
+def test_an_address_is_read(text: str, address: FleetAddress) -> None:
     assert connect.parse_address(text) == address
 
 
@@ -187,7 +187,7 @@ def test_nobody_at_an_address_is_told_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(FleetError, match="nobody answers") as refused:
-        connect.nodes(Address("127.0.0.1", port), {})
+        connect.nodes(FleetAddress("127.0.0.1", port), {})
     assert "--listen" in (refused.value.hint or "")
 
 
@@ -245,7 +245,7 @@ def test_a_machine_outside_of_a_fleet_is_told_to_join_it(
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         with pytest.raises(FleetError, match="answers only machines that are in it") as refused:
-            connect.nodes(Address("127.0.0.1", listener.getsockname()[1]), {})
+            connect.nodes(FleetAddress("127.0.0.1", listener.getsockname()[1]), {})
         thread.join(PATIENCE_S)
     assert "flushlab fleet join" in (refused.value.hint or "")
 

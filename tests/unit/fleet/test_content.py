@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from flushlab.errors import StorageError, UsageError
 from flushlab.fleet import content
-from flushlab.fleet.content import Entry, Manifest, manifest_of
+from flushlab.fleet.content import ContentManifest, FileEntry, manifest_of
 
 
 def made(folder: Path, files: dict[str, bytes]) -> Path:
@@ -21,7 +21,7 @@ def made(folder: Path, files: dict[str, bytes]) -> Path:
     return folder
 
 
-def copied(manifest: Manifest, source: Path, target: Path) -> None:
+def copied(manifest: ContentManifest, source: Path, target: Path) -> None:
     """What is missing arrives."""
     target.mkdir()
     content.prepare(manifest, target)
@@ -97,7 +97,7 @@ def test_a_copy_follows_a_password_that_has_changed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["../a", "/etc/passwd", "a/../../b"])
 def test_a_path_that_leads_out_is_refused(path: str) -> None:
-    manifest = Manifest(kind="data", name="it", root="/", entries=(Entry(path=path),))
+    manifest = ContentManifest(kind="data", name="it", root="/", entries=(FileEntry(path=path),))
     with pytest.raises(UsageError, match="leads out"):
         manifest.require_inside()
 

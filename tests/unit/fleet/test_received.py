@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.datadir.kept import hold
-from flushlab.fleet.received import Content, Received, make_part
+from flushlab.fleet.received import ReceivedContent, ReceivedFiles, make_part
 from flushlab.machine import home_part, ownership
 
 pytestmark = pytest.mark.usefixtures("private_home")
@@ -25,23 +25,23 @@ sys.stdin.read()
 """
 
 
-def received(*names: str) -> list[Content]:
+def received(*names: str) -> list[ReceivedContent]:
     """Content of these folders' names, the first of which was used longest ago."""
     for time, name in enumerate(names, start=1):
         folder = home_part("content") / name
         make_part(folder, f"{name}.sql")
         (folder / "dump.sql").write_bytes(os.urandom(10_000))
         os.utime(folder / ownership.MARK, (time, time))
-    found = Received().list()
+    found = ReceivedFiles().list()
     assert [one.folder.name for one in found] == sorted(names)
     return found
 
 
 def test_what_was_used_longest_ago_goes_first() -> None:
     first, second, third = received("data-1", "data-2", "files-3")
-    assert Received().evict(second.allocated_bytes + third.allocated_bytes) == (first,)
-    assert Received().evict(third.allocated_bytes) == (second,)
-    assert Received().list() == [third]
+    assert ReceivedFiles().evict(second.allocated_bytes + third.allocated_bytes) == (first,)
+    assert ReceivedFiles().evict(third.allocated_bytes) == (second,)
+    assert ReceivedFiles().list() == [third]
 
 
 def test_what_another_process_uses_stays_until_that_process_ends() -> None:
@@ -50,18 +50,18 @@ def test_what_another_process_uses_stays_until_that_process_ends() -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as user:
         assert user.stdout is not None
         assert user.stdout.readline() == b"held\n"
-        assert Received().in_use(one)
-        assert Received().evict(0) == ()
+        assert ReceivedFiles().in_use(one)
+        assert ReceivedFiles().evict(0) == ()
         user.kill()
-    assert not Received().in_use(one)
-    assert Received().evict(0) == (one,)
+    assert not ReceivedFiles().in_use(one)
+    assert ReceivedFiles().evict(0) == (one,)
 
 
 def test_what_this_process_uses_stays_where_it_makes_room_for_itself() -> None:
     (one,) = received("data-1")
     hold(one.folder)
-    assert Received().evict(0, spare_ours=True) == ()
-    assert Received().evict(0) == (one,)
+    assert ReceivedFiles().evict(0, spare_ours=True) == ()
+    assert ReceivedFiles().evict(0) == (one,)
 
 
 def test_a_folder_without_the_mark_of_content_is_neither_listed_nor_removed(private_home: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_folder_without_the_mark_of_content_is_neither_listed_nor_removed(priv
     unmarked, other = private_home / "content" / "data-2", private_home / "content" / "data-3"
     unmarked.mkdir()
     ownership.make(str(other), {"what": "build", "token": ownership.new_token()})
-    assert [one.folder.name for one in Received().evict(0)] == ["data-1"]
+    assert [one.folder.name for one in ReceivedFiles().evict(0)] == ["data-1"]
     assert unmarked.is_dir()
     assert other.is_dir()
 

@@ -17,8 +17,8 @@ from flushlab.build.prefix import publish, unpacked_by
 from flushlab.campaign.fleet.worker import Worker
 from flushlab.errors import FleetError, FlushlabError, HarnessError, NoSpace, StorageError, UsageError
 from flushlab.fleet import transfer
-from flushlab.fleet.content import Manifest, manifest_of
-from flushlab.fleet.received import Received
+from flushlab.fleet.content import ContentManifest, manifest_of
+from flushlab.fleet.received import ReceivedFiles
 from flushlab.fleet.transfer import WINDOW, Needed, send
 from flushlab.workload.generators import named
 from tests.unit.builds import MARIADB
@@ -75,7 +75,7 @@ def dump(tmp_path: Path) -> Path:
     return folder / "dump.sql"
 
 
-def elsewhere(*files: Path) -> Manifest:
+def elsewhere(*files: Path) -> ContentManifest:
     """Data as if their paths were on the driver only: under a root that the machine does not have."""
     return manifest_of("data", files[0].name, files[0].parent, files)
 
@@ -87,7 +87,7 @@ def of_the_driver_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transfer, "_same_path", lambda manifest: None)
 
 
-def sent(manifest: Manifest, *machines: Machine) -> tuple[dict[str, Any], list[str]]:
+def sent(manifest: ContentManifest, *machines: Machine) -> tuple[dict[str, Any], list[str]]:
     said = list[str]()
     return send(Needed(manifests=(manifest,)), machines, said.append), said
 
@@ -117,15 +117,15 @@ def test_content_is_in_use_while_it_arrives_and_once_it_is_there(two: list[Machi
     states = list[tuple[str, bool]]()
 
     def look(number: int, piece: bytes) -> bytes:
-        states.extend((content.what, Received().in_use(content)) for content in Received().list())
+        states.extend((content.what, ReceivedFiles().in_use(content)) for content in ReceivedFiles().list())
         return piece
 
     two[0].spoil = look
     sent(elsewhere(dump), two[0])
     assert set(states) == {("received in part · dump.sql", True)}
-    (content,) = Received().list()
+    (content,) = ReceivedFiles().list()
     assert content.what == "data · dump.sql"
-    assert Received().in_use(content)
+    assert ReceivedFiles().in_use(content)
 
 
 def test_a_transfer_that_was_killed_sends_the_files_that_are_not_whole(

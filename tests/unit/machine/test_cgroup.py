@@ -4,8 +4,8 @@ from typing import Literal
 import pytest
 
 from flushlab.machine.cgroup import (
+    ControlGroup,
     CpuPeriods,
-    Group,
     cpu_periods,
     cpu_quota,
     io_limits,
@@ -77,19 +77,19 @@ def test_tightest_limit_of_all_ancestors_holds(tmp_path: Path) -> None:
     (inner / "memory.max").write_text("max\n")
     (tmp_path / "outer/memory.max").write_text("2147483648\n")
     (tmp_path / "memory.max").write_text("4294967296\n")
-    assert memory_limit_bytes(Group(version=2, top=tmp_path, path=inner)) == 2 << 30
+    assert memory_limit_bytes(ControlGroup(version=2, top=tmp_path, path=inner)) == 2 << 30
 
 
 def test_v1s_number_for_no_limit_is_no_limit(tmp_path: Path) -> None:
     (tmp_path / "memory.limit_in_bytes").write_text("9223372036854771712\n")
-    assert memory_limit_bytes(Group(version=1, top=tmp_path, path=tmp_path)) is None
+    assert memory_limit_bytes(ControlGroup(version=1, top=tmp_path, path=tmp_path)) is None
 
 
 def test_headroom_counts_droppable_cache_as_free(tmp_path: Path) -> None:
     (tmp_path / "memory.max").write_text("1000000\n")
     (tmp_path / "memory.current").write_text("900000\n")
     (tmp_path / "memory.stat").write_text("anon 500000\nfile 400000\ninactive_file 300000\n")
-    assert memory_headroom_bytes(Group(version=2, top=tmp_path, path=tmp_path)) == 400_000
+    assert memory_headroom_bytes(ControlGroup(version=2, top=tmp_path, path=tmp_path)) == 400_000
 
 
 def test_threads_left_are_what_the_tightest_ancestor_leaves(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_threads_left_are_what_the_tightest_ancestor_leaves(tmp_path: Path) -> N
     for folder, limit, used in ((inner, "max", 3), (tmp_path, "100", 70)):
         (folder / "pids.max").write_text(f"{limit}\n")
         (folder / "pids.current").write_text(f"{used}\n")
-    group = Group(version=2, top=tmp_path, path=inner)
+    group = ControlGroup(version=2, top=tmp_path, path=inner)
     assert thread_headroom(group) == 30
     (tmp_path / "pids.max").write_text("max\n")
     assert thread_headroom(group) is None
@@ -107,13 +107,13 @@ def test_threads_left_are_what_the_tightest_ancestor_leaves(tmp_path: Path) -> N
 def test_v1_quota_is_quota_over_period(tmp_path: Path) -> None:
     (tmp_path / "cpu.cfs_quota_us").write_text("150000\n")
     (tmp_path / "cpu.cfs_period_us").write_text("100000\n")
-    assert cpu_quota(Group(version=1, top=tmp_path, path=tmp_path)) == 1.5
+    assert cpu_quota(ControlGroup(version=1, top=tmp_path, path=tmp_path)) == 1.5
 
 
 def test_v1_quota_of_minus_one_is_none(tmp_path: Path) -> None:
     (tmp_path / "cpu.cfs_quota_us").write_text("-1\n")
     (tmp_path / "cpu.cfs_period_us").write_text("100000\n")
-    assert cpu_quota(Group(version=1, top=tmp_path, path=tmp_path)) is None
+    assert cpu_quota(ControlGroup(version=1, top=tmp_path, path=tmp_path)) is None
 
 
 def test_cpu_max_without_quota_is_none() -> None:
@@ -130,9 +130,9 @@ def test_usable_cpus_are_the_fewer_of_affinity_and_quota(
     assert usable_cpus(allowed, quota) == usable
 
 
-def group(folder: Path, version: Literal[1, 2], below: str = "inner") -> Group:
+def group(folder: Path, version: Literal[1, 2], below: str = "inner") -> ControlGroup:
     (folder / below).mkdir(exist_ok=True)
-    return Group(version=version, top=folder, path=folder / below)
+    return ControlGroup(version=version, top=folder, path=folder / below)
 
 
 def test_a_limit_of_v1_and_its_use(tmp_path: Path) -> None:

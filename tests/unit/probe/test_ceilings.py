@@ -18,7 +18,7 @@ from flushlab.probe.ceilings import (
     CommitCell,
     Maker,
     Matrix,
-    Place,
+    ProbePlace,
     StrategyGroup,
     SyncSettings,
     measure,
@@ -36,12 +36,12 @@ from tests.fakes.commit_path import FakeCommitPath
 from tests.unit.probes import MEDIUM
 
 HERE = Path("/nowhere/probe")
-PLACE = Place(HERE, MEDIUM, 1 << 30, FakeCommitPath)
+PLACE = ProbePlace(HERE, MEDIUM, 1 << 30, FakeCommitPath)
 CELL = CommitCell(sync_settings=SECOND, binlog_strategy="serial", threads=1)
 
 
 def measured(cell: CommitCell, make: Maker, *, most_bytes: int = 1 << 30) -> Ceiling | None:
-    return measure(Place(HERE, MEDIUM, most_bytes, make), cell, seconds=1.0)
+    return measure(ProbePlace(HERE, MEDIUM, most_bytes, make), cell, seconds=1.0)
 
 
 def test_the_matrix_has_what_policies_permit_and_names_what_they_refuse() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.probe.ceilings import SECOND, Place, StrategyGroup
+from flushlab.probe.ceilings import SECOND, ProbePlace, StrategyGroup
 from flushlab.probe.disk import MAX_BYTES
 from flushlab.probe.servers import (
     PROCESSORS,
@@ -32,7 +32,7 @@ def test_every_round_runs_each_strategy_as_a_server_does_in_rotating_order(tmp_p
         specs.append(msgspec.json.decode(spec))
         return FakeCommitPath(spec)
 
-    rates = measure_servers(Place(tmp_path, MEDIUM, MAX_BYTES, make), GROUP, seconds=1.0, own_us=90.0)
+    rates = measure_servers(ProbePlace(tmp_path, MEDIUM, MAX_BYTES, make), GROUP, seconds=1.0, own_us=90.0)
     assert rates is not None
     order = [spec["binlog_strategy"] for spec in specs]
     assert order == ["serial", "parallel", "parallel", "serial"] * (ROUNDS // 2) + ["serial", "parallel"]
@@ -53,7 +53,7 @@ def test_a_window_without_a_commit_has_no_ratio(strategy: str, tmp_path: Path) -
                 return found
             return {**found, "commits": 0, "commits_per_s": 0.0}
 
-    rates = measure_servers(Place(tmp_path, MEDIUM, MAX_BYTES, Stalled), GROUP, seconds=1.0)
+    rates = measure_servers(ProbePlace(tmp_path, MEDIUM, MAX_BYTES, Stalled), GROUP, seconds=1.0)
     assert rates is None
 
 

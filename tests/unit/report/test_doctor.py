@@ -10,7 +10,7 @@ import pytest
 
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
 from flushlab.diagnosis.finding import Seen, changes
-from flushlab.diagnosis.shares import Step, WriteTime
+from flushlab.diagnosis.shares import CommitStep, WriteTime
 from flushlab.diagnosis.waits import ROW_LOCK, WAITS
 from flushlab.report import doctor, doctor_plots, html, markdown, plots
 from flushlab.report.doctor import as_json, document, measured, to_take
@@ -253,7 +253,7 @@ def test_nothing_is_drawn_where_nobody_looked() -> None:
     assert areas(whole) == 1
     gap = msgspec.structs.replace(whole, steps=(*whole.steps[:3], *whole.steps[6:]))
     assert areas(gap) == 2
-    alone = msgspec.structs.replace(whole, steps=(Step(at_s=2.0, connections={"statement": 1.0}),))
+    alone = msgspec.structs.replace(whole, steps=(CommitStep(at_s=2.0, connections={"statement": 1.0}),))
     assert areas(alone) == 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from flushlab.bulk.filled import Filled, FilledTable, LoadMethod, Step, Tried
+from flushlab.bulk.filled import Filled, FilledTable, FillStep, LoadMethod, Tried
 from flushlab.record import ServerIdentity, Warning
 from flushlab.report.fill import document
 from tests.golden.test_reports import text_of
@@ -34,7 +34,7 @@ FILLED = Filled(
     client="mariadb --defaults-file=/h/run/legacy/client.cnf app",
     warnings=(Warning("redo-capacity", "the redo log is small"),),
     steps=(
-        Step(
+        FillStep(
             name="single connection",
             rows=2000,
             seconds=8.0,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flushlab.statistics import Table, compare, factor_effects
+from flushlab.statistics import RatioTable, compare, factor_effects
 
 Scores = dict[str, dict[int, float]]
 
@@ -39,7 +39,7 @@ EVERYWHERE = {
 
 def test_the_interval_is_students_of_the_machines_means() -> None:
     scores, machines = measured(FOUR, EVERYWHERE, noise=0.0)
-    moody = {one.arm: one for one in Table(scores, machines).compare("base")}["moody"]
+    moody = {one.arm: one for one in RatioTable(scores, machines).compare("base")}["moody"]
     values = list(EVERYWHERE["moody"].values())
     mean, error = np.mean(values), stats.sem(values)
     limit = stats.t.ppf(1 - (1 - math.sqrt(0.95)) / 2, 3)  # two arms at once: Šidák
@@ -55,7 +55,7 @@ def test_the_interval_is_students_of_the_machines_means() -> None:
 def test_more_blocks_of_the_same_machines_say_nothing_of_the_next() -> None:
     few, many = (measured(dict.fromkeys(FOUR, count), EVERYWHERE, noise=0.001, seed=2) for count in (2, 50))
     widths = [
-        {one.arm: one.ratio.half_width for one in Table(*both).compare("base", family=2)}["moody"]
+        {one.arm: one.ratio.half_width for one in RatioTable(*both).compare("base", family=2)}["moody"]
         for both in (few, many)
     ]
     assert widths[1] == pytest.approx(widths[0], rel=0.05)
@@ -68,7 +68,7 @@ def test_below_three_machines_it_is_the_comparison_of_the_blocks(names: tuple[st
         EVERYWHERE | {"quick": dict.fromkeys((*names, ""), 0.4), "moody": dict.fromkeys((*names, ""), 0.1)},
     )
     known = machines if names else {}
-    found = Table(scores, known).compare("base", alpha=0.1, family=3)
+    found = RatioTable(scores, known).compare("base", alpha=0.1, family=3)
     for one, other in zip(found, compare(scores, "base", alpha=0.1, family=3), strict=True):
         assert one.ratio.low == pytest.approx(other.ratio.low)
         assert one.ratio.high == pytest.approx(other.ratio.high)
@@ -83,7 +83,9 @@ def test_of_two_machines_the_faster_one_counts_no_more_than_the_slower(blocks: i
         for arm, cells in scores.items()
     }
     for one, other in zip(
-        Table(scores, machines).compare("base"), Table(faster, machines).compare("base"), strict=True
+        RatioTable(scores, machines).compare("base"),
+        RatioTable(faster, machines).compare("base"),
+        strict=True,
     ):
         assert one.ratio.estimate == pytest.approx(other.ratio.estimate)
         assert one.ratio.high == pytest.approx(other.ratio.high)
@@ -97,26 +99,26 @@ def test_effects_on_two_machines_do_not_depend_on_which_is_faster() -> None:
         for arm, cells in scores.items()
     }
     arms = {(): "base", ("a",): "a", ("f",): "f", ("a", "f"): "both"}
-    one, other = (Table(found, machines).effects(arms) for found in (scores, faster))
+    one, other = (RatioTable(found, machines).effects(arms) for found in (scores, faster))
     assert [x.ratio.estimate for x in one] == pytest.approx([x.ratio.estimate for x in other])
 
 
 def test_a_machine_that_lost_most_of_its_blocks_counts_as_one_machine() -> None:
     scores, machines = measured({"m1": 1, "m2": 9, "m3": 9, "m4": 9}, EVERYWHERE, noise=0.0)
-    moody = {one.arm: one for one in Table(scores, machines).compare("base")}["moody"]
+    moody = {one.arm: one for one in RatioTable(scores, machines).compare("base")}["moody"]
     assert moody.ratio.estimate == pytest.approx(math.exp(np.mean(list(EVERYWHERE["moody"].values()))))
 
 
 def test_an_arm_that_ran_on_one_machine_alone_has_no_interval_over_machines() -> None:
     scores, machines = measured(FOUR, EVERYWHERE)
     scores["quick"] = {block: one for block, one in scores["quick"].items() if machines[block] == "m1"}
-    assert [one.arm for one in Table(scores, machines).compare("base")] == ["moody"]
-    assert list(Table(scores, machines).over_machines("base")) == ["moody"]
+    assert [one.arm for one in RatioTable(scores, machines).compare("base")] == ["moody"]
+    assert list(RatioTable(scores, machines).over_machines("base")) == ["moody"]
 
 
 def test_the_arm_whose_ratio_depends_on_the_machine_is_named_with_its_ratios() -> None:
     scores, machines = measured(FOUR, EVERYWHERE)
-    over = Table(scores, machines).over_machines("base")
+    over = RatioTable(scores, machines).over_machines("base")
     assert over["moody"].unstable
     assert over["moody"].between_share > 0.9
     assert over["moody"].slowest.machine == "m4"
@@ -130,14 +132,14 @@ def test_the_arm_whose_ratio_depends_on_the_machine_is_named_with_its_ratios() -
 
 def test_two_machines_show_their_difference_too() -> None:
     scores, machines = measured({"m1": 4, "m2": 4}, {"a": {"m1": 0.5, "m2": 0.1}})
-    assert Table(scores, machines).over_machines("base")["a"].unstable
-    assert Table(scores).over_machines("base") == {}, "there is one machine"
+    assert RatioTable(scores, machines).over_machines("base")["a"].unstable
+    assert RatioTable(scores).over_machines("base") == {}, "there is one machine"
 
 
 def test_of_single_blocks_nothing_is_known_within_a_machine() -> None:
     scores, machines = measured(dict.fromkeys(FOUR, 1), EVERYWHERE)
-    assert Table(scores, machines).over_machines("base") == {}
-    assert len(Table(scores, machines).compare("base")) == 2
+    assert RatioTable(scores, machines).over_machines("base") == {}
+    assert len(RatioTable(scores, machines).compare("base")) == 2
 
 
 def test_a_stalled_arm_lends_its_variance_to_no_other() -> None:
@@ -145,9 +147,9 @@ def test_a_stalled_arm_lends_its_variance_to_no_other() -> None:
         FOUR, {"quick": dict.fromkeys(FOUR, 0.5), "stalled": dict.fromkeys(FOUR, 0.0)}
     )
     scores["stalled"][5] -= 20
-    with_it = Table(scores, machines, ["stalled"]).over_machines("base")["quick"]
+    with_it = RatioTable(scores, machines, ["stalled"]).over_machines("base")["quick"]
     del scores["stalled"]
-    without = Table(scores, machines).over_machines("base", family=2)["quick"]
+    without = RatioTable(scores, machines).over_machines("base", family=2)["quick"]
     assert with_it == without
 
 
@@ -159,9 +161,9 @@ def test_effects_of_crossed_factors_are_over_machines_too() -> None:
     }
     scores, machines = measured(FOUR, gains)
     arms = {(): "base", ("a",): "a", ("b",): "b", ("a", "b"): "a+b"}
-    a, b, both = Table(scores, machines).effects(arms)
+    a, b, both = RatioTable(scores, machines).effects(arms)
     assert (a.verdict, b.verdict, both.verdict) == ("faster", "no difference found", "no difference found")
     assert math.log(a.ratio.estimate) == pytest.approx(0.4, abs=0.03)
     assert b.blocks == 16
-    assert Table(scores).effects(arms) == factor_effects(scores, arms)
+    assert RatioTable(scores).effects(arms) == factor_effects(scores, arms)
     assert {one.factors: one.verdict for one in factor_effects(scores, arms)}["b",] == "faster"

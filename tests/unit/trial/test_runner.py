@@ -11,7 +11,7 @@ import pytest
 from flushlab.errors import FlushlabError, MeasurementError, ServerDied, ServerError, StartFailed
 from flushlab.record import Arm, Value
 from flushlab.trial.measurement import Draft
-from flushlab.trial.runner import Switching, TrialRunner
+from flushlab.trial.runner import ArmSwitching, TrialRunner
 from flushlab.workload.protocol import Timing
 from tests.fakes.server import FakeServer
 from tests.unit.trial.groups import FakeGroup
@@ -25,7 +25,7 @@ def arm(**settings: Value) -> Arm:
 
 def test_an_arms_settings_reach_every_node_and_the_next_arm_puts_them_back() -> None:
     group = FakeGroup()
-    switching = Switching(group, {})
+    switching = ArmSwitching(group, {})
     assert switching.become(arm(innodb_flush_log_at_trx_commit=2, sync_binlog=7)) is None
     assert (group.values(FLUSH), group.values(SYNC)) == ([2, 2, 2], [7, 7, 7])
     assert switching.become(arm(sync_binlog=1)) is None
@@ -34,7 +34,7 @@ def test_an_arms_settings_reach_every_node_and_the_next_arm_puts_them_back() -> 
 
 def test_nothing_is_set_for_an_arm_that_the_server_has_already() -> None:
     group = FakeGroup()
-    switching = Switching(group, {SYNC: 0})
+    switching = ArmSwitching(group, {SYNC: 0})
     for settings in ({SYNC: 0}, {SYNC: 0, FLUSH: 2}, {SYNC: 0, FLUSH: 2}, {SYNC: 0}):
         assert switching.become(Arm(name="arm", settings=settings)) is None
     sets = [sql for sql in group.statements if sql.startswith("SET")]
@@ -43,7 +43,7 @@ def test_nothing_is_set_for_an_arm_that_the_server_has_already() -> None:
 
 def test_a_node_that_makes_something_else_of_a_value_makes_the_trial_invalid() -> None:
     group = FakeGroup(FakeServer(), FakeServer(rounds={FLUSH: lambda _: 1}))
-    refused = Switching(group, {}).become(arm(innodb_flush_log_at_trx_commit=2))
+    refused = ArmSwitching(group, {}).become(arm(innodb_flush_log_at_trx_commit=2))
     assert refused is not None
     assert refused.outcome == "invalid"
     assert refused.reason.startswith(f"node 3: {FLUSH} was set to 2 but the server reports 1")
@@ -51,7 +51,7 @@ def test_a_node_that_makes_something_else_of_a_value_makes_the_trial_invalid() -
 
 def test_what_one_node_refuses_is_refused_with_its_words_and_put_back_on_the_others() -> None:
     group = FakeGroup(FakeServer(refuses={SYNC: "not on this node"}), FakeServer())
-    switching = Switching(group, {})
+    switching = ArmSwitching(group, {})
     refused = switching.become(arm(sync_binlog=7))
     assert refused == ("refused", "node 2: sync_binlog=7: not on this node")
     assert switching.become(arm()) is None
@@ -59,7 +59,7 @@ def test_what_one_node_refuses_is_refused_with_its_words_and_put_back_on_the_oth
 
 
 def test_what_needs_a_restart_is_refused_where_arms_share_a_server() -> None:
-    refused = Switching(FakeServer(), {}).become(arm(log_bin="ON"))
+    refused = ArmSwitching(FakeServer(), {}).become(arm(log_bin="ON"))
     assert refused is not None
     assert refused.outcome == "refused"
     assert "while the server runs" in refused.reason

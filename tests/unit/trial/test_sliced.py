@@ -14,7 +14,7 @@ from flushlab.experiment.protocol import Request
 from flushlab.record import Arm, LoadResult, Stage, Trial, Value
 from flushlab.trial import runner as trial_runner
 from flushlab.trial.measurement import SIZES, Draft
-from flushlab.trial.runner import ArmRunner, RemoteRunner, Switching
+from flushlab.trial.runner import ArmRunner, ArmSwitching, RemoteRunner
 from flushlab.trial.sliced import SlicedRunner, _KeptServer, _Part, is_observed
 from flushlab.workload.options import EngineOptions
 from flushlab.workload.protocol import Measured, Timing
@@ -41,7 +41,7 @@ def test_a_slice_in_which_the_machine_slept_does_not_count(
     server: Any = FakeServer()
     load: Any = SlicedLoad()
     draft = Draft(arm=Arm(name="a", settings={}), stage="arms", block=0, variant=0)
-    part = _Part(draft, _KeptServer(server, "a", Switching(server, {})), load)
+    part = _Part(draft, _KeptServer(server, "a", ArmSwitching(server, {})), load)
     part.take(7, 0.5, [os.getpid()], began=time.monotonic())
     (one,) = part.slices
     assert (one.round, one.seconds, one.events) == (7, 0.5, 50)
@@ -88,9 +88,9 @@ class Shared:
     def prepare(self, arm: Arm, *, variant: int = 0) -> None:
         """There is nothing to prepare."""
 
-    def switching(self, server: FakeGroup, started: Mapping[str, Value]) -> Switching:
+    def switching(self, server: FakeGroup, started: Mapping[str, Value]) -> ArmSwitching:
         """The settings of a group that was started."""
-        return Switching(server, started)
+        return ArmSwitching(server, started)
 
     def is_lost(self) -> bool:
         """Another group can be started."""

@@ -14,7 +14,7 @@ import pytest
 
 from flushlab.errors import UsageError
 from flushlab.watch import http as watch_http
-from flushlab.watch.http import LOOPBACK, Server
+from flushlab.watch.http import LOOPBACK, WebServer
 from flushlab.watch.threads import Meter, Ring
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -24,11 +24,11 @@ def metrics(accept: str) -> tuple[str, bytes]:
 
 
 @contextmanager
-def site(token: str = "", *, samples: int = 3) -> Iterator[tuple[Server, Ring]]:
+def site(token: str = "", *, samples: int = 3) -> Iterator[tuple[WebServer, Ring]]:
     ring = Ring(100)
     for number in range(samples):
         ring.push(b'{"t":%d}' % number)
-    server = Server(ring, metrics, token, Meter(), LOOPBACK, 0)
+    server = WebServer(ring, metrics, token, Meter(), LOOPBACK, 0)
     server.start()
     try:
         yield server, ring
@@ -38,7 +38,7 @@ def site(token: str = "", *, samples: int = 3) -> Iterator[tuple[Server, Ring]]:
 
 
 def ask(
-    server: Server, path: str, headers: Mapping[str, str] | None = None, method: str = "GET"
+    server: WebServer, path: str, headers: Mapping[str, str] | None = None, method: str = "GET"
 ) -> tuple[int, dict[str, str], bytes]:
     with closing(http.client.HTTPConnection(LOOPBACK, server.server_port, timeout=PATIENCE_S)) as connection:
         connection.request(method, path, headers=dict(headers or {}))
@@ -46,7 +46,7 @@ def ask(
         return answer.status, dict(answer.getheaders()), answer.read()
 
 
-def stream(server: Server, headers: str = "", path: str = "/events") -> socket.socket:
+def stream(server: WebServer, headers: str = "", path: str = "/events") -> socket.socket:
     viewer = socket.create_connection((LOOPBACK, server.server_port), timeout=PATIENCE_S)
     viewer.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
     return viewer
@@ -162,7 +162,7 @@ def test_a_viewer_too_many_is_sent_away_and_let_in_later(monkeypatch: pytest.Mon
         wait_until(is_let_in, "a place is free again")
 
 
-def impatient(server: Server, monkeypatch: pytest.MonkeyPatch) -> socket.socket:
+def impatient(server: WebServer, monkeypatch: pytest.MonkeyPatch) -> socket.socket:
     """A stream on which nobody is waited for longer than 0.2 s, its own request included."""
     with monkeypatch.context() as quick:
         quick.setattr(watch_http._Handler, "timeout", 0.2)
@@ -186,9 +186,9 @@ def test_a_viewer_who_sleeps_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_taken_port_is_said() -> None:
     with site() as (server, ring), pytest.raises(UsageError, match=f"{LOOPBACK}:{server.server_port} cannot"):
-        Server(ring, metrics, "", Meter(), LOOPBACK, server.server_port)
+        WebServer(ring, metrics, "", Meter(), LOOPBACK, server.server_port)
 
 
 def test_an_address_of_another_machine_is_said() -> None:
     with pytest.raises(UsageError, match=r"192\.0\.2\.1:0 cannot be listened on"):
-        Server(Ring(1), metrics, "t", Meter(), "192.0.2.1", 0)
+        WebServer(Ring(1), metrics, "t", Meter(), "192.0.2.1", 0)

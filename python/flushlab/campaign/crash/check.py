@@ -37,7 +37,7 @@ _HINT = "tune without --crash, then crash its option file: flushlab crash --base
 Crash = Callable[[str, Mapping[str, Value]], CrashFacts]
 
 
-class Judged(Protocol):
+class JudgedCrashes(Protocol):
     """An experiment with a winner that can be rejected."""
 
     def result(self) -> TuneResult:
@@ -79,7 +79,7 @@ def disk_mib(settings: Mapping[str, Value], identity: ServerIdentity) -> int:
 
 
 def check(
-    experiment: Judged,
+    experiment: JudgedCrashes,
     crash: Crash,
     kind: CrashKind,
     floor: Floor,

@@ -24,7 +24,7 @@ from flushlab.campaign.crash.experiment import (
 )
 from flushlab.campaign.crash.plan import CrashPlan, as_stored, asked_load, load_of
 from flushlab.campaign.crash.runner import CrashRunner, crash_on_machine, require_build
-from flushlab.campaign.loop import Budget, Ending, Run, Session, run, run_campaign, stored_request
+from flushlab.campaign.loop import Budget, CampaignSession, Ending, Run, run, run_campaign, stored_request
 from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.campaign.pool.settings import texts_of
 from flushlab.campaign.pool.work import Work, root_for
@@ -253,7 +253,7 @@ def _crash_all(
         return run_campaign(
             request,
             plan.target.settings.key,
-            Session(store, plan.watcher, campaign, began, resumes=True),
+            CampaignSession(store, plan.watcher, campaign, began, resumes=True),
             Run(about, experiment, store.crashes, run_crash, conclude),
         )
 

@@ -29,7 +29,7 @@ from flushlab.fleet import key, local_node
 from flushlab.fleet.connect import FleetNode
 from flushlab.progress import Progress
 from flushlab.record import Latency, LoadSpec
-from flushlab.server.clients import Access, Load
+from flushlab.server.clients import Access, ClientLoad
 from flushlab.server.sandbox.option_files import new_password
 from flushlab.workload.generators import Generator, Reached, SeveralLoads
 
@@ -48,7 +48,7 @@ class FleetClients:
     def names(self) -> tuple[str, ...]:
         return tuple(generator.machine for generator in self.generators)
 
-    def connect(self, spec: LoadSpec) -> Load:
+    def connect(self, spec: LoadSpec) -> ClientLoad:
         try:
             return SeveralLoads(spec, self.generators)
         except _core.CoreError as error:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from flushlab.campaign.fleet.dispatch import Crew, Wanted
+from flushlab.campaign.fleet.dispatch import Crew, WantedBlock
 from flushlab.campaign.fleet.machines import Ended, Machines
 from flushlab.campaign.pool.work import CrashTask
 from flushlab.campaign.watcher import Watcher
@@ -75,7 +75,7 @@ class FleetCrashes:
                         arm=arm, numbers=tuple(numbers[first : first + at_once])
                     )
                     self._next += 1
-        self._dispatch.wants(Wanted(number, task.arm) for number, task in self._tasks.items())
+        self._dispatch.wants(WantedBlock(number, task.arm) for number, task in self._tasks.items())
 
     def _arrived(self, event: Ended) -> None:
         if not self._dispatch.ended(event.machine, self.clock()):

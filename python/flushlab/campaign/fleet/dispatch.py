@@ -38,7 +38,7 @@ _JOIN = "add machines with `flushlab fleet join`, then resume the campaign"
 Role = Literal["any", "select", "confirm"]
 
 
-class Wanted(NamedTuple):
+class WantedBlock(NamedTuple):
     number: int
     kind: str = ""
     role: Role = "any"
@@ -55,7 +55,7 @@ class _Machine:
 @dataclass
 class Dispatch:
     _machines: dict[str, _Machine] = field(default_factory=dict)
-    _wanted: dict[int, Wanted] = field(default_factory=dict)
+    _wanted: dict[int, WantedBlock] = field(default_factory=dict)
     _ended: set[int] = field(default_factory=set)
     _tried: dict[int, set[str]] = field(default_factory=dict)
     _seconds: dict[str, list[float]] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Dispatch:
             self._tried.setdefault(block, set()).add(machine)
         return block
 
-    def wants(self, blocks: Iterable[Wanted]) -> None:
+    def wants(self, blocks: Iterable[WantedBlock]) -> None:
         self._wanted = {one.number: one for one in blocks}
 
     def again(self, block: int, *, elsewhere_than: str = "") -> None:

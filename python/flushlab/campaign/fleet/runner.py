@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from flushlab.campaign.fleet.crashes import FleetCrashes
-from flushlab.campaign.fleet.dispatch import POLL_S, Crew, Role, Wanted
+from flushlab.campaign.fleet.dispatch import POLL_S, Crew, Role, WantedBlock
 from flushlab.campaign.fleet.health import Health
 from flushlab.campaign.fleet.machines import Ended, Failed, Lost, Machines, Opening, Task
 from flushlab.campaign.pool.work import RunTrial, Work
@@ -114,10 +114,10 @@ class _Block:
         return f"{self.ahead.stage}: {', '.join(sorted(arm.name for arm in self.ahead.arms))}"
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> WantedBlock:
         stage = self.ahead.stage
         role: Role = "select" if stage in SELECTING else "confirm" if stage == "confirm" else "any"
-        return Wanted(self.number, self.kind, role)
+        return WantedBlock(self.number, self.kind, role)
 
     @property
     def name(self) -> str:

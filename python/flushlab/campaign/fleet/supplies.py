@@ -26,8 +26,8 @@ from flushlab.campaign.request import BenchRequest, CampaignRequest, ComparingRe
 from flushlab.dataset import open_dataset
 from flushlab.dataset.directory import Directory
 from flushlab.errors import UsageError
-from flushlab.fleet.content import OPTION_FILES, Manifest, manifest_of, text_of
-from flushlab.fleet.transfer import ABSOLUTE, Needed, Place
+from flushlab.fleet.content import OPTION_FILES, ContentManifest, manifest_of, text_of
+from flushlab.fleet.transfer import ABSOLUTE, Needed, TransferPlace
 from flushlab.machine import ownership
 from flushlab.redact import option_file_without_passwords, without_passwords
 from flushlab.spec.kinds import BenchSpec, CrashSpec, TuneSpec
@@ -48,7 +48,7 @@ R = TypeVar("R", bound=Asked)
 
 
 def needed_by(request: Asked) -> Needed:
-    manifests, outside = list[Manifest](), list[tuple[Build, str | None]]()
+    manifests, outside = list[ContentManifest](), list[tuple[Build, str | None]]()
     for build in _builds(request):
         if (prefix := prefix_of(build.prefix)) is None:
             basedir = request.spec.server.basedir if build.id == request.build_id else None
@@ -82,7 +82,7 @@ def _builds(request: Asked) -> Iterator[Build]:
         yield known[id_]
 
 
-def _of_prefix(name: str, prefix: Path) -> Manifest:
+def _of_prefix(name: str, prefix: Path) -> ContentManifest:
     return manifest_of("build", name, prefix, [prefix], leave_out=[prefix / ownership.MARK])
 
 
@@ -98,7 +98,7 @@ def _workloads(request: Asked) -> Iterator[WorkloadSpec]:
             yield WorkloadSpec(name=request.spec.background)
 
 
-def _files(request: Asked) -> Manifest | None:
+def _files(request: Asked) -> ContentManifest | None:
     folder, found, fixed, folders = Path(request.folder), dict[Path, str](), set[Path](), set[Path]()
     for workload in _workloads(request):
         if workload.name.startswith(_COMMAND):
@@ -167,7 +167,7 @@ def _absolute(folder: Path, word: str) -> Path:
 # -- the request of a machine
 
 
-def request_at(request: Asked, needed: Needed, places: Sequence[Place]) -> Asked:
+def request_at(request: Asked, needed: Needed, places: Sequence[TransferPlace]) -> Asked:
     server: ServerSpec | ServersSpec = request.spec.server
     if server.basedir is None:  # by its id: the machine may have other binaries of the same version
         if isinstance(server, ServerSpec):

@@ -132,14 +132,14 @@ def _require_noticed(server: RemoteGroup, names: Sequence[str]) -> None:
 
 
 @dataclass
-class Seen:
+class SeenLoad:
     commits: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObservingRunner(RemoteRunner):
     observer: LoadObserver
-    seen: Seen = field(default_factory=Seen)
+    seen: SeenLoad = field(default_factory=SeenLoad)
     has_telemetry: ClassVar[bool] = False
 
     def sliceable(self, workload: Workload, server: Running, number: int) -> Sliceable:
@@ -161,7 +161,7 @@ class ObservedSlices:
     least_slice_s = OWN_LOAD_SLICE_S
     warm_up_s = 0.0
 
-    def __init__(self, observer: LoadObserver, seen: Seen, lives: Callable[[], bool]) -> None:
+    def __init__(self, observer: LoadObserver, seen: SeenLoad, lives: Callable[[], bool]) -> None:
         self._observer, self._seen, self._lives = observer, seen, lives
         self._counted = seen.commits
 

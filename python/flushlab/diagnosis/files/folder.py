@@ -38,7 +38,7 @@ _PACKED = {
 HEAD_BYTES = 64 << 10
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class FoundFiles(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     files: Mapping[str, Mapping[str, Told]]
     left_out: tuple[str, ...] = ()
@@ -48,14 +48,14 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         return [told for sources in self.files.values() for told in sources.values()]
 
 
-def read(path: Path) -> Found:
+def read(path: Path) -> FoundFiles:
     """Raises UsageError if nothing is of use; StorageError for a file that is unreadable, too large or no
     text."""
     paths = _chosen(path)
     told = {file.name: _file(file, alone=len(paths) == 1) for file in paths}
     files = {name: sources for name, sources in told.items() if not isinstance(sources, str)}
     left_out = tuple(f"{name}: {why}" for name, why in told.items() if isinstance(why, str))
-    found = Found(key=str(path), files=files, left_out=left_out)
+    found = FoundFiles(key=str(path), files=files, left_out=left_out)
     if any(one.is_of_server for one in found.told):
         return found
     useless = [*left_out, *(f"{name}: {', '.join(sources)}" for name, sources in files.items())]

@@ -16,7 +16,7 @@ import msgspec
 from flushlab.diagnosis.evidence import COUNTERS, Evidence
 from flushlab.diagnosis.files.told import Told, lines
 from flushlab.diagnosis.load import STRETCH_S, Head, Stretch
-from flushlab.diagnosis.shares import Step, WriteTime
+from flushlab.diagnosis.shares import CommitStep, WriteTime
 from flushlab.record import ObservedLoad, together
 from flushlab.settings.catalog import load_catalog
 from flushlab.telemetry.live.status import ServerStatus
@@ -98,7 +98,7 @@ def _write_time(loads: Sequence[ObservedLoad], whole: ObservedLoad) -> WriteTime
         connections=connections,
         stretches=tuple(_connections(one) for one in loads if one.seconds > 0),
         steps=tuple(
-            Step(at_s=at * STRETCH_S, connections=_connections(one))
+            CommitStep(at_s=at * STRETCH_S, connections=_connections(one))
             for at, one in enumerate(loads)
             if one.seconds > 0
         ),

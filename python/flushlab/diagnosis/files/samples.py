@@ -12,7 +12,7 @@ from itertools import pairwise
 import msgspec
 
 from flushlab.diagnosis.evidence import Evidence, Monitor
-from flushlab.diagnosis.files.folder import Found
+from flushlab.diagnosis.files.folder import FoundFiles
 from flushlab.diagnosis.files.machine import host_of
 from flushlab.diagnosis.files.recording import evidence_of_recording
 from flushlab.diagnosis.files.told import Told
@@ -34,7 +34,7 @@ _SO_MANY = 2
 _ALIKE = 0.9
 
 
-def evidence_of(found: Found) -> Evidence:
+def evidence_of(found: FoundFiles) -> Evidence:
     """Raises SamplesDisagree if files are of different servers, or of two runs of one."""
     every = found.told
     files = tuple(
@@ -76,7 +76,7 @@ def evidence_of(found: Found) -> Evidence:
     return msgspec.structs.replace(evidence, untold=tuple(_untold(evidence, found)))
 
 
-def _recorded(found: Found, files: tuple[str, ...]) -> Evidence:
+def _recorded(found: FoundFiles, files: tuple[str, ...]) -> Evidence:
     if len(found.files) > 1:
         raise SamplesDisagree(
             f"a recording of flushlab watch is judged alone, and there are {len(found.files)} files:"
@@ -93,7 +93,7 @@ def _recorded(found: Found, files: tuple[str, ...]) -> Evidence:
     return msgspec.structs.replace(evidence, left_out=found.left_out)
 
 
-def _variables(found: Found) -> dict[str, str]:
+def _variables(found: FoundFiles) -> dict[str, str]:
     every = [
         (file, variables)
         for file, sources in found.files.items()
@@ -112,7 +112,7 @@ def _variables(found: Found) -> dict[str, str]:
     return {name: value for _, variables in every for name, value in variables.items()}
 
 
-def _statuses(found: Found, variables: Mapping[str, str]) -> Iterator[ServerStatus]:
+def _statuses(found: FoundFiles, variables: Mapping[str, str]) -> Iterator[ServerStatus]:
     every = [
         (file, status, events)
         for file, sources in found.files.items()
@@ -148,7 +148,7 @@ def _require_one_run(file: str, before: ServerStatus, other: str, after: ServerS
         )
 
 
-def _identity(found: Found, variables: Mapping[str, str], names: Iterable[str]) -> ServerIdentity:
+def _identity(found: FoundFiles, variables: Mapping[str, str], names: Iterable[str]) -> ServerIdentity:
     """The server; a version of () where the files do not tell it: names of its variables tell the flavor."""
     alone = [told.version for told in found.told if told.version]
     # MariaDB before 11 pretends so in the protocol, and some tools keep it.
@@ -203,7 +203,7 @@ _TOLD_BY_COUNTERS = {
 }
 
 
-def _untold(evidence: Evidence, found: Found) -> Iterator[str]:
+def _untold(evidence: Evidence, found: FoundFiles) -> Iterator[str]:
     after, monitors = evidence.after, evidence.monitors
     if not evidence.seconds:
         yield f"rates: {_no_rates(after)}"

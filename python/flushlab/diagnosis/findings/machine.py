@@ -6,7 +6,7 @@ import msgspec
 
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen, counter
-from flushlab.diagnosis.shares import Share
+from flushlab.diagnosis.shares import TimeShare
 from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK
 from flushlab.machine.describe import Requests
 from flushlab.units import counted, format_size
@@ -162,7 +162,7 @@ def find_cpu_quota(evidence: Evidence) -> Finding | None:
         name="cpu_quota",
         title="the server's control group is out of processor time",
         shows_in=("cpu", "client"),
-        share=Share(least, (least + most) / 2, most, proportional=False) if evidence.time.total else None,
+        share=TimeShare(least, (least + most) / 2, most, proportional=False) if evidence.time.total else None,
         seen=(Seen(f"{text} at {host.cpu_quota:.1f} of {host.cpus} processors (cpu.stat)"),),
         advice="Raise the limit of the container or service (cpu.max, CPUQuota=); bursts are cut off too.",
     )

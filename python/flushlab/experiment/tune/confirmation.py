@@ -22,7 +22,7 @@ from flushlab.experiment.tune.pool import CandidatePool, Selection
 from flushlab.experiment.tune_plan import UNCHANGED, FrontierPoint, Guards, Rejected
 from flushlab.record import BASE, CONTROL, Comparison, OverMachines, Ratio, Trial
 from flushlab.settings.floor import Floor
-from flushlab.statistics import Table, held
+from flushlab.statistics import RatioTable, held
 
 WORTH_LOG = math.log(1.01)
 """A change that buys less than 1 % is not worth a line in an option file."""
@@ -35,7 +35,7 @@ class _Analysis(NamedTuple):
     blocks: int
     alpha: float
     comparisons: dict[Objective, dict[str, Comparison]]
-    table: Table
+    table: RatioTable
     over: dict[str, OverMachines]
     guarded: dict[str, str]
 

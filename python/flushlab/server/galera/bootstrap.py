@@ -24,7 +24,7 @@ from flushlab.record import Value
 from flushlab.server.sandbox import log
 from flushlab.server.sandbox.contents import initialised
 from flushlab.server.sandbox.log import ending, killed, start_failed
-from flushlab.server.sandbox.node import NOWHERE, Membership, State, free_places, recovered
+from flushlab.server.sandbox.node import NOWHERE, Membership, NodeState, free_places, recovered
 from flushlab.server.sandbox.sandbox import Sandbox
 from flushlab.server.sandbox.spec import DataDirectory, SandboxSpec
 from flushlab.settings.configuration import layout_of
@@ -34,12 +34,12 @@ class NoPosition(StorageError):
     """Nodes that do not tell which of them has every transaction."""
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class BootstrapChoice(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     why: str
 
 
-def choose(states: Mapping[str, State]) -> Choice:
+def choose(states: Mapping[str, NodeState]) -> BootstrapChoice:
     nodes = list(states.items())
     words = ", ".join(f"{name} {state.seqno if state.known else 'unknown'}" for name, state in nodes)
     known = [state for state in states.values() if state.known]
@@ -57,18 +57,18 @@ def choose(states: Mapping[str, State]) -> Choice:
     ahead = [(number, *node) for number, node in enumerate(nodes, 1) if node[1].seqno == furthest]
     number, name, state = next((node for node in ahead if node[2].safe), ahead[0])
     if state.safe:
-        return Choice(number=number, why=f"{name} left last, at {furthest} (safe_to_bootstrap)")
+        return BootstrapChoice(number=number, why=f"{name} left last, at {furthest} (safe_to_bootstrap)")
     way = "mariadbd --wsrep-recover" if any(one.recovered for one in states.values()) else "grastate.dat"
     what = f"{name} came furthest, to {furthest}"
     if len(ahead) == len(nodes):
         what = f"all nodes are at {furthest}"
-    return Choice(number=number, why=f"{what} ({way}: {words})")
+    return BootstrapChoice(number=number, why=f"{what} ({way}: {words})")
 
 
 _LIMIT_S = 900.0
 
 
-def recover(node: Sandbox) -> State:
+def recover(node: Sandbox) -> NodeState:
     assert node.membership is not None, "only a cluster's node has a position"
     if not (node.datadir / "ibdata1").is_file():
         return NOWHERE  # its data are gone: it takes another node's

@@ -31,7 +31,7 @@ from flushlab.machine import available_memory_bytes, server_user
 from flushlab.process.network import EmulatedNetwork
 from flushlab.progress import Progress, silent
 from flushlab.record import Value
-from flushlab.server.galera.bootstrap import BOOTSTRAP, Choice, choose, node_data, recover
+from flushlab.server.galera.bootstrap import BOOTSTRAP, BootstrapChoice, choose, node_data, recover
 from flushlab.server.protocol import Applied, NodeGroup, Refusal, differences, not_in_step
 from flushlab.server.sandbox import kept as keeping
 from flushlab.server.sandbox import log
@@ -40,7 +40,7 @@ from flushlab.server.sandbox.node import (
     GCACHE_BYTES,
     Membership,
     NodeAddress,
-    State,
+    NodeState,
     free_places,
     new_view,
     read_state,
@@ -303,7 +303,7 @@ class Cluster(NodeGroup[Sandbox], Closing):
         """Stops the first node last: the cluster is bootstrapped from there."""
         undo_all(node.stop for node in reversed(self.nodes))
 
-    def start_again(self) -> Choice:
+    def start_again(self) -> BootstrapChoice:
         """Starts a stopped or killed cluster; returns which node it was bootstrapped from, and why."""
         logged = [log.size(node.log) for node in self.nodes]
         with Undo() as undo:
@@ -316,14 +316,16 @@ class Cluster(NodeGroup[Sandbox], Closing):
                     raise lack from error
                 raise
 
-    def _start_again(self) -> Choice:
+    def _start_again(self) -> BootstrapChoice:
         began = time.monotonic()
         self.positions = {}
         members = [node.membership for node in self.nodes if not node.alive()]
         places = [member.place for member in members if member is not None]
         require_free_places([place for place in places if not place.own_network])
         if running := [node for node in self.nodes if node.alive()]:
-            choice = Choice(number=self.nodes.index(running[0]) + 1, why=f"{running[0].name} still runs")
+            choice = BootstrapChoice(
+                number=self.nodes.index(running[0]) + 1, why=f"{running[0].name} still runs"
+            )
         else:
             choice = self._bootstrap()
         others = [node for node in self.nodes if not node.alive()]
@@ -374,7 +376,7 @@ class Cluster(NodeGroup[Sandbox], Closing):
         self.seconds["restore"] = sum(node.seconds["restore"] for node in self.nodes)
         self.seconds["start"] = time.monotonic() - began
 
-    def _bootstrap(self) -> Choice:
+    def _bootstrap(self) -> BootstrapChoice:
         states = {}
         for node in self.nodes:
             state = read_state(node.datadir)
@@ -383,7 +385,7 @@ class Cluster(NodeGroup[Sandbox], Closing):
         choice = choose(states)
         first = self.nodes[choice.number - 1]
         state = states[first.name]
-        write_state(first.datadir, State(state.group, state.seqno, safe=True), server_user())
+        write_state(first.datadir, NodeState(state.group, state.seqno, safe=True), server_user())
         for node in self.nodes:
             (node.datadir / "gvwstate.dat").unlink(missing_ok=True)
         first.begin_again(once=[BOOTSTRAP])
@@ -399,7 +401,7 @@ class Cluster(NodeGroup[Sandbox], Closing):
             self._note_position(node, state)
             node.begin_again()
 
-    def _note_position(self, node: Sandbox, state: State) -> None:
+    def _note_position(self, node: Sandbox, state: NodeState) -> None:
         if state.known:
             self.positions[self.nodes.index(node) + 1] = state.seqno
 

@@ -35,7 +35,7 @@ _RESTART_S = 20.0
 _POLL_S = 0.5
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
     """The author of an entry of any kind. No field has a default: a file without one has no known author."""
 
     owner: ProcessIdentity
@@ -50,14 +50,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.machine) and self.machine == machine() and is_older
 
 
-E = TypeVar("E", bound=Entry)
+E = TypeVar("E", bound=JournalEntry)
 
 
 def this_author() -> dict[str, Any]:
     return {"owner": myself(), "world": world(), "machine": machine()}
 
 
-def write(path: Path, entry: Entry, *, new: bool, without: str) -> None:
+def write(path: Path, entry: JournalEntry, *, new: bool, without: str) -> None:
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         atomic.write(path, msgspec.json.encode(entry), mode=0o600, new=new)
@@ -113,5 +113,5 @@ def left_entries(folder: str, kind: type[E], say: Progress) -> Iterator[tuple[Pa
             yield path, entry
 
 
-def is_there(path: Path, entry: Entry) -> bool:
+def is_there(path: Path, entry: JournalEntry) -> bool:
     return atomic.read_json(path, type(entry)) == entry

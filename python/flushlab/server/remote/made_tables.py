@@ -34,7 +34,7 @@ _LOCK_S = 60
 _POLL_S = 0.05
 
 
-class _Written(journal.Entry, frozen=True, kw_only=True):
+class _Written(journal.JournalEntry, frozen=True, kw_only=True):
     addresses: tuple[Address, ...]
     database: str
     mark: str

@@ -53,13 +53,13 @@ _BOUNDS = {
 its bound is cut, and MariaDB raises innodb_io_capacity_max instead."""
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class VariableChange(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     before: Value
     during: tuple[Value, ...]
 
 
-class _Written(journal.Entry, frozen=True, kw_only=True):
+class _Written(journal.JournalEntry, frozen=True, kw_only=True):
     """Content of the file.
 
     Attributes:
@@ -71,7 +71,7 @@ class _Written(journal.Entry, frozen=True, kw_only=True):
     """
 
     address: Address
-    changes: tuple[Change, ...]
+    changes: tuple[VariableChange, ...]
     undo: tuple[str, ...]
     whatever_it_is: bool = False
     started_s: float | None = None
@@ -90,10 +90,10 @@ class Changes:
             before, asked = self._found.get(name), [values[name] for values in wanted if name in values]
             during = tuple(value for value in asked if not self._same(name, before, value))
             if before is not None and during:
-                changes.append(Change(name=name, before=before, during=during))
+                changes.append(VariableChange(name=name, before=before, during=during))
         self._changes = tuple(changes)
         self._alternates = len(wanted) > 1
-        self._came_of_it: tuple[Change, ...] = ()
+        self._came_of_it: tuple[VariableChange, ...] = ()
         self._path: Path | None = None
 
     @property
@@ -192,11 +192,11 @@ class Changes:
         self._write(path, whatever_it_is=False, new=False)
 
     @property
-    def _all(self) -> tuple[Change, ...]:
+    def _all(self) -> tuple[VariableChange, ...]:
         if self._came_of_it:
             return self._came_of_it
         along = [
-            Change(name=name, before=self._found[name], during=(self._found[name],))
+            VariableChange(name=name, before=self._found[name], during=(self._found[name],))
             for name in _bound_to(self.before)
             if name in self._found and name not in self.before
         ]
@@ -234,7 +234,7 @@ class Changes:
                     say(f"put back: {_statement(self._server.identity, one.name, one.before)}")
             self._server.made = {}
 
-    def _is_ours(self, change: Change, now: Value | None) -> bool:
+    def _is_ours(self, change: VariableChange, now: Value | None) -> bool:
         if (made := self._server.made.get(change.name)) is not None:
             return self._same(change.name, now, made)
         return not self._came_of_it or any(self._same(change.name, now, value) for value in change.during)
@@ -335,7 +335,7 @@ def _bound_to(names: Iterable[str]) -> list[str]:
     return [other for name, other in both_ways.items() if name in {*names}]
 
 
-def _is_left(identity: ServerIdentity, written: _Written, change: Change, now: Value | None) -> bool:
+def _is_left(identity: ServerIdentity, written: _Written, change: VariableChange, now: Value | None) -> bool:
     """True if a killed flushlab may have left the value: servers round sizes, and cut to bounds."""
     configuration = Configuration({}, identity)
     here = configuration.here(change.name)
@@ -345,7 +345,7 @@ def _is_left(identity: ServerIdentity, written: _Written, change: Change, now: V
     )
 
 
-def _report_restart(server: RemoteServer, changes: tuple[Change, ...], say: Progress) -> None:
+def _report_restart(server: RemoteServer, changes: tuple[VariableChange, ...], say: Progress) -> None:
     now, changed = _differing(server, changes)
     words = [
         f"{change.name} is {now.get(change.name)}, "
@@ -357,9 +357,9 @@ def _report_restart(server: RemoteServer, changes: tuple[Change, ...], say: Prog
 
 def _restore(
     server: RemoteServer,
-    changes: tuple[Change, ...],
+    changes: tuple[VariableChange, ...],
     say: Progress,
-    is_ours: Callable[[Change, Value | None], bool],
+    is_ours: Callable[[VariableChange, Value | None], bool],
 ) -> set[str]:
     query = partial(server.query, answer_s=ANSWER_S)
     now, changed = _differing(server, changes)
@@ -384,7 +384,9 @@ def _restore(
     return {change.name for change in changed}
 
 
-def _differing(server: RemoteServer, changes: Sequence[Change]) -> tuple[dict[str, Value], list[Change]]:
+def _differing(
+    server: RemoteServer, changes: Sequence[VariableChange]
+) -> tuple[dict[str, Value], list[VariableChange]]:
     query, same = partial(server.query, answer_s=ANSWER_S), Configuration({}, server.identity).same
     now = read_variables(query, server.identity, [change.name for change in changes])
     return now, [one for one in changes if not same(one.name, now.get(one.name), one.before)]

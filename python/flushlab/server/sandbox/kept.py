@@ -44,7 +44,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
         return self.membership.address if self.membership else HOST
 
 
-class Status(msgspec.Struct, frozen=True, kw_only=True):
+class KeptStatus(msgspec.Struct, frozen=True, kw_only=True):
     saved: Saved
     pid: int | None
     elsewhere: bool = False
@@ -67,7 +67,7 @@ def load(name: str) -> tuple[Saved, ProcessIdentity]:
     return _read(run_folder() / name / _FILE), server
 
 
-def statuses() -> list[Status]:
+def statuses() -> list[KeptStatus]:
     found = []
     for record in all_records():
         file = run_folder() / record.name / _FILE
@@ -76,7 +76,7 @@ def statuses() -> list[Status]:
             alive = server is not None and record.is_here and server.alive()
             elsewhere = not record.is_of_this_machine
             pid = server.pid if server and alive else None
-            found.append(Status(saved=_read(file), pid=pid, elsewhere=elsewhere))
+            found.append(KeptStatus(saved=_read(file), pid=pid, elsewhere=elsewhere))
     return found
 
 

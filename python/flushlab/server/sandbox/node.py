@@ -30,7 +30,7 @@ from flushlab.machine import ServerUser
 from flushlab.settings.optionfile import option_file_line
 
 
-class State(msgspec.Struct, frozen=True):
+class NodeState(msgspec.Struct, frozen=True):
     group: str
     seqno: int
     safe: bool = False
@@ -41,22 +41,22 @@ class State(msgspec.Struct, frozen=True):
         return self.seqno >= 0 and set(self.group) != {"0", "-"}
 
 
-NOWHERE = State("00000000-0000-0000-0000-000000000000", -1)
+NOWHERE = NodeState("00000000-0000-0000-0000-000000000000", -1)
 
 
-def read_state(datadir: Path) -> State:
+def read_state(datadir: Path) -> NodeState:
     try:
         text = (datadir / "grastate.dat").read_text(errors="replace")  # a crash may have torn it
     except OSError:
         return NOWHERE
     fields = dict(re.findall(r"^([^#:\n]+?)\s*:\s*(.*?)\s*$", text, re.MULTILINE))
     try:
-        return State(fields["uuid"], int(fields["seqno"]), fields.get("safe_to_bootstrap") == "1")
+        return NodeState(fields["uuid"], int(fields["seqno"]), fields.get("safe_to_bootstrap") == "1")
     except (KeyError, ValueError):
         return NOWHERE
 
 
-def write_state(datadir: Path, state: State, owner: ServerUser) -> None:
+def write_state(datadir: Path, state: NodeState, owner: ServerUser) -> None:
     text = (
         "# GALERA saved state\nversion: 2.1\n"
         f"uuid:    {state.group}\nseqno:   {state.seqno}\nsafe_to_bootstrap: {int(state.safe)}\n"
@@ -64,9 +64,9 @@ def write_state(datadir: Path, state: State, owner: ServerUser) -> None:
     atomic.write(datadir / "grastate.dat", text, mode=0o660, owner=(owner.uid, owner.gid))
 
 
-def recovered(said: str) -> State:
+def recovered(said: str) -> NodeState:
     positions = re.findall(r"WSREP: Recovered position: ([0-9a-f-]{36}):(-?\d+)", said)
-    return State(positions[-1][0], int(positions[-1][1]), recovered=True) if positions else NOWHERE
+    return NodeState(positions[-1][0], int(positions[-1][1]), recovered=True) if positions else NOWHERE
 
 
 def new_view(size: int) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ _AT_ONCE = 500
 _USERS = f"LOWER(table_schema) NOT IN {SYSTEM_LIST}"
 
 
-class Table(TableName, frozen=True):
+class UndoTable(TableName, frozen=True):
     engine: str
     kind: str
     next_number: int | None
@@ -191,14 +191,14 @@ class Content:
         is_cheap = bool(self._checksums) and self._checksum_s * size <= _CHEAP_S * self._size
         return children | others | (touched if is_cheap else set())
 
-    def _read_tables(self) -> dict[str, Table]:
+    def _read_tables(self) -> dict[str, UndoTable]:
         rows = self._session.ask(
             "SELECT table_schema, table_name, COALESCE(engine, ''), table_type, auto_increment,"
             f" COALESCE(data_length, 0) FROM information_schema.tables WHERE {_USERS}"
             " AND table_type <> 'VIEW'"
         )
         tables = [
-            Table(schema, name, engine, kind, number, int(size))
+            UndoTable(schema, name, engine, kind, number, int(size))
             for schema, name, engine, kind, number, size in rows
         ]
         return {one.key: one for one in tables}
@@ -244,7 +244,7 @@ class Content:
             for schema, name, columns in rows
         }
 
-    def _numbers_of(self, tables: Sequence[Table]) -> dict[str, int]:
+    def _numbers_of(self, tables: Sequence[UndoTable]) -> dict[str, int]:
         found = {one.key: 1 for one in tables}
         for schema in {one.schema for one in tables}:
             names = [one.name for one in tables if one.schema == schema]

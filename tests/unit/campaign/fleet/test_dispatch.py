@@ -6,14 +6,14 @@ from random import Random
 
 import pytest
 
-from flushlab.campaign.fleet.dispatch import Dispatch, Wanted
+from flushlab.campaign.fleet.dispatch import Dispatch, WantedBlock
 
 
 def dispatch(*machines: str, blocks: int = 0) -> Dispatch:
     made = Dispatch()
     for machine in machines:
         made.joins(machine)
-    made.wants(Wanted(number) for number in range(blocks))
+    made.wants(WantedBlock(number) for number in range(blocks))
     return made
 
 
@@ -29,7 +29,7 @@ def test_the_machine_with_the_fewest_finished_blocks_goes_first() -> None:
     two = dispatch("a", "b", blocks=1)
     two.assign(0.0)
     two.ended("a", 1.0)
-    two.wants([Wanted(1)])
+    two.wants([WantedBlock(1)])
     assert two.assign(1.0) == [("b", 1)]
 
 
@@ -76,7 +76,7 @@ def test_a_block_that_nobody_waits_for_is_cancelled_once() -> None:
     two = dispatch("a", "b", blocks=2)
     two.assign(0.0)
     assert two.cancelled() == ()
-    two.wants([Wanted(1), Wanted(2)])
+    two.wants([WantedBlock(1), WantedBlock(2)])
     assert two.cancelled() == ("a",)
     assert two.cancelled() == ()
     assert two.assign(1.0) == [], "it is busy until its trial ends"
@@ -105,7 +105,7 @@ def test_nobody_is_a_straggler_before_it_is_known_how_long_a_block_takes() -> No
 
 def test_kinds_of_blocks_have_medians_of_their_own() -> None:
     three = dispatch("a", "b", "c")
-    three.wants([Wanted(0, "short"), Wanted(1, "short"), Wanted(2, "long")])
+    three.wants([WantedBlock(0, "short"), WantedBlock(1, "short"), WantedBlock(2, "long")])
     three.assign(0.0)
     three.ended("a", 1.0)
     three.ended("b", 1.0)
@@ -115,7 +115,7 @@ def test_kinds_of_blocks_have_medians_of_their_own() -> None:
 def test_a_block_that_is_wanted_no_longer_does_not_count() -> None:
     one = dispatch("a", blocks=1)
     one.assign(0.0)
-    one.wants([Wanted(7)])
+    one.wants([WantedBlock(7)])
     assert not one.ended("a", 1.0)
     assert one.assign(1.0) == [("a", 7)]
 
@@ -143,7 +143,7 @@ class Simulated:
         self.names = [f"m{number}" for number in range(machines)]
         for name in self.names:
             self.dispatch.joins(name)
-        self.dispatch.wants(Wanted(number) for number in range(blocks))
+        self.dispatch.wants(WantedBlock(number) for number in range(blocks))
         self.counted: dict[int, str] = {}
         self.work_s = 0.0
         now = 0.0
@@ -197,7 +197,7 @@ def test_a_machine_that_hangs_costs_no_more_than_three_blocks_time() -> None:
 
 def tuning(*machines: str) -> Dispatch:
     made = dispatch(*machines)
-    made.wants(Wanted(number, role="select") for number in range(8))
+    made.wants(WantedBlock(number, role="select") for number in range(8))
     return made
 
 
@@ -209,7 +209,7 @@ def test_half_of_the_machines_select_and_the_others_confirm(machines: str, selec
     assert [machine for machine, _ in made.assign(0.0)] == [*select]
     for machine in select:
         made.ended(machine, 1.0)
-    made.wants(Wanted(number, role="confirm") for number in range(10, 18))
+    made.wants(WantedBlock(number, role="confirm") for number in range(10, 18))
     others = [*machines.strip(select)] or [*machines]
     assert [machine for machine, _ in made.assign(1.0)] == others
 
@@ -219,14 +219,14 @@ def test_one_of_the_others_selects_where_those_that_did_are_lost() -> None:
     made.assign(0.0)
     assert made.leaves("a") == 0
     assert made.assign(1.0) == [("b", 0)]
-    made.wants([Wanted(10, role="confirm")])
+    made.wants([WantedBlock(10, role="confirm")])
     assert made.assign(2.0) == [("c", 10)]
 
 
 def test_a_machine_that_selected_in_an_earlier_session_does_not_confirm() -> None:
     made = dispatch("a", "b")
     made.selected(["b", "gone"])
-    made.wants([Wanted(0, role="confirm"), Wanted(1, role="confirm")])
+    made.wants([WantedBlock(0, role="confirm"), WantedBlock(1, role="confirm")])
     assert made.assign(0.0) == [("a", 0)]
 
 
@@ -234,5 +234,5 @@ def test_a_machine_that_selected_confirms_where_no_other_is_left() -> None:
     made = dispatch("a", "b")
     made.selected(["a"])
     made.leaves("b")
-    made.wants([Wanted(0, role="confirm")])
+    made.wants([WantedBlock(0, role="confirm")])
     assert made.assign(0.0) == [("a", 0)]

@@ -13,7 +13,7 @@ from flushlab.campaign.fleet.worker import MachineFacts
 from flushlab.errors import FleetError, FlushlabError, HarnessError, NoSpace, StorageError, UsageError
 from flushlab.experiment.protocol import BlockAhead
 from flushlab.fleet.connect import FleetNode
-from flushlab.fleet.transfer import Delivered, Needed, Place
+from flushlab.fleet.transfer import Delivered, Needed, TransferPlace
 from flushlab.progress import silent
 from flushlab.version import __version__
 from tests.unit.report.campaigns import tune_request
@@ -322,14 +322,16 @@ def test_what_is_known_to_need_root_is_looked_for_before_a_server_starts(
 
 def test_each_machine_gets_its_own_request(monkeypatch: pytest.MonkeyPatch) -> None:
     two = Fleet(monkeypatch, m1=None, m2=None)
-    two.supply(monkeypatch, m1=(Place(root="/1"),), m2=(Place(root="/2"),))
+    two.supply(monkeypatch, m1=(TransferPlace(root="/1"),), m2=(TransferPlace(root="/2"),))
     assert two.machines.open(Opening(nothing, tune_request(), "")) == ("m1", "m2")
     assert [two.opening(name).request for name in ("m1", "m2")] == ["request at /1", "request at /2"]
 
 
 def test_a_machine_without_room_is_left_out_before_the_first_block(monkeypatch: pytest.MonkeyPatch) -> None:
     two = Fleet(monkeypatch, m1=None, m2=None)
-    two.supply(monkeypatch, m1=(Place(root="/1"),), m2=NoSpace("machine m2: it is full", hint="make room"))
+    two.supply(
+        monkeypatch, m1=(TransferPlace(root="/1"),), m2=NoSpace("machine m2: it is full", hint="make room")
+    )
     assert two.machines.open(Opening(nothing, tune_request())) == ("m1",)
     assert two.said == ["left out: machine m2: it is full"]
     assert two.killed == ["m2"]
@@ -339,14 +341,14 @@ def test_a_machine_that_lacks_what_a_user_can_give_it_ends_the_campaign(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     two = Fleet(monkeypatch, m1=None, m2=None)
-    two.supply(monkeypatch, m1=(Place(root="/1"),), m2=UsageError("machine m2: it has no such file"))
+    two.supply(monkeypatch, m1=(TransferPlace(root="/1"),), m2=UsageError("machine m2: it has no such file"))
     with pytest.raises(UsageError, match="no such file"):
         two.machines.open(Opening(nothing, tune_request()))
 
 
 def test_a_machine_that_joins_opens_once_it_has_the_content(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = Fleet(monkeypatch, m1=None)
-    fleet.supply(monkeypatch, m1=(Place(root="/1"),), m2=(Place(root="/2"),))
+    fleet.supply(monkeypatch, m1=(TransferPlace(root="/1"),), m2=(TransferPlace(root="/2"),))
     fleet.machines.open(Opening(nothing, tune_request()))
     assert fleet.join(monkeypatch, "m2", fleet.actor("m2")) == [Joined("m2")]
     assert fleet.opening("m2").request == "request at /2"
@@ -365,7 +367,7 @@ def test_a_machine_that_joins_and_cannot_be_supplied_is_left_out(
     monkeypatch: pytest.MonkeyPatch, error: FlushlabError, *, is_barred: bool
 ) -> None:
     fleet = Fleet(monkeypatch, m1=None)
-    fleet.supply(monkeypatch, m1=(Place(root="/1"),), m2=error)
+    fleet.supply(monkeypatch, m1=(TransferPlace(root="/1"),), m2=error)
     fleet.machines.open(Opening(nothing, tune_request()))
     assert fleet.join(monkeypatch, "m2", fleet.actor("m2")) == []
     assert not fleet.actors["m2"].open.made

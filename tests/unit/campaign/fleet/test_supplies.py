@@ -12,8 +12,8 @@ from flushlab.campaign.fleet import supplies
 from flushlab.campaign.fleet.supplies import OPTION_FILE, PASSWORD, Asked, needed_by, request_at
 from flushlab.campaign.request import BenchRequest, SeriesRequest, TuneRequest
 from flushlab.errors import UsageError
-from flushlab.fleet.content import Manifest
-from flushlab.fleet.transfer import ABSOLUTE, Place
+from flushlab.fleet.content import ContentManifest
+from flushlab.fleet.transfer import ABSOLUTE, TransferPlace
 from flushlab.spec.kinds import BenchSpec
 from flushlab.spec.parts import BaseSpec, DataSpec, WorkloadSpec
 from tests.unit.builds import MARIADB
@@ -40,12 +40,12 @@ def tuning(folder: Path, workload: str, **options: Any) -> TuneRequest:
     return msgspec.structs.replace(request, spec=spec, folder=str(folder))
 
 
-def files_in(request: Asked) -> Manifest:
+def files_in(request: Asked) -> ContentManifest:
     (found,) = [one for one in needed_by(request).manifests if one.kind == "files"]
     return found
 
 
-def below(folder: Path, manifest: Manifest) -> dict[str, str]:
+def below(folder: Path, manifest: ContentManifest) -> dict[str, str]:
     """The files of a manifest in a folder, and why they stay."""
     inside = str(folder).removeprefix("/")
     return {
@@ -58,7 +58,7 @@ def below(folder: Path, manifest: Manifest) -> dict[str, str]:
 def there(request: Asked, root: str = ROOT) -> Any:
     """The request as a machine gets it whose files are below another root."""
     needed = needed_by(request)
-    places = [Place(root=root, key={"dataset": "there"}) for _ in needed.manifests]
+    places = [TransferPlace(root=root, key={"dataset": "there"}) for _ in needed.manifests]
     return request_at(request, needed, places)
 
 
@@ -116,7 +116,7 @@ def test_a_script_and_a_file_of_transactions_with_its_setup(tmp_path: Path) -> N
 def test_files_at_the_same_path_leave_the_request_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "load.sh").write_text("true\n")
     request = tuning(tmp_path, "command: sh load.sh")
-    there = request_at(request, needed_by(request), [Place(root="/")])
+    there = request_at(request, needed_by(request), [TransferPlace(root="/")])
     assert isinstance(there, TuneRequest)
     assert there.spec.server.server == request.build_id
     assert there == msgspec.structs.replace(request, spec=there.spec)

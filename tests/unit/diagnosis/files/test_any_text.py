@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flushlab.diagnosis.diagnose import diagnose
-from flushlab.diagnosis.files.folder import Found, read, tell
+from flushlab.diagnosis.files.folder import FoundFiles, read, tell
 from flushlab.diagnosis.files.samples import evidence_of
 from flushlab.errors import FlushlabError
 from flushlab.report.doctor import as_json, document
@@ -57,7 +57,7 @@ def judged(*texts: str) -> None:
     """The whole way, from texts to the report."""
     files = {f"f{at}": told for at, text in enumerate(texts) if (told := tell(text))}
     with contextlib.suppress(FlushlabError):
-        found = diagnose(evidence_of(Found(key="f", files=files)))
+        found = diagnose(evidence_of(FoundFiles(key="f", files=files)))
         as_json(found)
         assert text_of(document(found), full=True)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
-from flushlab.diagnosis.files.folder import Found, tell
+from flushlab.diagnosis.files.folder import FoundFiles, tell
 from flushlab.diagnosis.files.samples import evidence_of
 from flushlab.report.doctor import document
 from tests.golden.test_reports import text_of
@@ -17,7 +17,7 @@ from tests.unit.diagnosis.files.outputs import VARIABLES, box, connection, proce
 
 def diagnosis(**texts: str) -> Diagnosis:
     files = {name: tell(text) for name, text in texts.items()}
-    return diagnose(evidence_of(Found(key="/tickets/1", files=files)))
+    return diagnose(evidence_of(FoundFiles(key="/tickets/1", files=files)))
 
 
 def first(found: Diagnosis) -> tuple[str, str, object]:

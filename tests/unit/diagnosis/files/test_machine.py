@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
-from flushlab.diagnosis.files.folder import Found, tell
+from flushlab.diagnosis.files.folder import FoundFiles, tell
 from flushlab.diagnosis.files.machine import device_of
 from flushlab.diagnosis.files.samples import evidence_of
 from flushlab.report.doctor import host_lines
@@ -51,7 +51,7 @@ def diagnosis(**more: str) -> Diagnosis:
         **more,
     }
     files = {name: tell(text) for name, text in texts.items()}
-    return diagnose(evidence_of(Found(key="f", files=files)))
+    return diagnose(evidence_of(FoundFiles(key="f", files=files)))
 
 
 def test_the_disk_of_the_data_is_that_of_df() -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from flushlab.diagnosis.diagnose import diagnose
-from flushlab.diagnosis.files.folder import Found, tell
+from flushlab.diagnosis.files.folder import FoundFiles, tell
 from flushlab.diagnosis.files.samples import evidence_of
 from flushlab.diagnosis.load import Head, Stretch
 from flushlab.errors import SamplesDisagree
@@ -49,8 +49,8 @@ def text(*stretches: Stretch) -> str:
     return "".join(f"{msgspec.json.encode(one).decode()}\n" for one in (HEAD, *stretches))
 
 
-def found(**texts: str) -> Found:
-    return Found(key="x.load", files={name: tell(text) for name, text in texts.items()})
+def found(**texts: str) -> FoundFiles:
+    return FoundFiles(key="x.load", files={name: tell(text) for name, text in texts.items()})
 
 
 def test_a_recording_has_the_time_of_commits() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from flushlab.diagnosis.diagnose import UNKNOWN, Diagnosis, diagnose
 from flushlab.diagnosis.evidence import Evidence
-from flushlab.diagnosis.files.folder import Found, tell
+from flushlab.diagnosis.files.folder import FoundFiles, tell
 from flushlab.diagnosis.files.samples import evidence_of
 from flushlab.errors import SamplesDisagree
 from flushlab.report.doctor import document
@@ -34,7 +34,7 @@ COMMITTING = [
 
 def evidence(**texts: str) -> Evidence:
     files = {name: tell(text) for name, text in texts.items()}
-    return evidence_of(Found(key="/tickets/1", files=files))
+    return evidence_of(FoundFiles(key="/tickets/1", files=files))
 
 
 def diagnosis(**texts: str) -> Diagnosis:
@@ -267,7 +267,7 @@ def test_a_setting_whose_value_is_not_known_has_no_change_to_try() -> None:
 
 def test_files_that_tell_nothing_are_named_in_full() -> None:
     found = evidence_of(
-        Found(
+        FoundFiles(
             key="/t",
             files={"a": tell(box(outputs.status()))},
             left_out=("b: not known",),

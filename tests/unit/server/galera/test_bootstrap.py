@@ -12,7 +12,7 @@ from flushlab.errors import NoSpace, StartFailed, StorageError
 from flushlab.record import Endpoint
 from flushlab.server.galera import bootstrap as recovering
 from flushlab.server.galera.bootstrap import choose
-from flushlab.server.sandbox.node import NOWHERE, State
+from flushlab.server.sandbox.node import NOWHERE, NodeState
 from tests.unit.builds import MARIADB
 from tests.unit.server.sandbox.test_log import MARIADB_SPACE
 from tests.unit.server.sandbox.test_node import GROUP, RECOVERED
@@ -21,9 +21,9 @@ BOOTSTRAP_GROUP = "468fa093-8086-4859-a9c5-a8c9ebf88205"
 OTHER = "11111111-8086-4859-a9c5-a8c9ebf88205"
 
 
-def found(*seqnos: int, safe: int = 0, recovered: bool = False) -> dict[str, State]:
+def found(*seqnos: int, safe: int = 0, recovered: bool = False) -> dict[str, NodeState]:
     return {
-        f"trio-{number}": State(BOOTSTRAP_GROUP, seqno, safe=number == safe, recovered=recovered)
+        f"trio-{number}": NodeState(BOOTSTRAP_GROUP, seqno, safe=number == safe, recovered=recovered)
         for number, seqno in enumerate(seqnos, 1)
     }
 
@@ -59,14 +59,14 @@ def test_a_node_without_a_position_does_not_start_the_cluster() -> None:
 
 
 def test_no_position_at_all_is_an_error_that_names_the_nodes() -> None:
-    nodes = {"trio-1": NOWHERE, "trio-2": State(BOOTSTRAP_GROUP, -1)}
+    nodes = {"trio-1": NOWHERE, "trio-2": NodeState(BOOTSTRAP_GROUP, -1)}
     with pytest.raises(StorageError, match="trio-1 unknown, trio-2 unknown"):
         choose(nodes)
 
 
 def test_histories_of_different_clusters_are_not_joined() -> None:
     with pytest.raises(StorageError, match="different clusters"):
-        choose({**found(7), "trio-2": State(OTHER, 9)})
+        choose({**found(7), "trio-2": NodeState(OTHER, 9)})
 
 
 def node(folder: Path) -> Any:
@@ -108,7 +108,7 @@ def test_the_position_of_a_killed_node_is_what_its_recovery_says(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     ends(monkeypatch, 0, RECOVERED)
-    assert recovering.recover(node(tmp_path)) == State(GROUP, 105, recovered=True)
+    assert recovering.recover(node(tmp_path)) == NodeState(GROUP, 105, recovered=True)
 
 
 def test_a_recovery_that_the_kernel_kills_or_that_has_no_space_says_nothing_of_the_data(

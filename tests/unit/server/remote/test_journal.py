@@ -10,12 +10,12 @@ import pytest
 from flushlab.machine import state
 from flushlab.server.remote import journal
 
-AUTHOR = journal.Entry.__struct_fields__
+AUTHOR = journal.JournalEntry.__struct_fields__
 
 
 def entry_without(field: str) -> Path:
     path = state() / "changes" / "one.json"
-    journal.write(path, journal.Entry(**journal.this_author()), new=True, without="nothing")
+    journal.write(path, journal.JournalEntry(**journal.this_author()), new=True, without="nothing")
     kept = {name: value for name, value in json.loads(path.read_bytes()).items() if name != field}
     path.write_text(json.dumps(kept))
     return path
@@ -24,7 +24,7 @@ def entry_without(field: str) -> Path:
 @pytest.mark.parametrize("field", AUTHOR)
 def test_an_entry_without_its_author_is_reported_and_is_nobodys(private_home: object, field: str) -> None:
     path, said = entry_without(field), list[str]()
-    assert list(journal.left_entries("changes", journal.Entry, said.append)) == []
+    assert list(journal.left_entries("changes", journal.JournalEntry, said.append)) == []
     (line,) = said
     assert line.startswith(f"{path} cannot be read (Object missing required field `{field}`)")
     assert path.exists()

@@ -116,7 +116,7 @@ def test_certificates_that_are_gone_leave_the_file_and_say_so(
     changes = Changes(server, {FLUSH: 2})
     changes.make()
     (file,) = journal.files(put_back.FOLDER)
-    monkeypatch.setattr(journal.Entry, "is_left", True)
+    monkeypatch.setattr(journal.JournalEntry, "is_left", True)
     gone = UsageError("the certificates in '/srv/ca.pem' cannot be read")
 
     def refuse(*_: object, **__: object) -> None:

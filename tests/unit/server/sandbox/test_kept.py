@@ -55,8 +55,8 @@ def test_a_server_that_was_stopped_is_not_called_dead() -> None:
         storage=Storage(),
         port=3310,
     )
-    assert kept.Status(saved=saved, pid=None).state == "dead"
-    assert kept.Status(saved=msgspec.structs.replace(saved, halted=True), pid=None).state == "stopped"
+    assert kept.KeptStatus(saved=saved, pid=None).state == "dead"
+    assert kept.KeptStatus(saved=msgspec.structs.replace(saved, halted=True), pid=None).state == "stopped"
 
 
 def test_a_disk_is_no_sandbox_that_could_be_stopped() -> None:

@@ -19,7 +19,7 @@ from flushlab.server.sandbox.node import (
     NOWHERE,
     Membership,
     NodeAddress,
-    State,
+    NodeState,
     busy_port,
     free_places,
     new_view,
@@ -113,11 +113,11 @@ RECOVERED = f"""\
 
 def test_position_of_a_node_that_left_in_an_orderly_way(tmp_path: Path) -> None:
     (tmp_path / "grastate.dat").write_text(LEFT_LAST)
-    assert read_state(tmp_path) == State(GROUP, 4, safe=True)
+    assert read_state(tmp_path) == NodeState(GROUP, 4, safe=True)
 
 
 def test_what_is_written_is_what_galera_writes(tmp_path: Path) -> None:
-    write_state(tmp_path, State(GROUP, 4, safe=True), ME)
+    write_state(tmp_path, NodeState(GROUP, 4, safe=True), ME)
     assert (tmp_path / "grastate.dat").read_text() == LEFT_LAST
 
 
@@ -138,7 +138,7 @@ def test_no_file_is_no_position(tmp_path: Path) -> None:
 
 
 def test_position_of_a_killed_node_is_what_the_server_recovers() -> None:
-    assert recovered(RECOVERED) == State(GROUP, 105, recovered=True)
+    assert recovered(RECOVERED) == NodeState(GROUP, 105, recovered=True)
     assert recovered("nothing of the kind") == NOWHERE
 
 
