@@ -117,7 +117,7 @@ def test_at_a_fixed_rate_the_ratios_are_those_of_the_p99_latencies_in_the_record
         ratio = {"estimate": one.ratio.estimate, "low": one.ratio.low, "high": one.ratio.high}
         assert shown["ratio"] == pytest.approx(ratio)
     assert arm["comparison"]["verdict"] == due.verdict
-    assert "ratio: how many times lower p99 latency is than that of the base" in said
+    assert "Ratio: how many times lower p99 latency is than that of the base" in " ".join(said.split())
     assert "--objective p99" in next(line for line in said.splitlines() if line.startswith("again: "))
     assert "How many times lower p99 latency" in (tmp_path / "out" / "report.html").read_text()
 

@@ -294,7 +294,9 @@ class OwnServerSettings(ServerSettings):
         self, propose: Propose, base: Settings, seen: Settings, keep: Sequence[str], memory: str | None
     ) -> Candidates:
         pool = seen.get("innodb_buffer_pool_size")
-        proposed = partial(propose, base={**seen, **base}, memory_bytes=pool if isinstance(pool, int) else 0)
+        memory_bytes = pool if isinstance(pool, int) else 0
+        # What needs a steady state is proposed too: the user is told that it was not tried.
+        proposed = partial(propose, base={**seen, **base}, memory_bytes=memory_bytes, steady_state=True)
         every = proposed(keep=keep)
         unlike = self._unlike({name for one in every for name in one.settings})
         possible, notes = tried(every, seen, self.identity, unlike)

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from flushlab.campaign.data import open_data
 from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.campaign.pool.settings import (
+    OwnServerSettings,
     brought_along,
     has_all,
     raise_running,
@@ -19,8 +23,8 @@ from flushlab.campaign.pool.settings import (
 from flushlab.campaign.watcher import Watcher
 from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import BelowFloor
-from flushlab.record import ServerIdentity, Value
-from flushlab.settings.candidates import Candidate
+from flushlab.record import Launch, ServerIdentity, Storage, Value
+from flushlab.settings.candidates import Candidate, propose
 from flushlab.settings.floor import Floor
 from flushlab.spec.parts import DataSpec
 from tests.unit.builds import MYSQL80
@@ -76,6 +80,19 @@ def test_candidates_are_left_out_for_one_reason_each() -> None:
     assert reasons[0].startswith("innodb_flush_method=fsync: it needs a restart")
     assert reasons[1].startswith("innodb_io_capacity=4000: its effect shows later, in background work")
     assert reasons[2].endswith("wsrep_slave_threads is 1 on b and 2 on a")
+
+
+def test_what_shows_later_is_named_although_short_windows_try_nothing_of_it(tmp_path: Path) -> None:
+    node = SimpleNamespace(address=SimpleNamespace(name="a"), read_back=lambda _: {})
+    own: Any = SimpleNamespace(nodes=[node])
+    storage = Storage(filesystem="ext4")
+    settings = OwnServerSettings(identity=MARIADB, key="", storage=storage, folder=tmp_path, server=own)
+    short = partial(
+        propose, MARIADB, floor=Floor.SECOND, storage=storage, launch=Launch(), steady_state=False
+    )
+    kept, notes = settings.candidates(short, HAS, {}, (), None)
+    assert {"innodb_flush_log_at_trx_commit": 2} in [dict(each.settings) for each in kept]
+    assert any("innodb_io_capacity=" in note.text and "shows later" in note.text for note in notes)
 
 
 def test_a_server_is_lifted_to_its_floor_only_by_what_it_takes_while_it_runs() -> None:
