@@ -276,7 +276,9 @@ def test_nothing_waits_for_what_a_lost_fleet_has_left_open() -> None:
         "import atexit, threading\nfrom flushlab.cli import main\nfrom flushlab.fleet import connect\n"
         "threading.Thread(target=threading.Event().wait).start()\n"  # sys.exit would wait for it
         "atexit.register(print, 'the last step')\n"
-        "connect._left_open.append(connect.Address('10.0.0.5', 9377))\nprint('a result')\nmain._exit(3)\n"
+        "connect._left_open.append(connect.FleetAddress('10.0.0.5', 9377))\n"
+        "print('a result')\n"
+        "main._exit(3)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=PATIENCE_S
