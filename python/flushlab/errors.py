@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 NEGATIVE = 1
+"""Exit code of a command that did its work with a negative answer: a check found errors."""
 
 
 class FlushlabError(Exception):
@@ -180,7 +181,9 @@ class ProtocolError(FlushlabError):
 # -- hints: the names that somebody may have meant -----------------------------------------------------------
 
 _AS_NEAR = 0.1
+"""Names that are suggested together are alike to this (difflib's ratio): what is less near was not meant."""
 _A_BEGINNING = 0.9
+"""How alike a name must be to the beginning of the one that was meant."""
 
 
 def nearest(name: str, known: Iterable[str], *, most: int = 3, cutoff: float = 0.6) -> list[str]:

@@ -29,6 +29,7 @@ import json, os, sys
 print(json.dumps(dict(os.environ)), flush=True)
 sys.stdin.read()
 """
+"""What `flushlab test` runs: tells its environment and waits until pytest closes the pipe, or is gone."""
 
 _hold = pytest.StashKey["Held"]()
 _said = pytest.StashKey[str]()

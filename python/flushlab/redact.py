@@ -14,6 +14,7 @@ HIDDEN = "***"
 _WORD = r"[\w-]*(?:password|passwd|pwd|passphrase|secret|token|api[_-]?key)[\w-]*"
 _QUOTED = r"'(?:[^'\\\n]|\\.|'')*'|\"(?:[^\"\\\n]|\\.)*\""
 _PLAIN = r"(?![$:?@{\[*])[^\s'\";&|,)]+"
+"""No variable, placeholder, or table of TOML."""
 
 _PATTERNS = tuple(
     re.compile(pattern, re.IGNORECASE | re.MULTILINE)

@@ -12,6 +12,7 @@ signals: list[str] = []
 
 
 SIGNALS = ("Ctrl-C", "SIGTERM", "SIGHUP")
+"""Their names, for people."""
 
 
 def signal_of(error: KeyboardInterrupt) -> str:

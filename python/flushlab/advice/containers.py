@@ -29,6 +29,7 @@ TEMPLATES: Mapping[Form, str] = {
     "github-action": "github-action.yaml.j2",
 }
 OLDEST: Mapping[Flavor, tuple[int, ...]] = {"mysql": (5, 7), "mariadb": (10, 4)}
+"""The profile is not known to work below."""
 
 _NEWEST = 999
 """`mysql:8.0` is the newest image of its series."""

@@ -25,6 +25,7 @@ from flushlab.settings.floor import Floor
 from flushlab.settings.optionfile import render
 
 FILES = ("my.cnf", "settings.sql", "verify.sql", "rollback.cnf", "rollback.sql")
+"""Of a server for which there is something to change."""
 
 
 class Advice(NamedTuple):

@@ -88,6 +88,7 @@ UNSEEN = "What your option file had, flushlab has not seen: these values are of 
 _PERSISTED = (
     "SET PERSIST wins over an option file: RESET PERSIST what it has stored; settings.sql lists that."
 )
+"""For a server that persists settings, where those could not be read."""
 
 
 def persisted_comments(
@@ -180,6 +181,7 @@ def template(
 
 
 SECONDS = 60
+"""Seconds between the two readings."""
 
 COUNTERS = (
     *("Questions", "Handler_commit", "Handler_write", "Handler_update", "Handler_delete"),

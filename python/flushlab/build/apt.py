@@ -35,6 +35,9 @@ QUIET = (
     'Dir::Cache::pkgcache "pkgcache.bin";',
     'Dir::Cache::srcpkgcache "";',
 )
+"""Configuration that keeps apt to itself: some hooks (docker-clean, packagekit) reach outside our folders.
+Without the first cache, which docker-clean switches off, every command parses all lists again (a second). The
+second would save nothing and take as much room."""
 
 HINT = "check the network and the sources under /etc/apt, or use a server with --basedir"
 _TIMEOUT_S = 600

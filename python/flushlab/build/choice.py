@@ -28,7 +28,10 @@ SERVERS: tuple[tuple[Flavor, Version], ...] = (
     ("mariadb", (11, 8, 9)),
     ("mysql", (5, 7, 22)),
 )
+"""What can be fetched, the default first, by the release that its name stands for while no later one is
+installed."""
 _FATAL, _OPTION, _RELEASE, _WORD, _OTHER_VERSION, _WRITTEN = 1000.0, 10.0, 5.0, 3.0, 2.0, 1.0
+"""What it costs that a server does not take a sign. From `_WORD` on, it speaks against a server."""
 _HINT = "give a server of that release: --server TARBALL, or --basedir (docs/how-to/production-version.md)"
 
 

@@ -37,6 +37,7 @@ from flushlab.record.machine import Flavor, server_name
 NAME = "debian"
 MIRROR = "FLUSHLAB_DEBIAN_MIRROR"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+"""Of the package debian-archive-keyring."""
 LAUNCH = "launch"
 """Folder of a prefix whose `bin` and `sbin` hold scripts that run the programs by the prefix's own linker."""
 

@@ -64,6 +64,7 @@ SERIES: tuple[tuple[Flavor, tuple[int, ...]], ...] = (
     ("mysql", (8, 0, 30)),
     ("mysql", (8, 4)),
 )
+"""Releases of production servers: a series, or the first release of a series that differs from the rest."""
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -103,6 +104,7 @@ def missing_releases(known: Iterable[tuple[Flavor, tuple[int, ...]]]) -> Sequenc
 
 DEFAULT = "mariadb"
 SOURCES: tuple[BuildSource, ...] = (BASEDIR, ON_PATH, debian.SOURCE, maven.SOURCE, TARBALL)
+"""Earlier ones win when two hold the very same binary."""
 
 STANDS_FOR: Mapping[tuple[str, tuple[int, ...]], tuple[int, ...]] = {
     ("mariadb", ()): (10, 11),
@@ -114,6 +116,7 @@ STANDS_FOR: Mapping[tuple[str, tuple[int, ...]], tuple[int, ...]] = {
     ("mysql", (8,)): (8, 0),
     ("mysql", (9,)): (9, 7),
 }
+"""The series of a name that leaves the series open."""
 
 _NAME = re.compile(r"(?P<flavor>mariadb|mysql)(?:@(?P<version>\d+(?:\.\d+)*))?")
 

@@ -26,11 +26,13 @@ from flushlab.progress import Progress, silent
 
 PROVIDER = "galera-4"
 SCRIPTS = "mariadb-server"
+"""The package, of which only the scripts are used."""
 
 SST_METHOD = "rsync"
 SST_SCRIPT = f"wsrep_sst_{SST_METHOD}"
 
 _LEAST_VERSION = (10, 4)
+"""Of MariaDB with Galera 4."""
 
 _LIBRARIES = ("libgalera_smm.so", "libgalera_enterprise_smm.so")
 _FOLDERS = ("lib/galera", "lib64/galera-4", "lib/galera-4", "lib64/galera", "lib")

@@ -40,6 +40,7 @@ from flushlab.units import format_size
 
 MAX_BYTES = 40 << 30
 MAX_MEMBERS = 500_000
+"""Limits of what is unpacked; MySQL's largest distribution, with its test suite, has 5 GB in 30,000 files."""
 
 _OPENERS: dict[bytes, Callable[[Any], Any]] = {
     b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
@@ -49,6 +50,7 @@ _OPENERS: dict[bytes, Callable[[Any], Any]] = {
         file, read_across_frames=True, closefd=False
     ),
 }
+"""Of gz, xz, bz2 and zst, by what a file of these begins with."""
 _LEADS_OUT = "leads out of the target folder"
 _BROKEN = (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error, zstandard.ZstdError, ValueError)
 

@@ -45,11 +45,13 @@ _LEAD, _ARREARS = 3, 2
 is better in four rounds of five is chosen in 98 of 100 trials (the gambler's ruin)."""
 _MOST_ROUNDS = 9
 _MOST_SLICES = 30
+"""In all, of about forty that the rows come to."""
 _BEHIND = 1.2
 """If the load falls behind the rate of another method by this factor, the two are compared again."""
 _SLICE_SHARE = 1 / 40
 _MOST_SLICE_ROWS = 50_000
 _PIECES = 8
+"""Pieces of the rows left after the trials: the rate of the load is checked after each piece."""
 INSERT_ROWS = 1000
 INSERT_BYTES = 512 << 10
 LOAD_BYTES = 256 << 10

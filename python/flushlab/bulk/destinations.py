@@ -51,12 +51,15 @@ _COMMITS: tuple[dict[str, Value], ...] = (
     {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 1},
     {"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 1},
 )
+"""Fastest first."""
 _REDO = ("innodb_redo_log_capacity", "innodb_log_file_size")
 _REDO_STEP = 16 << 20
 _MOST_REDO = 1 << 30
 _ROW_BYTES = 200
+"""About, of a row in its table and indexes: for the size of a new sandbox's buffer pool and redo log."""
 _DATABASE = "app"
 _PRIVILEGES = ("SELECT", "INSERT", "UPDATE", "CREATE", "DROP", "ALTER")
+"""Of a load: its notes and a sample of rows are tables beside those that it fills."""
 _INFILE = "local_infile"
 _ALLOW = f"SET GLOBAL {_INFILE} = 1"
 

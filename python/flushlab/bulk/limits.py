@@ -139,6 +139,7 @@ REPLICATED_CHUNK_BYTES = 8 << 20
 """Bytes of rows in one transaction, if replicas or a cluster apply the load. A replica starts when it has the
 whole transaction, so it lags by the time of one transaction. A cluster certifies a transaction as a whole."""
 MOST_PAUSED = 0.1
+"""Share of the time between two samples that a cluster spends in flow control."""
 MOST_QUEUED = 16
 """Write sets that a node has yet to apply: `gcs.fc_limit`, from which on it stops the others."""
 GALERA = (

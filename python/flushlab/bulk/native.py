@@ -110,6 +110,7 @@ def sample_rows(server: Server, plan: FillPlan, table: str, rows: Sequence[int])
 
 
 _CTRL_C = ": KeyboardInterrupt: "
+"""How the text of a function's error ends that Ctrl-C ended."""
 
 
 class _Sample(msgspec.Struct, frozen=True):

@@ -28,10 +28,12 @@ _VARIABLES = (
     *("wsrep_on", "wsrep_load_data_splitting"),
 )
 _SLEEPERS_SHARE = 0.25
+"""Of max_connections: from here on sleeping connections matter."""
 _SHORTER_S = 600
 """A wait_timeout that pools live with well: they test or renew connections."""
 _TOLD = 4
 _AT_LEAST = 1 / 4
+"""Of a row's bytes as it is sent: what it takes in the table at least."""
 _USUALLY = 1.7
 """Sysbench's rows with their index, and users with their two, took 1.2 to 1.7 times what was sent."""
 

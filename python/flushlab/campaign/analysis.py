@@ -76,10 +76,13 @@ alternate in slices, of the CPU time that other programs used."""
 
 
 LOPSIDED = 2.0
+"""If one bound is this many times as far from the ratio as the other, a warning gives the reason."""
 
 LEAST_MACHINES = 3
+"""From so many machines on, intervals are about all machines like them; see `statistics.machines`."""
 
 GROWTH = 1.25
+"""Data that are this many times as large at the end as at the beginning are another workload."""
 
 R = TypeVar("R", TuneRequest, SeriesRequest)
 E = TypeVar("E", "Tune", "Series")
@@ -395,6 +398,7 @@ def of_observed(load: ObservedLoad | None) -> Iterator[Warning]:
 # -- claims of a plan
 
 NO_DIFFERENCE = (0.95, 1.05)
+"""An interval within these bounds confirms the claim that something makes no difference."""
 NEAR_ONE = (0.975, 1.025)
 """Narrow, so that an effect of 3 %, which people report, does not count as no effect."""
 

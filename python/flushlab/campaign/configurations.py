@@ -29,8 +29,10 @@ from flushlab.spec.parts import SAME_WORKLOAD, StorageSpec, WorkloadSpec
 from flushlab.workload.parse import ON_DATA, all_options, settled, settled_name, workload_names
 
 _LABELLED = re.compile(r"([^-:=\s](?:[^:=-]|:(?!\s)|(?<!\s)-|-(?!-))*):\s+(.+)")
+"""A colon and a blank end a label, in which no option stands."""
 _A_PATH = re.compile(r".*(/|\.(cnf|ini|conf))", re.IGNORECASE)
 _SPACED = re.compile(r"""('[^']*'|"[^"]*")|\s*=\s*(?![\w-]+\s*=)""")
+"""What is quoted, and an equals sign with the blanks that an option file may have around it."""
 _FOR_EXAMPLE = "--workload txn:new.toml"
 _EXAMPLE = "name configurations, for example: base innodb_flush_log_at_trx_commit=2"
 

@@ -21,6 +21,7 @@ from flushlab.workload.parse import ON_DATA
 
 _WORTH_A_WORD = 256 << 20
 _NAMED = 3
+"""Names in a warning; the rest are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)

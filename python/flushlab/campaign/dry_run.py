@@ -30,6 +30,8 @@ from flushlab.units import option_size
 from flushlab.workload import protocol
 
 CALM, USUAL = 0.001, 0.05
+"""Standard deviations of simulated trials, in log units; with the first, the first interim
+analysis decides everything."""
 
 
 def forecast(bound: TuneAnalysis | SeriesAnalysis, pool: ServerPool) -> Forecast:

@@ -208,6 +208,7 @@ PAUSE_S = 5.0
 """Seconds between two samples while waiting: a sample uses CPU time that others leave."""
 MOST_WAIT_S = 1800.0
 TELL_S = 60.0
+"""So often it is said that the machine is still busy."""
 BUSY_DISK_SHARE = 0.25
 """A disk that others keep busy for more of the time than this slows commits down visibly."""
 SWITCH = "FLUSHLAB_QUIET_CHECK"

@@ -20,6 +20,7 @@ from flushlab.spec.parts import NAME, SAME_WORKLOAD, WorkloadSpec, difference
 from flushlab.workload.parse import workload_options
 
 SCHEDULE: Final = ("rate", "profile", "rate_kind")
+"""Options of a workload that say when its events are due."""
 
 
 def objective_of(asked: str | None, workload: str, options: Mapping[str, object]) -> Objective:

@@ -29,16 +29,19 @@ FAILURES = {
     "power_loss": "the power fails",
     "torn_page": "a page is torn",
 }
+"""The four failures in words, by their names in guarantees."""
 _OTHERS = {"binlog": "binary log", "replication": "replicas", "cluster_loss": "Galera"}
 _KEPT = (
     *("nothing is lost", "covered", "no binary log", "replicas stay consistent"),
     *("commits are synced on each node", "no other node has the data"),
 )
+"""Beginnings of guarantees without a loss."""
 IF_LOST = {
     Floor.SECOND: "about a second of commits",
     Floor.RELAXED: "about a second of commits, also when mysqld is killed",
     Floor.THROWAWAY: "all data",
 }
+"""The loss that each floor below `strict` allows."""
 
 
 def kept_lines(guarantees: Mapping[str, str]) -> Iterator[str]:

@@ -27,6 +27,7 @@ INTERIM_BLOCKS = 10
 """From this many blocks on, a comparison has interim analyses; with fewer, each costs too much."""
 
 LEAST_SERVERS = 3
+"""Of a series: base, control and one arm."""
 BESIDE_MOST = 8
 """Servers of a tuning that run at once at most: in a round of more the machine has time to change."""
 
@@ -38,6 +39,7 @@ NODE_S = 3.0
 two busy processors)."""
 
 _ENDS_BY_ITSELF = ("sql:", "command:")
+"""Workloads whose windows are as long as they take."""
 
 
 def ends_by_itself(workload: str) -> bool:

@@ -20,6 +20,7 @@ from flushlab.settings.catalog import load_catalog
 
 _MOST_TOLD = 8
 _LONG = 30
+"""Characters of a value that is not told."""
 
 
 def joined(

@@ -184,6 +184,7 @@ class NewServers:
 
 
 FLEET = "FLUSHLAB_FLEET"
+"""Environment variable: the fleet of campaigns that flushlab starts servers for."""
 
 
 def named_fleet(given: str | None) -> str:

@@ -57,6 +57,7 @@ RECOVERY_ATTEMPTS = 2
 """A load that ends before the server is killed says nothing of its recovery."""
 
 FLEET_FOR_OTHERS = f"a fleet of {2 * LEAST_MACHINES - 1} machines or more"
+"""Half of a fleet, rounded down, selects; `LEAST_MACHINES` have to confirm."""
 
 _NO_EFFECT = "no-effect"
 _OF_RESULT = (
@@ -70,6 +71,7 @@ _OF_RESULT = (
     "rejected",
     "excluded",
 )
+"""Fields that the facts of a tuning have as its planner's result has them."""
 
 
 class TuneAnalysis(Analysis[TuneRequest, Tune]):

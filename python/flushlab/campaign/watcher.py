@@ -43,9 +43,11 @@ class Spent(NamedTuple):
 
 
 WIDTH = 120
+"""Longest list of a block's results, in characters; a longer list is reported by its minimum and maximum."""
 CRASHES_TOLD = 10
 """The watcher reports one of this many crashes."""
 TELL_S = 10.0
+"""Blocks of slices are short: the watcher reports one of those that end within this many seconds."""
 
 
 class Watcher:

@@ -48,8 +48,11 @@ GOALS = {
         "cache": "What is kept to save time: list it, or make room.",
     },
 }
+"""The commands by goal, each with the first line of its help."""
 
 COMMANDS = {name: text for commands in GOALS.values() for name, text in commands.items()}
+"""Each is a module here: its `app` is a group, or its function of that name the command, with the fields of
+its `SPEC`."""
 
 HELP = "How fast a MySQL or MariaDB server can write for your workload, at the durability you need."
 

@@ -122,6 +122,7 @@ TAILS = {
     "transaction": "the file ends inside a transaction",
     "zeros": "only zero bytes follow",
 }
+"""Kinds of tails that are not whole, in words."""
 
 WAYS_OUT = {
     "encrypted": "the server decrypts it: mysqlbinlog --read-from-remote-server --raw writes a copy to check",
@@ -130,6 +131,7 @@ WAYS_OUT = {
     " compare its size with that of the server's file",
     "no binlog": "name binlog files, not their index; unpack copies that neither gzip nor zstd packed",
 }
+"""Hints for files that cannot be followed, by the limit that ends the check or by what is there."""
 
 
 def _refuse(reports: list[dict[str, Any]], crashed: bool) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from flushlab.settings.floor import Floor
 
 FOUND = ("my.cnf", "settings.sql", "verify.sql", "rollback.cnf", "rollback.sql")
+"""Files for a server for which there is something to change."""
 
 Contents = Mapping[str, Callable[[], bytes]]
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from flushlab.campaign.facts import CampaignFacts
 
 FILES = ("compare.json", "report.html", *FOUND)
+"""In the folder of --out; `FOUND` where something is recommended, in a folder for each of several servers."""
 
 SPEC = CompareSpec
 

@@ -55,7 +55,9 @@ _ALIKE = (
     ("--html", "--out", "--output"),
     ("--json", "--format"),
 )
+"""Options that do the same in several commands, and what other tools call them."""
 _IOPS = ("--disk-iops", "--iops")
+"""What `--disk iops=N` may be written as."""
 
 
 class _Takes(click.ParamType[Any]):

@@ -28,6 +28,7 @@ INTERRUPTED, PIPE_CLOSED = 130, 141
 """Exit codes as a shell forms them from SIGINT and SIGPIPE."""
 
 _NO_HOME = ("Could not determine home directory.",)
+"""Message of pathlib for `~name` without such a user; a shell leaves the word as it is."""
 
 
 def main() -> NoReturn:

@@ -26,6 +26,7 @@ from flushlab.record import Comparison, CrashRow, Trial
 _SAY_EVERY_S = 10.0
 WIDTH = 79
 _BESIDE = len("  99.99  99.99 – 99.99  1,234,567  99,999")
+"""Columns of what stands beside a name."""
 
 _COMPARES: Mapping[Objective, str] = {
     "throughput": "of throughput",

@@ -17,6 +17,7 @@ from flushlab.spec.kinds import SeriesSpec
 from flushlab.spec.option import RUN
 
 FILES = ("series.json", "report.html", *FOUND)
+"""In the folder of --out; `FOUND` where something is recommended."""
 
 
 SPEC = SeriesSpec

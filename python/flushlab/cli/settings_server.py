@@ -26,6 +26,7 @@ from flushlab.spec.parts import ServerSpec
 
 WIDTH = 80
 _NAME, _VALUE = 39, 15
+"""Columns; with the marks and the values to try a line has at most 80."""
 
 _LABELS = {key: words for key, words in FAILURES.items() if key != FLOOR} | {"binlog": "binary log"}
 

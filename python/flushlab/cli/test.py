@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from flushlab.suite.session import SuiteResult
 
 CONTEXT = {"allow_interspersed_args": False, "help_option_names": ["--help"]}
+"""Options behind the command are the command's."""
 
 PASSWORD = "FLUSHLAB_PASSWORD"
 

@@ -15,6 +15,7 @@ from flushlab.spec import Option
 from flushlab.spec.kinds import TuneSpec
 
 FILES = ("tune.json", "report.html", *FOUND)
+"""In the folder of --out; `FOUND` where something was."""
 
 SPEC = TuneSpec
 

@@ -88,6 +88,7 @@ def commits_by_connection(notes: Sequence[AckNote]) -> Mapping[int, int]:
 
 
 _TOLD = 3
+"""Of what is wrong in the same way."""
 
 
 class Commits(NamedTuple):

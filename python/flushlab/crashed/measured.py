@@ -31,6 +31,7 @@ WHAT: Mapping[CrashKind, str] = {
     "eio": "a flush failed, then the power did",
     "full": "the disk was full, then the power failed",
 }
+"""What happened."""
 
 
 class Spread(msgspec.Struct, frozen=True):

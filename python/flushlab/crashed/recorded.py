@@ -125,6 +125,7 @@ _DAMAGED = {errno.EIO, errno.ENOENT, errno.ENOTDIR, errno.EROFS, errno.EUCLEAN, 
 """Of a file system that is not whole; the last one of checksums, ext4's and XFS's EFSBADCRC."""
 
 PAGE_BYTES = 16384
+"""`innodb_page_size`, unless it is set."""
 _ALL_KEPT = Failure(kind="os", tear=None, lying_flushes=0)
 
 

@@ -37,6 +37,7 @@ from flushlab.workload.sql import SqlWorkload
 SideWorkload = CommandWorkload | SqlWorkload
 _JOIN_S = 60.0
 _LONGEST_S = 86_400.0
+"""The server does not live that long."""
 _POLL_S = 0.01
 _FIRST_COMMIT_S = 60.0
 _DYING = re.compile(r"fatal|abort|assert|got signal", re.IGNORECASE)
@@ -308,6 +309,7 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FILLER = "filler"
+"""A file that leaves no space to others."""
 _SPARED_BYTES = 8 << 20
 """Where less is free, it is not the disk that is too small, but what its record lies on."""
 

@@ -82,6 +82,7 @@ IDLE_S = 60.0
 """A server that is not ready, and has done nothing for so long, does not start: MySQL 9.7 waits for ever for
 pages that neither their place nor the doublewrite file has whole."""
 _ANSWER_S = 900.0
+"""Longest wait for one answer."""
 CANNOT_NOW = {1021, 1037, 1038, 1040, 1041, 1047, 1205}
 """Errors that tell of no damage: no space, no memory, too many connections, no quorum, a lock."""
 _DYING_S = 30.0
@@ -244,6 +245,7 @@ _TRANSFERS: Mapping[str, NodeWay] = {
     "SST completed on joiner": "sst",
     "State transfer required": "sst",
 }
+"""What the joiner's log says, the first one that it does; the scripts of all methods word it like that."""
 
 
 class NotBack(Exception):

@@ -33,12 +33,15 @@ from flushlab.record import ReplicaOutcome, ReplicaState, ServerIdentity, Value
 from flushlab.server import DataDirectory, Instance, Sandbox
 
 RELAY = "relay"
+"""Files of the relay log are `relay.000001`, …"""
 _SAME = ("gtid_mode", "enforce_gtid_consistency", "gtid_strict_mode", "gtid_domain_id")
+"""Settings that a replica has from its source."""
 _FAST: Mapping[str, Value] = {
     "sync_binlog": 0,
     "innodb_flush_log_at_trx_commit": 0,
     "innodb_buffer_pool_size": 64 << 20,
 }
+"""It never crashes."""
 _NONE = 0, ""
 _OF_SOURCE = re.compile(r"Got fatal error (\d+) from")
 _POLL_S = 0.02
@@ -288,6 +291,7 @@ def _words(identity: ServerIdentity, sql: str) -> str:
 
 
 FOLDER = "replica"
+"""Beside the record: the replica's data directory and the receipts."""
 _DATA, _RECEIPTS = "data", "received"
 _RECEIPT = struct.Struct("<QQQQ")
 _SAMPLE_S = 0.001

@@ -107,7 +107,9 @@ _READY_S = 120.0
 _POLL_S = 0.002
 _COMMAND_S = 300.0
 _DYING_S = 2.0
+"""How long a command that was killed is waited for."""
 _BUSY_S = 20.0
+"""How long a server that was just killed may still hold the mount."""
 
 _MKFS: dict[FileSystemName, tuple[str, ...]] = {
     "ext4": ("mkfs.ext4", "-q", "-F", "-b", "4096", "-i", "65536", "-E", "nodiscard,lazy_journal_init=1"),

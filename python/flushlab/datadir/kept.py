@@ -19,6 +19,7 @@ from flushlab.units import parse_size
 
 OPEN_LOCK = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 _SHARE = 0.2
+"""Of the file system, that kept folders may take if nobody says otherwise."""
 
 
 class Kept(Protocol):
@@ -81,6 +82,7 @@ def evicted(there: Iterable[K], limit_bytes: int, remove: Callable[[K], bool]) -
 
 
 _held: dict[Path, int] = {}
+"""By a lock's path, this process's descriptor of it."""
 
 
 def hold(folder: Path) -> None:

@@ -37,12 +37,17 @@ BELIEVED = (0.75, 1.5)
 """Range of measured / asked within which a median is believed. On an idle machine it is within 0.15 of 1;
 other load makes it longer."""
 CARRYING_US = 500.0
+"""What a busy machine may add to it."""
 NEAR = 0.02
+"""Of the latency that was asked for: what is as near needs no correction."""
 WAKING = 0.1
+"""Of the latency that was asked for: most that waking up adds to what the way takes."""
 MOST_BYTES = 256 << 30
 SPARED = 0.1
+"""Of the free space that is left to others."""
 _LEAST_OPERATIONS = 100
 _Z99 = 2.3263
+"""The 99th percentile of a standard normal distribution."""
 _SECONDS = (0.5, 3.0)
 _TRIES = 3
 
@@ -199,6 +204,7 @@ LEAST_US = 100.0
 """The way to a disk that is served by a program, and back, takes nearly as long."""
 MOST_US = 1e6
 LEAST_IOPS, LEAST_BYTES_PER_S = 10, 100_000
+"""Of far slower ones nothing can be measured in minutes: seen with iops=1 and bandwidth=10."""
 _FILE = Path(__file__).with_name("disk_profiles.toml")
 _EXAMPLE = "--disk flush=1ms,write=0.1ms,iops=3000"
 

@@ -51,6 +51,7 @@ _TELLING = {
     **dict.fromkeys(("xtrabackup_info", "mariadb_backup_info"), r"server_version\s*=\s*(\S+)"),
     **dict.fromkeys(("mariadb_upgrade_info", "mysql_upgrade_info"), r"(\d\S+)"),
 }
+"""Files that name the server: of tools for backups, and of servers that upgraded the directory."""
 _A_LOG = re.compile(r"\.\d{6,}$")
 _ENCODED = re.compile(r"@([0-9a-f]{4})")
 _OUTSIDE_HINT = "use a dump instead: mysqldump --single-transaction --databases …"

@@ -113,6 +113,7 @@ def stem(path: Path) -> str:
 
 _FOLDER_ENDINGS = (".sql", *(f".sql{one}" for one in COMPRESSED))
 _SCHEMAS, _TABLES, _OTHER, _ROUTINES, _VIEWS, _TRIGGERS = range(6)
+"""In the order of loading. A view may call a function; neither is looked into when a routine is made."""
 
 _STAGES = (
     ({"CREATE TABLE", "CREATE SEQUENCE"}, _TABLES),
@@ -122,10 +123,12 @@ _STAGES = (
     ({"CREATE TRIGGER", "CREATE EVENT"}, _TRIGGERS),
     ({"CREATE DATABASE", "CREATE SCHEMA"}, _SCHEMAS),
 )
+"""Statements of a file and its stage; the first that fits."""
 
 _NUMBER = re.compile(r"(\d+)")
 _NUMBERED = re.compile(r"[vV]?\d")
 _ABSENT = (1146, 1305, 1356)
+"""A view is of a table, a function or a view that is not there yet."""
 
 
 class SqlFolder(SqlData, frozen=True, kw_only=True):

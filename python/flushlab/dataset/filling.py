@@ -87,6 +87,7 @@ _HINTS: dict[int, str] = {
 }
 _SYNTAX = 1064  # ER_PARSE_ERROR
 _OTHER_SERVER = {_SYNTAX, 1101, 1115, 1193, 1231, 1273, 1305, 1901, 1911, 3102, 3135, 3763, 3988, 4161}
+"""Syntax, types, character sets, variables and functions that another version or flavor has."""
 _SAY_EVERY_S = 10.0
 _WORKERS = 4
 T = TypeVar("T")

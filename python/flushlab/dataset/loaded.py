@@ -108,6 +108,7 @@ def _require_sql(path: Path) -> None:
 
 
 FORMAT = "7"
+"""Raise this when the way data sets are loaded changes."""
 
 NO_PLUGINS = "--plugin-dir=/nonexistent"
 """A copied directory names libraries that its server loaded; this one finds none, and then forgets them."""
@@ -121,6 +122,7 @@ _FILL_PERCENT = 70
 """Of the pages of an index that is built by sorting: about what inserts in random order leave. Full pages
 would split under a workload's first inserts, as those of a server in production do not."""
 _LEAST_REDO, _MOST_REDO = 64 << 20, 1 << 30
+"""The redo log is as large as the dump, within these: MySQL before 8.0.30 writes all of it at its start."""
 
 USER_TABLES = (
     "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "

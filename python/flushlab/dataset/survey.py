@@ -29,6 +29,7 @@ from flushlab.settings.words import find_words
 
 PIECE_BYTES = 1 << 20
 _COMPRESSED_BYTES = 64 << 10
+"""Read at once of what may become a thousand times as large."""
 
 
 class _Told:
@@ -95,8 +96,10 @@ _WAYS: tuple[tuple[bytes, Callable[[_Told], Iterator[bytes]]], ...] = (
 
 
 FORMAT = "4"
+"""Raise this when a survey finds more."""
 
 MOST_FILES, DEEPEST = 1000, 16
+"""Files that a script may read, and how deep one may lie in others."""
 
 _OVERLAP_BYTES = 512
 _HEAD_BYTES = 8 << 10
@@ -104,10 +107,12 @@ _DEFINER = re.compile(rb"DEFINER\s*=\s*`((?:[^`\n]|``)*)`@`((?:[^`\n]|``)*)`")
 _OUTSIDE = re.compile(
     rb"(?:DATA|INDEX)\s+DIRECTORY\s*=?\s*'(?!')[^'\n]*'|ADD\s+DATAFILE\s+'/[^'\n]*'", re.IGNORECASE
 )
+"""In a value of a row the quotes would be escaped."""
 
 _OUTSIDE_WORDS = (b"DIRECTORY", b"directory", b"DATAFILE", b"datafile")
 _SAMPLE_BYTES = 1 << 20
 _SAMPLE_OF_FILE_BYTES = 64 << 10
+"""Of its SQL, in which words are looked for that only some servers have."""
 _TOOL = re.compile(r"^-- (MySQL|MariaDB) dump [\d.]+[- ]+(?:Distrib )?([\d.]+)([^\n,]*)", re.MULTILINE)
 _SERVER = re.compile(
     r"^(?:--|#) Server version:?\s+(\S+)"  # mysqldump
@@ -124,10 +129,13 @@ _HEADER_DATABASE = re.compile(
     re.MULTILINE,
 )
 _LABELLED = re.compile(r"^(?:--|#)\s+([^:：`\n]+?)\s*[:：]\s*(.*?)\s*$", re.MULTILINE)
+"""A line of a client's header, whose label is in the user's language."""
 _OWN_VERSION = re.compile(r"PHP|HeidiSQL")
+"""In the label of phpMyAdmin's and HeidiSQL's own versions, in every language, behind the server's."""
 _VERSION = re.compile(r"\d+\.\d+\.\d+(?!\.\d)\S*")
 _QUOTED_NAME = re.compile(r"`(?:[^`]|``)+`")
 _SEQUEL = re.compile(r"^# [^\n]*\((?:MySQL|MariaDB) (\S+)\)\s*\n# [^\n:：]*[:：]\s*(\S+)\s*$", re.MULTILINE)
+"""Sequel Ace and Sequel Pro, in the user's language: the server, then the database."""
 
 _COMPLETE = b"-- Dump completed"
 

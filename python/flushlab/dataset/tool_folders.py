@@ -25,7 +25,9 @@ _STAGES = (
     ("-schema-view.sql",),
     ("-schema-triggers.sql",),
 )
+"""Endings of files in the order in which they are loaded; `.sql` is what no other ending fits."""
 _VIEWS = 4
+"""One after the other: a view takes the place of a table that stands in for it, and others may be of it."""
 _BODIES = (3, 5)
 """Files with routines, events and triggers. mydumper and myloader do not support DELIMITER. A statement ends
 at a semicolon that ends a line; within a body, mydumper writes a space after each semicolon."""
@@ -33,6 +35,7 @@ _DELIMITER = b"$$flushlab$$"
 _GTID = re.compile(
     r"gtid\w*\s*[:=]\s*[\"']?(?:(\d+-\d+-\d+)(?![\w-])|[0-9a-f]{8}-[0-9a-f]{4}-)", re.IGNORECASE
 )
+"""MariaDB's has a domain, a server and a number; MySQL's has a UUID."""
 
 
 class MydumperDump(SqlData, frozen=True, kw_only=True):
@@ -120,6 +123,7 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _ROWS = r"\.tsv(\.zst|\.gz)?"
+"""Ending of files with rows."""
 
 
 class ShellDump(SqlData, frozen=True, kw_only=True):

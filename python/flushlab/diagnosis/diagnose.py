@@ -20,13 +20,17 @@ from flushlab.units import counted, format_seconds, format_size
 
 _ORDER = {"binds": 0, "unmeasured": 2, "contributes": 3, "hint": 4}
 _CLIENTS = 2.5
+"""Clients that bind are no news beside evidence of a wait in the server."""
 _BUSY = 0.05
 """Writers at work at the same time, on average, below which a server counts as idle."""
 _SILENT_S = 5.0
 """For the first answers, over a slow network too."""
 UNKNOWN = "unknown"
+"""Floor of a server whose settings are not known."""
 _RARE = 0.5
+"""Statements that write per second, below which nobody writes."""
 _ENOUGH = 30
+"""Samples below which no share is worth a word."""
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,7 +156,9 @@ def _bound(finding: Finding) -> str:
 # not tell where its time went; a list of connections tells what they did at its moment.
 
 _IDLE_PER_S = 1.0
+"""Statements or rows per second below which a server without anything else at work is idle."""
 _OWN = 1.0
+"""The connection that asks for the status is at work itself."""
 _QUIET_REDO_PER_S = 4096.0
 """Bytes that a server writes by itself."""
 
@@ -231,13 +237,16 @@ def _from_rows(monitor: Monitor, rate: float, lists: str) -> str:
 
 RDS, AZURE, CLOUD_SQL = "Amazon RDS", "Azure Database for MySQL", "Google Cloud SQL"
 _PREFIXES = {"aurora_": AURORA, "rds_": RDS, "azure_": AZURE, "cloudsql_": CLOUD_SQL}
+"""Of variables, the first that fits."""
 PLACES = {
     AURORA: "parameter group",
     RDS: "parameter group",
     AZURE: "server parameters",
     CLOUD_SQL: "database flags",
 }
+"""Where a service has its settings."""
 _CLOCKS_S = 10.0
+"""A slow answer, or a clock that is adjusted, moves it by less."""
 _LONG_S = 600.0
 
 

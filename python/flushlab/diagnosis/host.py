@@ -32,6 +32,7 @@ _PLACES: Mapping[str, str] = {
     "doublewrite": "innodb_doublewrite_dir",
     "undo": "innodb_undo_directory",
 }
+"""What lies there, and the variable that says where."""
 _KINDS: Mapping[cgroup.IoKind, str] = {
     "riops": "reads/s",
     "wiops": "writes/s",

@@ -35,26 +35,34 @@ from flushlab.telemetry.live.status import Rates, ServerStatus, was_reset
 from flushlab.units import format_seconds
 
 _WRITING = ("statement", "commit", "metadata lock", "semi-sync", "certification", "flow control")
+"""Waits of a connection that writes."""
 _SOON_S, _LATER_S = 0.015, 0.05
 """Mean time between samples: few writers are met seldom, and a server with few has time."""
 _MOST_SHARE = 0.04
+"""Part of the time that the answers may take."""
 _MOST_UNTOLD = 0.05
 """If statements of any kind are more than this part of those told by kind, the sums by kind miss writes."""
 _LEAST_TOLD = 0.8
 """If statements are less than this part of the commits, performance_schema does not tell those of all
 accounts: each transaction has a write statement or a COMMIT."""
 _ASKED_AGAIN = 3
+"""Times that a question of counters is asked if the answer is cut short."""
 _EMPTY: Mapping[str, tuple[str, object]] = {
     HISTOGRAM: ("histogram", {}),
     STATEMENTS: ("statements", None),
     questions.FILES: ("files", {}),
 }
+"""Questions that a server may refuse, their field, and its value without an answer."""
 _WHO = ("hostname", "server_id", "server_uuid")
+"""Variables that tell one server from another at its address."""
 _STRADDLING = 2
 """Statements that may end in the stretch after the one that counts their commit."""
 _FEW = 20
+"""Commits below which these are a large part, so that a stretch may lack sums by chance."""
 _SAME_START_S = 5.0
+"""By so much a server's uptime may lag behind the clock."""
 _MOST_AMISS = 0.1
+"""Part of the write statements that may be missing in the histogram, or too many in it."""
 
 
 class LoadObserver:
@@ -277,6 +285,7 @@ def _histogram(before: ServerStatus, after: ServerStatus, ended: int) -> dict[fl
 SCHEMA: Literal["flushlab.load/1"] = "flushlab.load/1"
 STRETCH_S = 10.0
 LEAST_S = 1.0
+"""A stretch that Ctrl-C cuts shorter has no rates worth a line."""
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ from flushlab.telemetry.live.session import FIRST_S, Gone, Session, waiting_alou
 from flushlab.undo import signal_of
 
 LEAST_S = 1.0
+"""Shorter windows have no rates."""
 _STEP_S = 0.02
 
 

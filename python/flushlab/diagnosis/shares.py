@@ -29,12 +29,16 @@ from flushlab.telemetry.live.questions import ThreadState
 
 STRETCHES = 10
 LEAST_SAMPLES = 5
+"""Fewer moments are no sample: they have waits, and no share."""
 _T_975 = 2.262
 """Student's t of 9 degrees of freedom at 97.5 %."""
 _ALL = 0.99
+"""A share that may be so large leaves nothing to compute a bound from."""
 _ANYTHING = 0.9
+"""Width of an interval that says nothing."""
 _ALONE, _MOST_OF_IT, _ONES = 1.5, 0.6, 0.6
 _ALIKE = 0.5
+"""Part of the gain of all affected writers that one of them may have at least."""
 _KNOWN = 30
 """Samples of a writer below which it is not known to be spared: of connections that live for one transaction,
 each is seen once."""
@@ -373,6 +377,7 @@ class Tally:
 
 
 _WITH_ROW_LOCKS: tuple[Wait, ...] = ("statement", "reading")
+"""Waits in which waits for rows are, the likeliest first."""
 _NUMBERS = {wait: number for number, wait in enumerate(WAITS)}
 
 

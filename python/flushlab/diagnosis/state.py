@@ -20,6 +20,7 @@ from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.questions import Origin, OriginKind
 
 _NOT_OF_WRITES = ("service", "ddl", "cluster")
+"""Groups of the catalog."""
 _DEFAULT, _COMMAND_LINE, _OPTION_FILE = (
     Origin(kind="default"),
     Origin(kind="command line"),
@@ -203,9 +204,11 @@ _SERIES: Mapping[Flavor, tuple[tuple[int, ...], ...]] = {
     "mysql": ((5, 7), (8, 0), (8, 4), (9, 7)),
     "mariadb": ((10, 6), (10, 11), (11, 4), (11, 8), (12, 3)),
 }
+"""With long support, ascending."""
 _DERIVED = ("innodb_buffer_pool_size", "innodb_redo_log_capacity", "innodb_log_file_size")
 """By innodb_dedicated_server (https://dev.mysql.com/doc/refman/8.0/en/innodb-dedicated-server.html)."""
 _BY_VERSION = ("gtid_mode",)
+"""Whose computed default depends on the version alone."""
 
 
 def by_itself(evidence: Evidence) -> Iterator[str]:

@@ -47,6 +47,7 @@ _COMMITS: Mapping[str, str] = {
     "Freeing items": "the same in a pool of threads, or between the statements of a packet",
     "Writing to binlog": "MariaDB: XA and DDL, MYSQL_BIN_LOG::write in log.cc",
 }
+"""States of commits, and their sources."""
 _ENDS = frozenset(("commit", "xa"))
 _ALSO_END = frozenset(("begin", "start", "rollback"))
 """Statements that end the transaction before them, which takes a sync (a ROLLBACK on MySQL). Readers use
@@ -66,10 +67,12 @@ _STATES: dict[str, Wait] = {
 _WRITING = frozenset(
     ("update", "updating", "updating main table", "updating reference tables", "deleting from main table")
 )
+"""In small letters: states of statements that write, whatever comment their text begins with."""
 BACKGROUND = frozenset(
     ("Daemon", "Binlog Dump", "Binlog Dump GTID", "Connect", "Slave_IO", "Slave_SQL", "Slave_worker")
 )
 _CLIENT_S = 1
+"""A connection that has slept for longer is not in the middle of its work."""
 
 
 def wait_of(seen: ThreadState, identity: ServerIdentity) -> Wait | None:
@@ -104,6 +107,7 @@ def _writes(seen: ThreadState) -> bool:
 
 
 LONG_S = 2
+"""Shorter times are those of a server that works."""
 
 
 class Longest:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 YOURS = "yours"
 
 ATTEMPTS = 3
+"""How often one cell is tried when the base fails."""
 
 DISCARDED_ATTEMPTS = 2
 """Most trials of a cell if they are discarded. A cell that is disturbed again has the mean of its attempts;
@@ -96,6 +97,7 @@ def no_base(reason: str, hint: str | None) -> MeasurementError:
 
 
 GOOD_BLOCKS = 3
+"""Blocks without disturbed cells that are enough to do without the others."""
 
 
 class Sheet:

@@ -24,14 +24,18 @@ from flushlab.units import format_latency
 Objective = Literal["throughput", "p99", "latency"]
 
 OBJECTIVES: tuple[Objective, ...] = ("throughput", "p99")
+"""Objectives that users may ask for; `latency` is that of a load which flushlab only observes."""
 SECOND: Mapping[Objective, Objective] = {"throughput": "p99", "p99": "p99", "latency": "throughput"}
+"""The second comparison, beside the objective's."""
 
 P99 = "p99 latency"
 WRITE_LATENCY = "write latency"
 LATENCIES: Mapping[Objective, str] = {"p99": P99, "latency": WRITE_LATENCY}
+"""Stand for the unit of a latency, which its words have."""
 _SHORT: Mapping[Objective, str] = {"p99": "p99", "latency": "latency"}
 
 LEAST_COMMITS = 0.5
+"""Of a cell of an observed load that has none, beside cells that have."""
 
 FEW_EVENTS = 20
 """Events of a slice below which one without any is no stall."""

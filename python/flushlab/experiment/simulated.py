@@ -16,6 +16,7 @@ from flushlab.experiment.protocol import Experiment, Request
 from flushlab.record import Trial, Value
 
 DISCARD_SHARE = 0.25
+"""A trial that lost more than this share of the machine to others is discarded, as on real servers."""
 
 
 class Noise(msgspec.Struct, frozen=True, kw_only=True):

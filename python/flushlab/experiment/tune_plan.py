@@ -13,6 +13,7 @@ from flushlab.settings.candidates import Candidate
 from flushlab.settings.floor import Floor
 
 UNCHANGED = Ratio(estimate=1.0, low=1.0, high=1.0)
+"""The base against itself."""
 
 
 class FrontierPoint(msgspec.Struct, frozen=True, kw_only=True):

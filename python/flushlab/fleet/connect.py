@@ -39,6 +39,7 @@ _ALIVE_S = 2.0
 _ANSWER_S = 30.0
 _SAID = 300
 _OTHER_VERSION = "Version mismatch"
+"""Of Ray's exception, with both versions."""
 _UNREADABLE = "RAY_AUTH_TOKEN_PATH is set but"
 """Ray 2.60 aborts with these words."""
 _TRIES = "RAY_gcs_server_port_wait_time_s"

@@ -34,6 +34,7 @@ from flushlab.process.identity import (
 from flushlab.undo import undo_all
 
 MARK = "FLUSHLAB_FLEET_NODE"
+"""In the environment of all that a node runs: the token of its record."""
 _STOP_S = 30.0
 _SECRETS = ("key", "authority.pem", "machine.pem", "machine.key")
 

@@ -20,6 +20,7 @@ from flushlab.record import OtherLoad
 from flushlab.version import __version__
 
 CELL_S = 1.0
+"""Window of each measurement on the disk, and of the look at other load."""
 ANSWER_S = 60.0
 CLOCK_S = 60.0
 """A clock that is off by more makes certificates and the times in records wrong."""

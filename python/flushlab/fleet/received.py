@@ -19,6 +19,7 @@ from flushlab.process import discard, make_lasting
 
 _WHAT = "content"
 _MOST_NAME = 200
+"""Characters of a name in a mark, which is read up to 4 KiB."""
 
 
 class ReceivedContent(msgspec.Struct, frozen=True, kw_only=True):

@@ -49,10 +49,13 @@ from flushlab.workload.generators import Reached
 
 PIECE_BYTES = 4 << 20
 LEVEL = 3
+"""Of Zstandard: its default."""
 WINDOW = 4
 """Pieces on their way at once: neither this machine nor Ray's object store holds more."""
 PROGRESS_S = 30.0
+"""A transfer that takes longer says how far it is, so often."""
 ABSOLUTE = "another file names it by an absolute path"
+"""Why a file stays: that name cannot be changed."""
 
 
 class Needed(msgspec.Struct, frozen=True, kw_only=True):

@@ -189,6 +189,7 @@ class _Python(Draw, frozen=True, kw_only=True):
 
 
 PERSON = ("first_name", "last_name", "name", "email", "street", "city", "postcode", "address", "phone")
+"""Generators of what somebody is called, and where one lives."""
 GENERATORS: Mapping[str, type[Draw]] = {
     "sequence": _Sequence,
     "integer": draws.Integer,
@@ -210,6 +211,7 @@ GENERATORS: Mapping[str, type[Draw]] = {
     "python": _Python,
     **dict.fromkeys(PERSON, _Person),
 }
+"""Every generator by its name in plans."""
 
 
 def _generator(at: Table, others: Collection[str]) -> tuple[Draw, Json]:

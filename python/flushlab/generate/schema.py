@@ -163,16 +163,19 @@ def text_of(value: object) -> str:
 
 
 _ROWS = 1000
+"""Of a table that has none."""
 _NULLS = 0.1
 _UNIQUE_CHARACTERS = 7
 """26^7 are eight thousand million texts."""
 _LETTERS = 26
 _MANY = 10**9
 _SHAPE_OF = {"geometry": "point", "geomcollection": "geometrycollection"}
+"""Shapes of types that are no shape's name."""
 _FIXED: Mapping[str, tuple[str, int]] = {
     "inet4": (r"10.[1-9].[1-9]\d.[1-9]", 9 * 90 * 9),
     "inet6": ("fd00::[1-9a-f][0-9a-f]{3}", 15 * 16**3),
 }
+"""Patterns, with how many values each has."""
 _DAY_S = 86_400
 
 

@@ -167,6 +167,7 @@ _IO_FILES: Mapping[IoKind, tuple[str, str, str, str]] = {
     "rbps": ("read_bps", "io_service_bytes", "Read", "rbytes"),
     "wbps": ("write_bps", "io_service_bytes", "Write", "wbytes"),
 }
+"""By kind: file of the limit and file of the use in v1, the word there, and the word in io.stat of v2."""
 
 
 class IoLimit(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ _LEAST_VERSION = 2
 _WRITE_FILE, _TRUNCATE = 1 << 1, 1 << 14
 _TRUNCATE_SINCE = 3
 _ENTRIES = 0x3FF0
+"""Entries of directories: REMOVE_DIR, REMOVE_FILE, the MAKE_ rights, REFER."""
 _DEVICES = ("/dev/null",)
 
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -62,6 +62,7 @@ def describe_client() -> Machine:
 
 
 _SECTOR_BYTES = 512
+"""Of the kernel's counters, whatever the disk has."""
 
 
 class Requests(msgspec.Struct, frozen=True, kw_only=True):

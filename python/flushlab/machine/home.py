@@ -29,6 +29,7 @@ from flushlab.errors import HarnessError, NotWritable
 from flushlab.machine import ownership
 
 NAME = "flushlab"
+"""Of the user when flushlab runs as root."""
 
 _COMMAND = (
     *("useradd", "--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"),

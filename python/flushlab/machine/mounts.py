@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 IN_MEMORY = frozenset({"tmpfs", "ramfs"})
+"""File systems that are gone after an OS crash."""
 
 
 class Mount(msgspec.Struct, frozen=True, kw_only=True):

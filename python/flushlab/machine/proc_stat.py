@@ -6,6 +6,7 @@ Machine layer; the standard library only, since the guard imports this file alon
 from __future__ import annotations
 
 STATE, PARENT, SESSION, USER_TICKS, SYSTEM_TICKS, START_TICKS = 0, 1, 3, 11, 12, 19
+"""Places in the list of `fields`."""
 
 
 def fields(pid: int | str) -> list[str] | None:

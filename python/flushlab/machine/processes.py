@@ -18,8 +18,10 @@ from flushlab.machine import proc_stat
 from flushlab.machine.mounts import read_or_empty
 
 _CREDENTIALS = struct.Struct("3i")
+"""struct ucred: pid, uid, gid."""
 _SERVERS = ("mysqld", "mariadbd")
 _WORDS = 6
+"""Of a command line that may name its program: a loader and its options may precede it."""
 
 Address = tuple[str, int]
 
@@ -101,6 +103,7 @@ def _plain(address: str | bytes) -> str:
 
 
 _KERNEL = "2"
+"""kthreadd, the parent of all kernel threads."""
 
 
 class ProcessIo(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ COMPARE = "compare"
 COUNTED = ("redo syncs per commit", "binlog syncs per commit")
 """Quantities of a claim that are counted: their ratio says how many times as many, not how much faster."""
 RESERVED = (BASE, CONTROL, BEST)
+"""Names that every series gives to arms of its own."""
 
 
 class ArmPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 Kind = Literal["string", "integer", "float", "boolean", "datetime", "array", "table"]
 Scalar = Annotated[bool | int | float | str, Meta(title="a number, a string, true or false")]
+"""A value of a setting or of a workload's option."""
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -254,6 +255,7 @@ _TYPES: Mapping[type[inspect.Type], tuple[str, tuple[Kind, ...]]] = {
     inspect.DictType: ("a table", ("table",)),
     inspect.StructType: ("a table", ("table",)),
 }
+"""What keys of a type take, in words and in TOML; of another type anything."""
 
 
 def _takes(type_: inspect.Type, node: Node) -> bool:

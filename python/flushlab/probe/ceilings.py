@@ -68,6 +68,7 @@ STRICT, MARIADB_STRICT, SECOND, RELAXED = (
     SyncSettings(0, 0),
 )
 FLOORS = {STRICT: "strict", MARIADB_STRICT: "strict", SECOND: "second", RELAXED: "relaxed"}
+"""Names of the durability floors with these settings."""
 
 _BY_NAME = {"strict": STRICT, "second": SECOND, "relaxed": RELAXED}
 _PAIR = re.compile(r"(\d{1,10})/(\d{1,10})")
@@ -109,18 +110,22 @@ def parse_binlog_strategy(text: str) -> BinlogStrategy:
 MAX_THREADS = 256
 
 THREADS, QUICK_THREADS = (1, 4, 16, 64), (1, 64)
+"""Committers."""
 
 DRIVERS = 2
 """Threads that drive the connections of a ceiling: while one waits for a sync, the other encodes."""
 
 TIMED_SECONDS = 1.15
+"""Window, if the redo log is synced once a second: each window holds one such sync."""
 
 SYNCED_SECONDS = 0.4
+"""Window, if every group is synced."""
 
 WARM_UP_SECONDS = 0.08
 _SLICE_SECONDS = 0.05
 _SECONDS_TO_END = 30.0
 _SHAPE = {"kind": "oltp_update_non_index", "tables": 100, "rows": 100_000}
+"""The transactions that are committed: those of one OLTP workload."""
 BYTES_PER_COMMIT = 1_024
 """Of the binlog, at most, in the shape that is committed."""
 

@@ -35,6 +35,7 @@ from flushlab.record import DiskResult, Layout, Medium, Order, Warning, Way
 from flushlab.units import format_size
 
 MIN_FREE_BYTES = 256 << 20
+"""Least free space for a probe."""
 
 MAX_BYTES = 1 << 30
 """Limit of all of a probe's files; half of the free space if that is less."""
@@ -123,6 +124,7 @@ def _storage_error(directory: Path, error: OSError) -> FlushlabError:
 
 
 SIZES = (512, 4096, 16384)
+"""Writes of InnoDB's redo log, small binlog writes, and writes of InnoDB's pages."""
 
 STALL_SECONDS = 60.0
 """Files are written for 2 s and synced once before a window; a disk that needs longer for that hangs."""

@@ -16,6 +16,7 @@ from flushlab.record import BinlogStrategy, Ceiling, DiskResult, ProbeRecord, Se
 from flushlab.units import format_size
 
 LEAST_GAIN = 1.05
+"""Smaller gains are not worth another server."""
 
 BOUND_REACHED = 0.85
 """Share of fsync pairs/s × connections from which on a ceiling counts as the disk's bound. Above the inverse,
@@ -33,6 +34,7 @@ SERVERS: dict[BinlogStrategy, str] = {
     "redo": "a binlog that the redo log makes durable (MariaDB 12.3, binlog_storage_engine=innodb)",
     "two-syncs": "syncing both logs at the same time (the bound of TXSQL's overlap)",
 }
+"""Servers that have the pipeline."""
 
 
 def read(record: ProbeRecord) -> tuple[str, ...]:

@@ -47,10 +47,12 @@ from flushlab.telemetry.observation import CpuTimes, cpu_times
 from flushlab.version import __version__
 
 LIMIT_S, QUICK_LIMIT_S = 54.0, 12.5
+"""For all windows; the command, its start and the tables have the rest of 60 and 15 seconds."""
 
 DISK_SECONDS, QUICK_DISK_SECONDS = 0.3, 0.12
 FILE_BYTES = 128 << 20
 SPARE_THREADS = 32
+"""Left to everybody else, and to the probe itself."""
 
 _CAVEAT_SHARE = 0.10
 
@@ -264,8 +266,10 @@ def _caveats(facts: Machine, begin: _Moment, left_out: int) -> Iterator[Warning]
 
 
 SMALLEST_SHARE = 0.5
+"""Of a window's natural length: less is not measured."""
 
 FIRST_OVERHEAD_S = 0.1
+"""Making and removing files for one step, until it is known."""
 
 
 class ProbeBudget:

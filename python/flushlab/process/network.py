@@ -20,14 +20,17 @@ from flushlab.undo import Closing
 from flushlab.units import format_latency
 
 LATENCIES_S = (0.0002, 1.0)
+"""What may be asked for. Below, the carrying itself takes as long; above, a cluster would fall apart."""
 BELIEVED = (0.9, 1.5)
 """Range of measured / asked within which a latency is believed."""
 CARRYING_S = 0.0005
+"""What the carrying may add to it."""
 
 _MAIN = Path(__file__).with_name("network_main.py")
 _COMMAND = (sys.executable, "-I", "-S", str(_MAIN))
 _ANSWER_S = 30.0
 _TRIES = 10
+"""So often a latency is measured again that is not what was asked for: a busy machine has moments."""
 _POLL_S = 0.001
 
 

@@ -42,6 +42,7 @@ from flushlab.undo import undo_all
 Kind = Literal["owned", "kept"]
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+"""Of a sandbox. No dots: `k.json` would be the record of `k`."""
 
 _OWN_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 _BEING_WRITTEN = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)\.(?P<ticks>\d+)\.being-written")

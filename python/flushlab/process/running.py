@@ -40,6 +40,7 @@ from flushlab.record.running import (
 
 FOLDER = "live"
 ANSWER_S = 5.0
+"""Who has not answered by then does not count as running; on a busy machine a second is no reason."""
 LEFT_BEHIND = 16
 """So many sockets may lie there before somebody looks for dead ones; each is an empty file."""
 SETTLED_S = 10.0
@@ -48,6 +49,7 @@ MOST_BYTES = 4 << 20
 SECONDS_KEPT = 60
 MARKS_KEPT = 240
 LOADS_KEPT = 32
+"""So many loads' totals are kept apart: more than servers run at once."""
 
 
 class LiveStatus:

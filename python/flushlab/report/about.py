@@ -104,6 +104,7 @@ def stand_in(load: StandIn) -> Section:
 
 
 _ONE_ARM = 3
+"""Columns of a table that shows no arm beside the base."""
 
 
 def settings(subject: Subject) -> Iterator[Section]:

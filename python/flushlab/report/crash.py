@@ -33,6 +33,7 @@ from flushlab.store import CampaignRow
 from flushlab.units import counted
 
 _WORST: tuple[CrashOutcome, ...] = ("not_started", "inconsistent", "lost", "unknown", "sound", "kept")
+"""Worst first."""
 _WAYS: Mapping[NodeWay, str] = {
     "bootstrap": "bootstrapped",
     "ist": "IST",

@@ -390,6 +390,7 @@ def _items(texts: Iterable[str]) -> tuple[Line, ...]:
 # -- machine ---------------------------------------------------------------------------------------------
 
 _OF_INTEREST = ("barrier", "nobarrier", "data=", "ro", "sync", "discard", "nobh", "compress", "recordsize")
+"""Mount options that matter to writes, or begin so."""
 
 
 def host_lines(host: Host) -> Iterator[str]:
@@ -449,6 +450,7 @@ _ALWAYS = (
     *("innodb_flush_log_at_trx_commit", "sync_binlog", "log_bin", "innodb_doublewrite"),
     *("innodb_flush_method", "innodb_buffer_pool_size", "innodb_redo_log_capacity", "innodb_log_file_size"),
 )
+"""Shown with their defaults, too."""
 
 
 def state_lines(state: State, server: ServerIdentity) -> Iterator[str]:

@@ -18,6 +18,7 @@ from flushlab.report.document import Document
 MAX_ROWS = 150
 MAX_TEXT = 1_000
 MAX_CODE = 60_000
+"""Limits: rows of a table, characters of a text and of a block of code."""
 
 _LONG_NAME = 26
 _LONG_TEXT = 80

@@ -258,6 +258,7 @@ _OUTCOMES = {
 
 
 _GENERAL = {"window-too-short": "short-measurement"}
+"""Warnings of trials and the warning of the campaign with the same content, where their slugs differ."""
 
 
 def warnings(subject: Subject) -> Iterator[Section]:
@@ -297,6 +298,7 @@ def _share(count: int, whole: int) -> Cell:
 
 
 MAX_RUNS = 12
+"""Most runs whose output is on the page; the store has all of them."""
 
 
 def output(subject: Subject) -> Iterator[Section]:

@@ -25,6 +25,7 @@ INKS: Mapping[BinlogStrategy, str] = {
     "redo": "class-doublewrite",
     "two-syncs": "class-binlog",
 }
+"""CSS variables of the strategies, without the dashes before them."""
 _MARKERS: Mapping[BinlogStrategy, str] = {"serial": "o", "parallel": "D", "redo": "^", "two-syncs": "s"}
 WAYS = {
     "fsync": "fsync",
@@ -34,6 +35,7 @@ WAYS = {
     "direct": "O_DIRECT (no flush)",
     "pair": "fdatasync of redo + binlog",
 }
+"""Ways of writing, as people know them."""
 
 _LAYOUTS = {"written": "", "allocated": ", preallocated", "extending": ", growing file"}
 

@@ -43,6 +43,7 @@ from flushlab.settings.fit import SCALED
 from flushlab.units import counted, format_latency, format_seconds, format_size
 
 MAX_PLOTTED = 40
+"""Most rows of the forest plot; the table has them all."""
 
 _COMPARES = {
     "throughput": "How many times as fast as",
@@ -232,6 +233,7 @@ def _of_comparison(comparison: Comparison | None, words: Callable[[Comparison], 
 # -- machines of a fleet ---------------------------------------------------------------------------------
 
 COLUMNS = 6
+"""Machines beside each other in one table."""
 
 
 def _variance(over: OverMachines) -> str:

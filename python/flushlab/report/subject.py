@@ -20,6 +20,7 @@ from flushlab.report.words import base_name, unit_of_work
 from flushlab.store import CampaignRow
 
 MAX_PANELS = 8
+"""Most arms that one section shows in plots."""
 
 
 class OnServer(NamedTuple):

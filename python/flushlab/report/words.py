@@ -30,6 +30,7 @@ from flushlab.settings.durability import FLOOR
 from flushlab.units import format_latency, format_size, option_size
 
 OUTCOMES = {"measured": "too few blocks", "not_in_version": "not in this version"}
+"""What stands for the verdict of an arm that has none, where the word itself would not do."""
 
 
 S = TypeVar("S", bound=msgspec.Struct)

@@ -67,6 +67,8 @@ _FINAL: Mapping[int, str] = {
     4150: "correct the password, then let the server forget the failed logins: FLUSH PRIVILEGES",
     4151: _UNLOCK,
 }
+"""Errors that another try meets again, or makes worse: servers lock accounts and hosts after failed
+logins."""
 _PASSING: Mapping[int, str] = {
     1040: "close connections or raise max_connections; one more is kept for accounts with SUPER (from MySQL"
     " 8.0 on CONNECTION_ADMIN, from MariaDB 10.5 on CONNECTION ADMIN)",

@@ -62,6 +62,7 @@ _RELEASES: dict[tuple[str, tuple[int, ...]], tuple[int, ...]] = {
     ("mariadb", (11, 8)): (11, 8, 9),
     ("mariadb", (12, 3)): (12, 3, 2),
 }
+"""The release that a series stands for: a late one, as servers that are kept are."""
 
 _LATE: tuple[tuple[Flavor, tuple[int, ...]], ...] = tuple(
     (flavor, _RELEASES.get((flavor, version[:2]), version))

@@ -16,8 +16,10 @@ from flushlab.settings.configuration import Configuration, literal
 from flushlab.settings.in_force import values_of
 
 SYSTEM_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
+"""MySQL 5.7 and later; MariaDB has `sys` since 10.6, and a user's database of that name is none before."""
 
 SYSTEM_LIST = f"({', '.join(repr(name) for name in SYSTEM_DATABASES)})"
+"""For SQL: `table_schema NOT IN (…)`."""
 
 
 def is_system(name: str) -> bool:

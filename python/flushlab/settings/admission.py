@@ -33,6 +33,7 @@ PLUGIN = re.compile(
     r"mysqlx|rocksdb|tokudb|spider|connect|mroonga|columnstore|authentication|connection_control|"
     r"daemon_memcached|file_key_management|hashicorp|query_response_time|simple_password_check)_|.*\."
 )
+"""Names of options that come with plugins and components, which no server lists before they are loaded."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_.]*")
 A_PATH = re.compile(r"[/\\]")

@@ -39,6 +39,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 MEMORY_SHARE_OF_BUFFERS = 0.25
+"""No buffer outside the pool is proposed above this share of the machine's usable memory."""
 
 _FAILURES_OF_FLOORS: tuple[Failure, ...] = ("process_crash", "os_crash", "power_loss", "torn_page")
 
@@ -65,6 +66,7 @@ _SAFER: tuple[tuple[str, tuple[Value, ...], str], ...] = (
     ),
     ("innodb_data_file_buffering", ("OFF",), "so that no checkpoint passes pages that are in the page cache"),
 )
+"""Changes that raise a base: names, values from the least change on, and why."""
 
 
 def propose(

@@ -32,6 +32,7 @@ _SETTING = "[[setting]]"
 SettingType = Literal["boolean", "integer", "size", "float", "enumeration", "set", "string"]
 
 PROVIDER_OPTIONS = "wsrep_provider_options"
+"""The variable that holds all of Galera's own options: `gcs.fc_limit = 16; …`."""
 _TRUE = {"ON", "1", "TRUE", "YES"}
 _FALSE = {"OFF", "0", "FALSE", "NO"}
 

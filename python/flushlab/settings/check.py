@@ -59,7 +59,9 @@ _TEMPLATES = {
     "@NAME@": re.compile(r"=\s*([\"']?)@[A-Z_][A-Z0-9_]+@\1$"),
     "%NAME%": re.compile(r"=\s*([\"']?)%[A-Z_][A-Z0-9_]+%\1$"),
 }
+"""How templates mark what is to be filled in: Jinja, Helm, mustache, ERB, envsubst, Terraform, autoconf."""
 _MARKUP = re.compile(r"---|%YAML|\{|[\w.\"'-]+:(?=\s|$)")
+"""The first line of YAML (a ConfigMap, docker-compose, values of Helm) or JSON."""
 _NAMED_AT_MOST = 6
 _SIMPLE = re.compile(r"\d+[KMG]?")
 _ADJUSTED = re.compile(r"option '([^']+)': (?:un)?signed value (\S+) adjusted to (\S+)")

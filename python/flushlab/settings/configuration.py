@@ -17,6 +17,7 @@ from flushlab.units import parse_size
 
 NO_BINLOG = "no effect without a binary log"
 LOST_AT_RESTART = "SET GLOBAL is lost at a restart"
+"""Said wherever a SET GLOBAL is run or handed over."""
 _CACHES_OF_WRITE_SETS = {"binlog_cache_size"}
 """Galera fills them on its nodes, whether there is a binary log or not."""
 _INTEGER = re.compile(r"-?\d+")

@@ -19,6 +19,7 @@ _LOADED = {
     *("archive", "blackhole", "federated", "federatedx", "connect", "rocksdb", "tokudb", "spider", "mroonga"),
     *("s3", "columnstore", "oqgraph", "sphinx", "ndb", "ndbcluster", "example"),
 }
+"""Engines of plugins, or switched off by default."""
 
 
 class Contradiction(NamedTuple):

@@ -40,6 +40,7 @@ MEMORY_PART, DISK_PART = 2, 4
 """A server may use half of the machine's memory if nothing else is said, and its empty files a quarter of the
 disk's free space."""
 _BUFFERS_AT_MOST = 0.5
+"""Of the memory, for everything but the buffer pool."""
 REDO_IN_PARTS_SINCE = (8, 0, 30)
 """First MySQL that does not fill the whole redo log with zeros at the first start, which every trial has."""
 _REDO_WRITTEN_AT_MOST = 512 << 20

@@ -40,6 +40,7 @@ _NO_OPTIONS = {
     *("hostname", "license", "system_time_zone", "large_files_support", "large_page_size", "server_uuid"),
     *("gtid_executed", "have_dynamic_loading", "have_geometry", "have_compress", "locked_in_memory"),
 }
+"""Variables that no option sets; SHOW VARIABLES has most of them."""
 _SO_MANY = 4
 """Of them make a list of options one of variables."""
 

@@ -147,6 +147,7 @@ _ENDS_WITH_0 = (
 )
 """Numbers that MariaDB 10.11.19 and 11.8.9 do not take as 0 behind `loose_`."""
 _FLAGS = {"optimizer_trace"}
+"""Texts of `name=on,name=off`, which servers read at once."""
 _STOPS, _GOES_ON = "the server does not start", "the server continues without it"
 
 

@@ -64,6 +64,7 @@ _GROUP = re.compile(r"\[([^\]]*)\].*", re.DOTALL)
 _INSTANCE = re.compile(
     r"(?:mysqld|server|mariadb|mariadbd|galera)(?!-\d+\.\d+$|[-_](?:safe|multi)$)((?:[@.:#_]|\d)\S*|(?<=d)-\S+)"
 )
+"""A server's group and a suffix; mariadb-NAME are clients, mysqldump is one."""
 _NAME = re.compile(r"[a-z][a-z0-9_.]*")
 _INCLUDE = re.compile(rf"![{_BLANKS}]*(include|includedir)[{_BLANKS}](.*)", re.DOTALL)
 _PLAIN = re.compile(r"[\w.,:/+@%=-]*")

@@ -29,6 +29,7 @@ _NUMBER = re.compile(r"([+-]?)(\d*)(?:([a-zA-Z]).*)?", re.DOTALL)
 """Behind the first letter the servers read nothing: `1GB` is `1G`, and `many` is `0M`."""
 _POWER = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 _PLACE = re.compile(r"\+?\d+|-0+")
+"""A member of an enumeration by its place, or those of a set by their bits."""
 _NAMELESS = {("sql_mode", "mysql"): 13, ("new_mode", "mariadb"): 2}
 """Members of a set that servers take as bits alone: what once had a name (MySQL 9.7.4, MariaDB 11.8.9)."""
 _REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
@@ -57,6 +58,7 @@ _SESSION_BYTES = 32 << 10
 _CHUNK_BYTES = 128 << 20
 _INSTANCES_FROM_BYTES = 1 << 30
 _NEAR = 0.85
+"""How alike a member of a set must be to be named as the one that was meant."""
 
 
 class ReadValue(msgspec.Struct, frozen=True):

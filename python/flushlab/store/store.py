@@ -63,6 +63,7 @@ _ARRIVED = """
         PRIMARY KEY (campaign_id, number)
     ) STRICT
 """
+"""A table that is added where it is absent: stores without it are as readable."""
 
 State = Literal["running", "interrupted", "failed", "done"]
 
@@ -346,6 +347,7 @@ Row = dict[str, Value | bool | None]
 Fields = Iterator[tuple[str, Value | bool | None]]
 
 _CELLS = ("disk", "ceilings", "switches", "against")
+"""Fields of a probe's record that have a row for each of their entries."""
 
 
 def records(campaign: str | None = None, *, store: Path | str | None = None) -> list[Row]:

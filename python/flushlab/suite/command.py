@@ -47,6 +47,7 @@ _ERROR = re.compile(
 _MOST_ERRORS = 3
 _TAIL_BYTES = 1 << 16
 _END = b"\0flushlab: the end of the command\0"
+"""Written behind the command's own output."""
 
 
 class CommandEnd(msgspec.Struct, frozen=True, kw_only=True):

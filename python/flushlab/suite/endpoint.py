@@ -46,6 +46,7 @@ _CONNECTIONS = {"kill": True, "keep": False}
 """Values of `connections` behind an address and a question mark: whether all of them end, or only those in a
 transaction."""
 _LONGEST = 65536
+"""Of a request's head, and of its body."""
 
 Body = Mapping[str, object]
 

@@ -25,13 +25,17 @@ from flushlab.suite.servers import Check, Reset, SuiteServer
 from flushlab.units import counted
 
 LEASE_S = 600.0
+"""Of a test that asks for no other time."""
 LONGEST_LEASE_S = 86_400.0
 QUIET_S = 60.0
 """A lease whose test has had no connection for so long ends while other tests wait."""
 WAIT_S = 120.0
+"""Longest wait of a test for a server."""
 LEAST = 4
+"""Servers at most, where nobody said how many and there are fewer processors."""
 _LOOK_S = 1.0
 _GAP_S = 5.0
+"""A silence is one if it was seen so often at least."""
 _WAKE_S = 0.2
 _TELL_S = 3.0
 _MOST_REMEMBERED = 1000

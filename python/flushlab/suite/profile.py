@@ -165,6 +165,7 @@ def content_settings(settings: Mapping[str, Value]) -> dict[str, Value]:
 FOLDERS = ("/dev/shm", "/run/shm")
 
 GROWTH_BYTES = 256 << 20
+"""Room for what a suite writes on top of its template."""
 
 SERVER_BYTES = 384 << 20
 """Memory of one server's process with the throwaway profile; largest seen: MySQL 9.7."""

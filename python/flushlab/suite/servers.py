@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 Check = Callable[[], None]
 BY_ITSELF = 1
+"""How many wait where nobody said."""
 WORTH_IT = 3
 """Resets that could not be undone before clones are made by themselves: there may be no more of them."""
 _CALM_S = 0.05
@@ -49,6 +50,7 @@ _CALM_S = 0.05
 _T = TypeVar("_T")
 
 _ANSWER_S = 1.0
+"""Longest wait for an answer that can be done without."""
 _OTHERS = (
     "SELECT COUNT(*) FROM information_schema.processlist WHERE id NOT IN (CONNECTION_ID(), {own})"
     " AND user NOT IN ('system user', 'event_scheduler')"

@@ -45,8 +45,11 @@ if TYPE_CHECKING:
     from flushlab.telemetry import Observation
 
 RESET_FILE = "reset.url"
+"""In a server's folder: the address of its resets, for `flushlab server reset NAME`."""
 _MOST_TOLD = 3
+"""Most changed files that are named."""
 INTERNAL = 70
+"""Exit code where flushlab itself was wrong."""
 _ANSWER_S = 10.0
 """A server that has not answered a small question by then hangs; a busy machine holds it up for seconds."""
 

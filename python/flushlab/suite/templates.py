@@ -52,6 +52,7 @@ _OTHER_SYSTEM = re.compile(
     r"(?:^|[/._-])(?:postgres\w*|pgsql|sqlite3?|oracle|mssql|sqlserver|h2|hsqldb|db2)(?:[/._-]|$)",
     re.IGNORECASE,
 )
+"""Migrations for several systems lie side by side."""
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):

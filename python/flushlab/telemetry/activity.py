@@ -221,6 +221,7 @@ def _growth(before: Mapping[str, int] | None, after: Mapping[str, int] | None) -
 
 
 SAMPLE_S = 5.0
+"""Between two samples of the open files."""
 
 
 class KernelSyncs:

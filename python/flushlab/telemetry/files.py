@@ -31,6 +31,7 @@ _NAMES = (
 
 
 REMOVED = ""
+"""In place of the name of files that are gone."""
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):

@@ -74,6 +74,7 @@ def _process_s(pid: int) -> float | None:
 
 
 ANSWER_S = 10.0
+"""Longest wait for an answer of a node: the node, or its disk, may be frozen."""
 
 Status = Mapping[str, float]
 

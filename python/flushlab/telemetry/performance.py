@@ -18,12 +18,15 @@ from flushlab.server.sql import account_of
 from flushlab.telemetry.files import REMOVED, Names, classify, inside, names
 
 SETTINGS: Mapping[str, Value] = {"performance_schema": "ON"}
+"""With which a server must start for the collectors to see anything."""
 
 OFF = "performance_schema is OFF: start the server with performance_schema=ON"
 
 _DENIED = {1044, 1142, 1143}
+"""ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR."""
 
 PICOSECONDS = 1e-12
+"""Unit of its timers (manual: "Timers in the Performance Schema tables use picoseconds")."""
 
 Key = tuple[str, ...]
 Counters = Mapping[Key, tuple[int, ...]]
@@ -84,6 +87,7 @@ def deltas(before: Counters, after: Counters) -> dict[Key, tuple[int, ...]]:
 
 FILE_INSTRUMENTS = "wait/io/file/%"
 MOST_FILES = 20
+"""Number of files with a row of their own."""
 
 _COUNTED = (
     "COUNT_READ, COUNT_WRITE, COUNT_MISC, SUM_NUMBER_OF_BYTES_READ, SUM_NUMBER_OF_BYTES_WRITE,"
@@ -101,6 +105,7 @@ UNION ALL SELECT EVENT_NAME, FILE_NAME, {_COUNTED} FROM performance_schema.file_
 """
 """The binary log's transactions are counted in the same statement, at the moment of its calls."""
 _STATUS_SCHEMA = {"mariadb": "information_schema", "mysql": "performance_schema"}
+"""Of GLOBAL_STATUS, in all versions (MySQL since 5.7)."""
 _PLACE = "SELECT @@datadir, @@performance_schema_max_file_instances"
 """Room for so many files; -1 if it grows. (…_instances_lost also counts names without a folder.)"""
 
@@ -113,6 +118,7 @@ _KINDS = {
     _BINLOG: "binlog",
     "wait/io/file/sql/binlog_index": "binlog",
 }
+"""Class of files that are gone, by the only name that is left of them."""
 
 
 def read_files(server: Server) -> Reading:
@@ -214,6 +220,7 @@ def binlog_between(before: Reading, after: Reading, commits: int | None = None) 
 
 _STATEMENTS, _STAGES = "statement/%", "stage/%"
 INSTRUMENTS = (FILE_INSTRUMENTS, _STATEMENTS, _STAGES)
+"""Patterns of the instruments that must count."""
 
 _STATEMENT_SUMMARY = """
 SELECT EVENT_NAME, COUNT_STAR, SUM_TIMER_WAIT, SUM_ERRORS, SUM_ROWS_AFFECTED

@@ -38,6 +38,7 @@ COUNTERS = (
     "Innodb_rows_inserted",
     "Innodb_rows_updated",
 )
+"""Cumulative counters, under their server's names; a server that lacks one leaves it out."""
 
 
 def counters(server: Server) -> dict[str, int]:

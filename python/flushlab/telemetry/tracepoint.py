@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 EVENTS = {"ext4": "ext4/ext4_sync_file_enter", "xfs": "xfs/xfs_file_fsync"}
+"""Tracepoint of each file system that has one with device and inode."""
 
 _SYSTEM_CALLS = {"x86_64": (298, 321), "aarch64": (241, 280)}  # perf_event_open, bpf
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432  # alike on all architectures

@@ -143,8 +143,11 @@ JUDGED_WINDOW_S = 1.0
 """Commands are not judged so, nor windows that are or were to be shorter: the kernel counts CPU time in ticks
 of 10 ms."""
 SAMPLE_S = 0.3
+"""At others, at each end."""
 CAVEAT_SHARE = 0.04
+"""From here on it is said."""
 _LARGEST = 5
+"""Tables that are named."""
 SIZES = (
     "SELECT table_schema, table_name, engine, table_rows, data_length + index_length"
     f" FROM information_schema.tables WHERE table_schema NOT IN {SYSTEM_LIST} AND table_schema <> '{PLANS}'"
@@ -158,6 +161,7 @@ times the redo capacity (measured: shorter windows credit debt, not speed)."""
 
 
 NOT_STARTED = (StartFailed, NoMemory, ServerError, MeasurementError)
+"""What keeps one arm's server from coming up, or its data from being loaded; the others' may be."""
 
 
 def measure(

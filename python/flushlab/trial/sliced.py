@@ -54,11 +54,14 @@ SWITCH_LEAD_S = 0.1
 """Seconds from the first event of a slice to its window, if settings were switched. By then, the writes that
 the last arm left and the first group of commits under the new settings are over."""
 DRAIN_LIMIT_S = 30.0
+"""Longest wait for the nodes of a cluster to apply what a slice has left them."""
 CLUSTER_SLICE_S = 1.0
 """On a cluster, where a switch takes longer."""
 _DIED_BEFORE = NotSwitched("discarded", "the server that it shares with other arms died before its slice")
 STARTS = 2
+"""Servers that start at a time: they wait for the disk as long as for a processor."""
 LONGER = 1.25
+"""Slices this many times as long as planned are reported: the campaign takes longer by the same factor."""
 MOST_ROUNDS = 3
 """So many times the rounds that are due are run at most, the ones that do not count included."""
 

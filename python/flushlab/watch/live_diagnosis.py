@@ -21,6 +21,7 @@ from flushlab.telemetry.live.status import ServerStatus
 
 STRETCH_S = 15.0
 _LOOKING_SHARE = 0.004
+"""Part of the time that looking may take."""
 
 
 class LiveHost:
@@ -45,6 +46,7 @@ class LiveHost:
 
 WINDOW_S = 30.0
 FIRST_S = 10.0
+"""A shorter window is not judged."""
 _STEP_S = 1.0
 _EVERY_S = 2.0
 _JUDGING_SHARE = 0.02

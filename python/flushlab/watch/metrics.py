@@ -326,3 +326,4 @@ PARTS: Mapping[str, Callable[[ServerStatus], Iterator[Metric]]] = {
     questions.THREADS: threads,
     questions.METRICS: innodb_metrics,
 }
+"""What each question yields."""

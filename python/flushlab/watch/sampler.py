@@ -147,6 +147,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 GAP_S = 5.0
 """Samples that lie so far apart have a gap between them: the machine slept, or this process was stopped."""
 STALE_S = 3.5
+"""A report that is older is not shown as present."""
 
 
 class Sampler(Repeating):

@@ -44,8 +44,10 @@ from flushlab.watch.sampler import Mark, RunningNow, Sample, Sampler, ServerNow
 from flushlab.watch.threads import HOUR, Meter, Ring
 
 PORT = 9194
+"""Unless it is taken."""
 FRESH_S = 0.4
 LOOK_FOR_S = 1.0
+"""So long what was found stays as it is, and so often something is looked for where nothing runs."""
 
 
 class WatchTarget:

@@ -58,6 +58,7 @@ def words_of(command: str) -> Iterator[CommandWord]:
 
 
 HEAD_BYTES, TAIL_BYTES = 4 << 10, 12 << 10
+"""Of a longer output, its beginning and its end are kept."""
 
 _CHUNK_BYTES = 64 << 10
 _PR_SET_PDEATHSIG = 1
@@ -145,12 +146,14 @@ class _Kept:
 PREFIX = "command:"
 DATABASE = "flushlab"
 SHORT_S = 1.0
+"""A shorter run measures how fast programs start as much as how fast the server writes."""
 
 _SHOWN_LINES, _SHOWN_BYTES = 10, 2_000
 _NAME_CHARACTERS = 60
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 _PATH = re.compile(r"[\w.+-]*/[\w./+-]*")
 _CLIENT_ERROR = re.compile(r"^ERROR \d+ \(\w{5}\).*", re.MULTILINE)
+"""How the servers' command-line clients report an error."""
 
 
 class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -100,6 +100,7 @@ _RATE_MISSED = 0.01  # share of an intended rate that may be missing without a w
 _PAGE_READS, _REDO_WRITTEN = "Innodb_buffer_pool_reads", "Innodb_os_log_written"
 _PAGE_READS_PER_EVENT = 0.01  # "page reads are near zero"
 _ASK_SHARE, _MOST_ASK_S = 0.1, 1.0
+"""Of the time since the window opened, between two questions for the redo that was written in it."""
 _RESTS_S = 1.0
 """Without a commit for so long at the end, a load that lost a node may have lost the quorum with it."""
 _ERRORS: Mapping[str, type[FlushlabError]] = {
@@ -111,6 +112,7 @@ _ERRORS: Mapping[str, type[FlushlabError]] = {
     "harness": HarnessError,
 }
 _MARK = "flushlab_prepared"
+"""A table beside the load's: how many rows each of them was made with."""
 _EMPTY = "flushlab server reset NAME"
 SSL_CA = "PEM file with the certificates that verify_ca and verify_identity trust."
 T = TypeVar("T")

@@ -28,8 +28,10 @@ from flushlab.record import (
 )
 
 PINGS = 300
+"""Round trips of the network that a generator measures when it connects."""
 _HANDSHAKES = 20
 _LEAD_S, _LEAD_TRIPS = 0.002, 4
+"""From a call to the agreed moment: so much, and the longest way to a generator so often."""
 _numbers = count()
 Action = Literal["start", "progress", "seen", "open_window", "close_window_part", "pause", "resume", "stop"]
 E = TypeVar("E", FlushlabError, _core.CoreError)

@@ -28,6 +28,7 @@ _FIRST = (
     *("threads", "tables", "table_size", "transport", "ssl_mode", "ssl_ca", "rand_type"),
     *("rand_spec_iter", "rand_spec_pct", "rand_spec_res", "rand_pareto_h", "rand_zipfian_exp"),
 )
+"""The order in which help shows options; the others follow as they are declared."""
 _SEEDS = 1 << 31
 
 Spelling = Callable[[str], str]

@@ -66,6 +66,7 @@ NOT_TAKEN: Mapping[str, str] = {
     "mysql_storage_engine": "flushlab measures InnoDB tables",
     "pgsql_variant": "flushlab supports only MySQL and MariaDB",
 }
+"""Options of sysbench that no workload takes, as a plan would spell them, and the way out."""
 
 MIN_SECONDS, MAX_SECONDS = 0.1, 86_400.0
 _Drivable = OltpWorkload | DataWorkload | UpsertWorkload | TxnWorkload | SqlWorkload | CommandWorkload
@@ -77,7 +78,9 @@ _WORKLOADS: Mapping[str, type[_Drivable]] = {
     sql.SQL: SqlWorkload,
     command.PREFIX: CommandWorkload,
 }
+"""Every workload that flushlab drives, by its name or its name's beginning."""
 ON_DATA = (command.PREFIX, sql.SQL, sql.TXN, data.NAME)
+"""Beginnings of the names of workloads that run on the user's data."""
 
 
 def settled(workload: WorkloadSpec) -> WorkloadSpec:
@@ -284,6 +287,7 @@ _SCRIPTS = frozenset(
     f".{one}"
     for one in ("bash", "groovy", "jmx", "js", "lua", "php", "pl", "py", "rb", "sh", "sql", "tcl", "ts")
 )
+"""Of shells, languages and load generators: names of files that hold what runs."""
 
 
 def source_text(kind: SourceKind, name: str, content: bytes) -> SourceText:

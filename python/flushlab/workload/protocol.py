@@ -124,7 +124,9 @@ class Workload(Protocol):
 OWN_LOAD = "own load"
 OWN_LOAD_UNIT = "commits/s"
 OWN_LOAD_SLICE_S = 4.0
+"""Length of a slice, so that it has many commits of a slow load."""
 OWN_LOAD_LEAD_S = 1.0
+"""Seconds after each switch that do not count: commits that the last arm's settings still delay."""
 
 
 class OwnLoad(msgspec.Struct, frozen=True, kw_only=True):

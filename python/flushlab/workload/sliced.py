@@ -37,6 +37,7 @@ PROBES_AGAIN = 2
 """So many more where a slice would have to be longer than the first: a machine that stalls just then must not
 make every slice of every server long."""
 LATENCIES = 50
+"""A slice has room for so many events of each connection, as for `COMMITS`."""
 
 
 class Sliceable(Protocol):

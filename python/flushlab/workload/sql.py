@@ -29,6 +29,7 @@ DATABASE = "flushlab_script"
 _MAX_BYTES, _MAX_TXN_BYTES = 256 << 20, 64 << 20
 _SETUP_LIMIT_S = 3600.0
 _MARK = "flushlab_txn_setup"
+"""A table that says which setup has been run in a database, so that it is not run twice."""
 
 
 class SqlWorkload(engine.Connected, frozen=True, kw_only=True, omit_defaults=True):

@@ -34,10 +34,13 @@ WRITES = {
     "oltp_read_only": (),
     "oltp_point_select": (),
 }
+"""Statements that change rows, by workload."""
 OLTP_NAMES = tuple(WRITES)
 READ_ONLY = tuple(name for name, writes in WRITES.items() if not writes)
 SBTEST = "sbtest"
+"""Database of sysbench's tables, and beginning of their names."""
 UPSERT = "upsert"
+"""The workload, and its database."""
 
 _COMMIT = re.compile(r"autocommit|(?P<rows>\d{1,9}) ?rows?|(?P<seconds>\d{1,4}(?:\.\d{1,6})?) ?s")
 _COMMIT_HELP = "When each connection of upsert commits: autocommit, '1000 rows' or '1 s'."

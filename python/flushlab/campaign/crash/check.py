@@ -28,8 +28,11 @@ from flushlab.workload.protocol import Workload
 
 FailureMode = tuple[Literal["process", "os", "power"], Warning | None]
 UNCRASHED: FailureMode = ("power", None)
+"""Where nothing was to be crashed."""
 BROKE, NOT_CRASHED = "crash-broke-floor", "not-crashed"
+"""Warnings with which `tune --crash` has not passed."""
 BROKE_OFFER, OFFER_NOT_CRASHED = "crash-broke-offer", "offer-not-crashed"
+"""Warnings of an offer below the floor: it is withdrawn; what is handed over has passed all the same."""
 LEAST_DISK_MIB = 1024
 _HINT = "tune without --crash, then crash its option file: flushlab crash --base my.cnf flushlab-ID/my.cnf"
 

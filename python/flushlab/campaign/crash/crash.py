@@ -56,6 +56,7 @@ POINT_KINDS: Mapping[str, PointKind] = {
     "recovery": "in_recovery",
     **{kind: kind for kind in get_args(PointKind) if kind not in ("random", "in_recovery")},
 }
+"""What may be behind a line, with a colon."""
 _SEEDS = 1 << 64
 _HINT = "copy the line from the list of failing crashes"
 
@@ -281,6 +282,7 @@ def _crashing(
 
 _OF_CRASHES = {"failure", "tear", "dropped_flushes", "replica"}
 _OF_REPLAYS = {"replay", "server", "basedir", "data_root", "cluster"} | _OF_CRASHES
+"""What may be said of a crash of a record that was kept. A replica has an answer of its own."""
 
 
 def _replay(

@@ -48,10 +48,15 @@ MODEL_FAILURES: Mapping[CrashKind, durability.Failure] = {
     "eio": "power_loss",
     "full": "power_loss",
 }
+"""What the durability model calls them."""
 OF_DISKS = ("fs", "tear", "dropped_flushes", "disk_size", "disk", "save_recording")
+"""What is asked of a disk of its own."""
 MOST_CRASHES = 100_000
+"""Of each configuration."""
 _LEAST_LEFT = 3
+"""Nodes of which one can crash and the others go on."""
 _ONE_DISK: tuple[CrashKind, ...] = ("eio", "full")
+"""Faults of one disk while the load runs; a cluster has several."""
 
 
 class CrashRequest(CampaignRequest, frozen=True, kw_only=True):

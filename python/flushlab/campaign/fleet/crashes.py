@@ -25,6 +25,7 @@ from flushlab.record import CrashRow
 from flushlab.units import counted
 
 MOST_AT_ONCE = 4
+"""Crashes that travel together: a machine judges two side by side."""
 DOUBTS = 2
 """Tasks in a row of which nothing could be judged; then the machine is taken out."""
 MOST_AHEAD = 1_000_000

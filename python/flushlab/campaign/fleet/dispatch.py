@@ -30,9 +30,11 @@ STRAGGLER = 2.0
 KNOWN_BLOCKS = 2
 """Finished blocks of a kind without which nobody knows how long such a block takes."""
 POLL_S = 1.0
+"""Longest wait for an event: stragglers are looked for this often."""
 MOST_LOST = 3
 """A block that so many machines were lost with is lost because of itself."""
 REJOIN_S = 60.0
+"""Longest wait for a machine where none is left."""
 _JOIN = "add machines with `flushlab fleet join`, then resume the campaign"
 
 Role = Literal["any", "select", "confirm"]

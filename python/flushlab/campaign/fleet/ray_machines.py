@@ -53,11 +53,15 @@ from flushlab.version import __version__
 T = TypeVar("T")
 
 VERSION_S = 10.0
+"""Longest wait for the version of flushlab on a machine that has no worker."""
 CLOSE_S = 5.0
+"""Longest wait for an idle machine to end its servers in order; then its guard ends them."""
 NODES_S = 5.0
+"""So often new nodes are looked for."""
 PULSE_S = 10.0
 """So often something is sent to a worker that has a call under way: see `RayWorker.pulse`."""
 MOST_WORKERS = 3
+"""Workers that are started on one node, after the first ones were lost."""
 
 
 @contextmanager

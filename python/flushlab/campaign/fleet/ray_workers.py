@@ -31,12 +31,15 @@ from flushlab.progress import Progress
 from flushlab.workload.generators import named
 
 ANSWER_S = 60.0
+"""Longest wait for a worker process to start: its machine may be busy."""
 QUEUE_S = 2.0
+"""So often a machine that another campaign has is asked for."""
 GUARDS_SURVIVE = {"RAY_kill_child_processes_on_worker_exit": "0"}
 """By default a worker that is killed takes its children along. Guards must outlive it: they end the servers
 and remove the folders. The nodes of a fleet that flushlab started have the variable, and this process has it
 then. Elsewhere it is given to the worker, which so loads Ray twice."""
 LOOK_S = 5.0
+"""So often the first machine is looked at."""
 SILENT_S = 30.0
 """Longest time without a sign of life of it; a short loss of the network passes."""
 MOST_S = 40.0

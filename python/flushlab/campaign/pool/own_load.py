@@ -49,9 +49,11 @@ _SINGLE = "group_replication_single_primary_mode"
 _GROUP = "SHOW GLOBAL VARIABLES LIKE 'group\\_replication\\_%'"
 _OFF = {"OFF", "0"}
 CONNECTIONS = 2
+"""Of flushlab: one that reads, one that changes settings."""
 _FIRST_S = 10.0
 """Longest wait for the first answers of a connection: whoever pays for a change cannot wait longer."""
 TRIES = 3
+"""At a slice whose counters somebody sets back: a monitor that does so each minute spoils one of many."""
 
 
 @contextmanager

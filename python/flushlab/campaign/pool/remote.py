@@ -61,6 +61,7 @@ NOTHING = Resources(
     free_disk_bytes=0,
     servers=0,
 )
+"""Of this machine."""
 
 
 @dataclass(frozen=True)

@@ -30,5 +30,7 @@ SOURCES: Mapping[str, tuple[Callable[[str], Told], tuple[str, ...]]] = {
     "/proc/meminfo": (machine.parse_meminfo, ("MemTotal:",)),
     "df": (machine.parse_df, ("/dev/",)),
 }
+"""By the name that people know, in order: the function that parses a text, and marks of texts that have it.
+The function takes any text, and raises nothing."""
 
 __all__ = ["SOURCES"]

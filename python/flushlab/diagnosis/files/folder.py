@@ -20,6 +20,7 @@ from flushlab.errors import StorageError, UsageError
 from flushlab.units import format_size
 
 MOST_BYTES = 64 << 20
+"""A minute of pt-stalk at 5,000 connections has less."""
 MOST_FILES = 1000
 _SAMPLE = re.compile(r"(\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d)-\w.*")
 _USELESS = re.compile(
@@ -36,6 +37,7 @@ _PACKED = {
     b"PK": "unzip",
 }
 HEAD_BYTES = 64 << 10
+"""Tell whether a file is text."""
 
 
 class FoundFiles(msgspec.Struct, frozen=True, kw_only=True):

@@ -55,6 +55,7 @@ _SECTIONS = ("SEMAPHORES", "TRANSACTIONS", "FILE I/O", "LOG", "BUFFER POOL AND M
 _INDENTED = re.compile(rf"^([ \t]+)(?:{'|'.join(_SECTIONS)}|{_LIST}:|---TRANSACTION .*)$", re.MULTILINE)
 _TRAILING = re.compile(r"(?<![ \t\r])[ \t\r]+\n")
 MARKS = (_BEGIN, "---TRANSACTION ", _LIST, "Log sequence number", "History list length", "--Thread ")
+"""One of them is in whatever people cut out of an output."""
 
 
 def parse(text: str) -> Told:

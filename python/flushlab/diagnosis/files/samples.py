@@ -32,6 +32,7 @@ _NEVER_FALL = (
 )
 _SO_MANY = 2
 _ALIKE = 0.9
+"""Part of the names that two statuses of a server have in common."""
 
 
 def evidence_of(found: FoundFiles) -> Evidence:

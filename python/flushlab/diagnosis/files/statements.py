@@ -51,6 +51,7 @@ def _time(text: str) -> datetime | None:
 
 
 _VERB = re.compile(r"(?:\s+|/\*.{0,1000}?\*/|(?:--|#)[^\n]*\n)*+\(*(\w{1,20})", re.DOTALL)
+"""First word of a statement, behind comments."""
 
 
 def parse_processlist(text: str) -> Told:

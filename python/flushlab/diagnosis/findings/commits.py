@@ -24,8 +24,11 @@ _DELAYS: Mapping[str, Sequence[str]] = {
     "mysql": ("binlog_group_commit_sync_delay",),
     "mariadb": ("binlog_commit_wait_count", "binlog_commit_wait_usec"),
 }
+"""Settings that let a group of commits wait for more of them, if all are above 0: microseconds come last."""
 _USUAL_SYNC_S = 0.001
 _MOST = 0.5
+"""Commits by autocommit, from which they are worth a word; a commit's part of the time that a writer holds
+rows, which is most of it."""
 
 
 def find_commit_sync(evidence: Evidence) -> Finding | None:
@@ -171,6 +174,7 @@ def _transactions(evidence: Evidence) -> list[Seen]:
 
 _LONG_S, _MANY_PREPARED = 1, 3
 _STUCK_S = 5
+"""No disk that works takes as long for a sync."""
 _LARGE = 50_000
 """Changed rows of a transaction whose commit may take as long: it goes into the binary log as one piece."""
 _MONITOR = "SHOW ENGINE INNODB STATUS  -- ACTIVE (PREPARED), LOG"

@@ -9,7 +9,9 @@ from flushlab.units import format_size
 
 _NEAR = 0.7
 _AT = 0.95
+"""Of the mark: writers that wait there begin and end in steps."""
 _ENOUGH = 3
+"""Samples below which no part of the window is known."""
 _MOST_OF_FILES = 512 << 30
 """MySQL before 8.0.30 does not start with log files that have as much together
 (https://dev.mysql.com/doc/refman/8.0/en/innodb-parameters.html#sysvar_innodb_log_file_size)."""
@@ -151,7 +153,9 @@ def _busy_with_redo(evidence: Evidence) -> float | None:
 
 
 _MOST_OF_MEMORY = 0.7
+"""The rest is for connections, the operating system and its page cache."""
 _CHUNK = 128 << 20
+"""By default."""
 
 
 def find_buffer_pool(evidence: Evidence) -> Finding | None:
@@ -214,6 +218,7 @@ def find_latches(evidence: Evidence) -> Finding | None:
 
 
 _MANY_PENDING = 16
+"""Below, a queue is what any disk has."""
 
 
 def find_pending_io(evidence: Evidence) -> Finding | None:
@@ -239,7 +244,9 @@ _HANDLER = (
     *("handler_write", "handler_update", "handler_delete", "handler_read_first", "handler_read_key"),
     *("handler_read_next", "handler_read_prev", "handler_read_rnd_next"),
 )
+"""MariaDB has no others since 10.6."""
 _BETWEEN_LOOKS_S = 5
+"""An older transaction may be seen twice."""
 
 
 def find_purge_lag(evidence: Evidence) -> Finding | None:

@@ -100,6 +100,7 @@ def find_auto_increment(evidence: Evidence) -> Finding | None:
 
 
 _LEFT_S = 5
+"""A transaction manager that works ends them within a second."""
 
 
 def find_xa_transactions(evidence: Evidence) -> Finding | None:
@@ -164,6 +165,7 @@ _HOLDER = (
     "SELECT * FROM information_schema.INNODB_TRX ORDER BY trx_started",
     "SELECT * FROM information_schema.PROCESSLIST WHERE COMMAND = 'Sleep' ORDER BY TIME DESC",
 )
+"""By `Holder.doubt`."""
 
 
 def find_metadata_locks(evidence: Evidence) -> Finding | None:
@@ -224,8 +226,11 @@ _UPGRADABLE = "SHARED_UPGRADABLE"
 _EXCLUDING = frozenset(
     ("EXCLUSIVE", "SHARED_NO_READ_WRITE", "SHARED_NO_WRITE", "SHARED_READ_ONLY", _UPGRADABLE)
 )
+"""Kinds that exclude statements; DDL waits for them, and for all others."""
 DDL = frozenset(("alter", "create", "drop", "optimize", "truncate", "rename", "repair"))
+"""First words of statements."""
 _SLACK_S = 1
+"""Times are whole seconds."""
 
 
 class Holder(NamedTuple):

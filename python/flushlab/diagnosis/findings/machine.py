@@ -62,6 +62,7 @@ def rate(name: str, requests: Requests) -> str:
 
 
 _MUCH = 0.25
+"""Of the bytes that the server and the others write."""
 _WORTH_A_LINE = 0.1
 
 

@@ -106,8 +106,10 @@ def find_ddl(evidence: Evidence) -> Finding | None:
 
 
 _ROWS_PER_CHANGE = 100.0
+"""Below, an index would not gain much."""
 _MANY_LOCKS = 1000
 _OWN_ROWS_PER_S = 3000.0
+"""That the doctor's own questions read, at most."""
 
 
 def find_full_scans(evidence: Evidence) -> Finding | None:
@@ -178,7 +180,9 @@ def _many_locks(evidence: Evidence) -> list[tuple[int, int]]:
 
 _OFTEN, _PER_S = 0.1, 1.0
 _HARDLY, _MOSTLY = 0.01, 3.0
+"""Commits by failures of writes, and failures by commits."""
 _LEAST_WRITES = 0.25
+"""Statements that write, by failures: fewer are those of a server that reads."""
 _LIMITED = 1 << 62
 """Bytes of max_binlog_cache_size, from which it is no limit."""
 _ALL = (*WAITS, ROW_LOCK)

@@ -34,8 +34,10 @@ class BlockLimits(NamedTuple):
 FRESH = BlockLimits(confirm_least=3, confirm_most=16, reduce_most=8, screen_least=1, screen_most=1)
 KEPT_RUNNING = BlockLimits(confirm_least=6, confirm_most=120, reduce_most=24, screen_least=3, screen_most=16)
 SCREEN_SERVERS_MOST = 8
+"""Mixtures screened in each context on servers kept running: starting the servers is most of their cost."""
 
 BESIDE_BASE = 4
+"""Mixtures screened in a block with the base, where machines of a fleet run blocks on fresh servers."""
 
 END_TRIALS = 2.5
 """Trials' worth of time that is kept for the end: the base and the winner recover from SIGKILL under load."""

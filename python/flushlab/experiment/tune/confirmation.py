@@ -29,6 +29,7 @@ WORTH_LOG = math.log(1.01)
 
 
 PRECISE_LOG = math.log(1.05)
+"""Half the width of an interval that is narrow enough."""
 
 
 class _Analysis(NamedTuple):

@@ -20,6 +20,7 @@ from flushlab.statistics import Effects, estimate_effects
 from flushlab.statistics.one_thread import np
 
 CLEAR = 2.0
+"""Deviations from what is worth something beyond which an effect is known well enough for screening."""
 
 
 class ScreeningRun(NamedTuple):

@@ -168,6 +168,7 @@ STAGE_POWER = 0.93
 A little more than the square root of 0.8, because a find takes blocks from the others (simulated)."""
 
 STAGE_DEVIATES = 1.48
+"""The normal deviate of that power."""
 
 
 class Tune:

@@ -56,11 +56,13 @@ from flushlab.units import format_size
 
 LEAST_NODES, MOST_NODES = 2, 9
 SYNC_LIMIT_S = 300.0
+"""Longest wait for nodes to be of one view; a node that dies is noticed at once."""
 
 _NODE_BYTES = 200 << 20
 """Memory of a node besides its buffer pool, as measured of MariaDB 10.11 after its start."""
 _POLL_S = 0.02
 _LEAST_ANSWER_S = 5.0
+"""A node that runs is asked once more when the time is up."""
 _TRIES = 3
 
 

@@ -22,6 +22,7 @@ from flushlab.progress import Progress
 from flushlab.undo import signals
 
 CONNECT_S = 5.0
+"""Longest wait for a server on which a killed flushlab has left something."""
 
 ANSWER_S = 300.0
 """Longest wait for an answer to what undoes something, from a server that gives signs of life: a buffer pool
@@ -32,6 +33,7 @@ _SILENCE_S = 60.0
 never."""
 
 _RESTART_S = 20.0
+"""Longest wait for a server that is down: it may be restarting."""
 _POLL_S = 0.5
 
 

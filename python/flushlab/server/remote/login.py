@@ -143,8 +143,11 @@ def ask_password(prompt: str) -> str:
 
 
 GROUPS = ("client", "client-server", "client-mariadb", "mysql", "mariadb-client", "flushlab")
+"""The groups of MySQL's and MariaDB's command-line clients, and flushlab's own."""
 USUAL_FILES = ("/etc/my.cnf", "/etc/mysql/my.cnf", "~/.my.cnf")
+"""In reading order."""
 USUAL_SOCKETS = ("/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock")
+"""Of the servers of Debian, of the vendors' packages and of the vendors' tarballs."""
 _ENVIRONMENT = {
     "host": "MYSQL_HOST",
     "port": "MYSQL_TCP_PORT",

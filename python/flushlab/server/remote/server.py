@@ -36,7 +36,9 @@ from flushlab.settings.catalog import version_of
 from flushlab.undo import Closing
 
 SILENT_S = 5.0
+"""Longest wait for a sign of life, and for an answer until one is asked for."""
 _GIVEN_UP_S = 10.0
+"""Longest wait for the second sign of life, which is the last."""
 
 
 class RemoteServer(SingleServer, Closing):
@@ -144,6 +146,7 @@ class RemoteServer(SingleServer, Closing):
 
 
 CONNECT_S = 5.0
+"""Longest wait for a connection to a server that is there, or is not."""
 
 _EVERY = "a cluster is measured and changed as a whole"
 

@@ -46,8 +46,10 @@ from flushlab.settings.optionfile import Loader, Remark, lines
 from flushlab.units import format_size, parse_size
 
 _STOPS = ("syntax", "wrong-type", "out-of-range", "refused")
+"""Kinds of findings that the server does not start with; what other versions have is only left out."""
 _NOT_HERE = ("not-in-version", "removed", "unknown-name", "misspelled", "wrong-group", "product")
 _BOTH_READ = ("mysqld", "server")
+"""Groups of MySQL and MariaDB."""
 _PREFIX = re.compile(r"^.*\[ERROR\]( \[[^]]+\])* (/\S*/)?")
 """Beginning of a line of a server's error log: time, number, its own path."""
 

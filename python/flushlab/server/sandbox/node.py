@@ -42,6 +42,7 @@ class NodeState(msgspec.Struct, frozen=True):
 
 
 NOWHERE = NodeState("00000000-0000-0000-0000-000000000000", -1)
+"""Of a node that was never in a cluster."""
 
 
 def read_state(datadir: Path) -> NodeState:
@@ -172,6 +173,7 @@ PORT_HINT = "choose another port, or none to get a free one"
 
 
 LOWEST, HIGHEST = 10_000, 65_535
+"""Ports that sandboxes listen on; below are those of well-known services."""
 _TRIES = 100
 
 
@@ -217,6 +219,7 @@ def _busy(host: str, port: int) -> str:
 
 
 _NETWORKS = range(16, 255)
+"""Second bytes of clusters' addresses: 127.0.0.1 and what others choose near it stay free."""
 _ADDRESS_TRIES = 10
 
 

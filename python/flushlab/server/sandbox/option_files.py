@@ -32,6 +32,7 @@ from flushlab.settings.catalog import load_catalog
 from flushlab.settings.optionfile import option_value, without_parts
 
 SOCKET_PATH_BYTES = 107
+"""unix(7): sun_path has 108 bytes, the last one for the terminating zero."""
 
 
 class SandboxPaths(msgspec.Struct, frozen=True, kw_only=True):
@@ -234,6 +235,7 @@ def client_option_file(endpoint: Endpoint) -> str:
 
 USER = "flushlab"
 CONNECT_S = 60.0
+"""Longest wait for a login of a load: the server is there, but the machine may be busy."""
 
 
 def sandbox_endpoint(paths: SandboxPaths, host: str, port: int, password: str) -> Endpoint:

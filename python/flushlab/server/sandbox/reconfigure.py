@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from flushlab.server.sandbox.sandbox import Sandbox
 
 RESIZE_LIMIT_S = 60.0
+"""Longest wait for the buffer pool's new size; what is read back then counts."""
 
 _POOL_SIZE = "innodb_buffer_pool_size"
 _RESIZED = ("Completed", "Size did not change", "Resizing buffer pool failed")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from flushlab.server.sandbox.node import Membership
 
 READY_LIMIT_S = 900.0
+"""Longest wait for a living server to become ready: recovery from a large redo log on a slow disk. A server
+that dies is noticed at once."""
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ _SAMPLE_S = 0.5
 SPINS = 5
 """So many times as long a process may only compute; InnoDB reads and writes while it recovers."""
 _MOST_S = 10.0
+"""So much of the time between two samples counts: nobody works on a machine that is paused for a minute."""
 
 
 class ProcessCounters(NamedTuple):
@@ -144,6 +145,7 @@ def _io_bytes(pid: int) -> int | None:
 
 
 _POLL_S, _POLL_SHARE, _MOST_POLL_S = 0.002, 0.01, 0.1
+"""Pauses are a share of the time that a start has taken, so that looking takes no time from the server."""
 _NODE_POLL_S = 0.02
 _CHECK_S = 0.5
 

@@ -25,6 +25,7 @@ LOCATIONS = {
     "log_bin_basename": "the binary log",
     "binlog_directory": "the binary log",
 }
+"""Settings that say where files lie, and what they hold."""
 
 _IN_MEMORY = ("/dev/shm/", "/run/", "/var/run/")
 """File systems in memory on every Linux (file-hierarchy(7))."""

@@ -135,6 +135,7 @@ def replication(situation: Situation, os_crash: Guarantee) -> Replication:
 
 
 FLOOR = "floor"
+"""Key of the verdict among the plain words on failures; only where it has a condition."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

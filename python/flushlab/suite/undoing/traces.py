@@ -22,6 +22,7 @@ COUNTER = "trx_commits_insert_update"
 """Transactions that ended with something to write: those that committed, and those that rolled it back."""
 
 _LOCK_S = 1
+"""Longest wait for a lock of another session, in whole seconds."""
 _ANSWER_S = 60.0
 
 
@@ -94,7 +95,9 @@ class UndoneWrongly(Exception):
 
 
 _PATIENCE_S = 0.1
+"""A transaction whose client is silent for so long is ended."""
 _BUSY_S = 5.0
+"""Longest wait for one that is at work."""
 _LOOK_S = 0.002
 _TRUNCATED = "\n... truncated...\n"
 _VIEWS = re.compile(r"(\d+) read views open inside InnoDB")
@@ -206,6 +209,7 @@ _TEMPORARY = ("create_table", "drop_table")
 """MySQL counts temporary tables here; what is not temporary is logged, or seen in the list of tables."""
 _OF_DATABASES = ("create_db", "drop_db")
 _MOVES = ("gtid_binlog_", "gtid_current_pos", "gtid_executed", "gtid_owned", "gtid_purged", "innodb_monitor_")
+"""Beginnings of variables that change without SET GLOBAL, or are ours."""
 
 
 class Traces:
@@ -298,7 +302,9 @@ def _literal(value: str | None) -> str:
 
 
 MOST_BYTES = 64 << 20
+"""More is not taken back row by row."""
 _LONG = 16 << 20
+"""A log that has grown to this is ended by the next undo."""
 
 
 class TableName(msgspec.Struct, frozen=True):

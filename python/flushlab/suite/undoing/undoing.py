@@ -31,10 +31,15 @@ from flushlab.suite.undoing.traces import (
 from flushlab.units import counted
 
 _CHEAP_S = 0.002
+"""The tables that were undone are compared by checksum each time if that takes no longer."""
 _WORTH_S = 0.1
+"""Above that, another server is as fast."""
 _ONE_IN = 20
+"""Undos of which one is followed by a comparison of all tables."""
 _FIRST = 3
+"""And so are the first."""
 _LARGEST = 256 << 20
+"""Bytes of data whose checksums are taken at the start, at most."""
 _AT_ONCE = 500
 _USERS = f"LOWER(table_schema) NOT IN {SYSTEM_LIST}"
 
@@ -268,6 +273,7 @@ class Content:
 
 
 _LARGEST_TABLE = 1 << 20
+"""Bytes of a table whose rows are kept, at most."""
 
 
 class Undone(msgspec.Struct, frozen=True, kw_only=True):

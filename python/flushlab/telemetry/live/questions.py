@@ -24,6 +24,7 @@ STATUS, VARIABLES, THREADS, METRICS = (
     "info_schema.innodb_metrics",
 )
 FILES, MONITOR = "perf_schema.file_events", "engine_innodb_status"
+"""As mysqld_exporter calls its collectors."""
 MOST_WAITS = 50
 """500 connections that wait for one row made MariaDB 10.11 take 107 ms for INNODB_TRX, with its lock system
 latched."""
@@ -39,6 +40,7 @@ ACCOUNT = "SELECT CURRENT_USER()"
 COMMENT, NUMBER = "SELECT @@version_comment LIMIT 1", "SELECT CONNECTION_ID() + 0"
 """Asked once, to tell a server from a proxy. ProxySQL itself answers the first, and passes on the second."""
 NO_LSN_BEFORE = (8, 0, 30)
+"""Older servers of MySQL have no status variable with the checkpoint's LSN."""
 _PICOSECOND = 1e-12
 
 Rows = Sequence[Sequence[Any]]
@@ -155,6 +157,7 @@ _ORIGINS: Mapping[str, OriginKind] = {
     "AUTO": "computed",
     "ENV": "environment",
 }
+"""What MySQL and MariaDB call the sources of a value."""
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,9 +222,12 @@ def parse_threads(rows: Rows) -> tuple[Threads, ...]:
 
 
 _VERB_LENGTH = 8
+"""Characters of a statement that leave the server, at most: those of `rollback`."""
 _AT_WORK = "({0}COMMAND <> 'Sleep' OR {0}TIME < 2)"
+"""Or in the middle of it: a pool's others tell nothing."""
 _ASLEEP = "{0}COMMAND = 'Sleep' ORDER BY {0}TIME DESC LIMIT 20"
 LIVE_STATES_S = 0.25
+"""Between two samples of connections of `watch`: half a minute has 120 of them."""
 
 
 def _states(which: str, *, instrumented: bool) -> tuple[str, ...]:
@@ -450,6 +456,7 @@ EXECUTE = "com/Execute"
 """Prepared statements of the binary protocol, reads among them: servers do not count these by kind (seen on
 MySQL 5.7.22, 8.0.15 and 9.7.4)."""
 UNTOLD = frozenset((EXECUTE, "sql/execute_sql", "sql/call_procedure"))
+"""Statements of any kind: prepared ones, and those of procedures."""
 _KINDS = (
     *("sql/insert", "sql/insert_select", "sql/update", "sql/update_multi", "sql/delete", "sql/delete_multi"),
     *("sql/replace", "sql/replace_select", "sql/load", "sql/commit", "sql/xa_prepare", "sql/xa_commit"),
@@ -461,6 +468,7 @@ _STATEMENTS = (
     f" WHERE EVENT_NAME IN ({', '.join(repr(f'statement/{kind}') for kind in _KINDS)})"
 )
 HISTOGRAMS_SINCE = (8, 0, 3)
+"""MySQL with performance_schema.events_statements_histogram_by_digest."""
 _HISTOGRAM = (  # of the 50 write statements that are executed most: each has some hundred buckets
     "SELECT h.bucket_timer_high, SUM(h.count_bucket) FROM"
     " (SELECT schema_name, digest FROM performance_schema.events_statements_summary_by_digest"
@@ -489,6 +497,7 @@ def parse_histogram(rows: Rows) -> dict[float, int]:
 # ---- who asks what
 
 FIRST_QUESTIONS = (Question(VARIABLES, 10.0, ("SHOW GLOBAL VARIABLES",), "variables", parse_pairs),)
+"""Asked of a server of which nothing is known yet."""
 
 
 def questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Question, ...]:

@@ -89,6 +89,7 @@ DEADLINE_S = 2.0
 FIRST_S = 30.0
 """Deadline of the first answers for those who cannot begin later: a server may stall just then."""
 MOST_SHARE, MOST_LATCHED = 0.05, 0.002
+"""Of the time, that a question may take; and one that writers wait for."""
 _EARLY = 0.1
 """Part of its interval by which a question may come early: samples are not taken to the millisecond."""
 _VERSION = re.compile(r"\d+\.\d+(\.\d+)*")
@@ -97,6 +98,7 @@ REFUSED_S = 60.0
 
 _DENIED = {1044, 1142, 1143, 1227, 1370}
 _CUT = {1205, 1317, 1969, 3024}
+"""A lock that did not come in time, KILL QUERY, and the limits of time of MariaDB and MySQL."""
 _CONNECTION_LOST = {2006, 2013, 1053, 1927, PASSWORD_EXPIRED, 0}
 
 

@@ -21,8 +21,10 @@ from flushlab.telemetry.live.questions import (
 )
 
 MOST_GROUPS = 200
+"""Users and commands with a line of their own: names are the server's, and nobody reads more."""
 OTHERS = "(others)"
 _OVERHEAD = 31 * 2048 + 2 * 65536
+"""Headers of the redo log's files, and bytes that are never written."""
 _CAPACITY, _DEFAULT_CAPACITY = "innodb_redo_log_capacity", 100 << 20
 _DEFAULT_FILES = {"innodb_log_file_size": 48 << 20, "innodb_log_files_in_group": 2}
 
@@ -35,6 +37,7 @@ class Redo(msgspec.Struct, frozen=True, kw_only=True):
 
 FILE_KINDS = ("redo", "data", "binlog")
 ROW_KINDS = {"inserted": "write", "updated": "update", "deleted": "delete"}
+"""Rows as InnoDB counts them, and the handler's word."""
 
 
 class LockWaits(msgspec.Struct, frozen=True, kw_only=True):

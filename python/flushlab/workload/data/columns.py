@@ -19,12 +19,15 @@ from flushlab.record import Parameter, SequenceParameter, TextDraw, UuidParamete
 from flushlab.server.sql import quoted
 
 Cell = int | str | None
+"""A value: a whole number, bytes in hexadecimal, or NULL."""
 Part = str | Parameter
+"""Of a statement: SQL, or a parameter in its place."""
 
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")
 _BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 _TIMES = {"date": "DATE", "datetime": "DATETIME(6)", "timestamp": "DATETIME(6)", "time": "TIME(6)"}
+"""What keys are compared as."""
 _RAW = (
     *_TEXTS,
     *_BYTES,
@@ -35,6 +38,7 @@ _RAW = (
 _LONG = re.compile(r"text|blob|json|geom|point|linestring|polygon|vector|xml")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _CHANGED = 8
+"""Characters that an update puts in front of a text."""
 _MARK = "flushlab-"
 _DIGITS = 10
 _LEAST_NEW = 100
@@ -139,6 +143,7 @@ _CHANGED_FIRST = (
     *("datetime", "timestamp", "date", "time"),
     *("varchar", "char", "double", "float", "varbinary", "binary", "enum", "set", "bit"),
 )
+"""What updates of applications change, the usual first; long texts last."""
 
 
 def changed_first(column: Column, indexed: Collection[str]) -> tuple[bool, int]:

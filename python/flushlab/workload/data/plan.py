@@ -46,6 +46,7 @@ from flushlab.workload.data import columns as of
 from flushlab.workload.data.columns import Cell, Statement
 
 DATABASE = "flushlab_data"
+"""Where the plan is kept, beside the user's data."""
 
 Query = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 P = ParamSpec("P")
@@ -53,15 +54,20 @@ _Rows = Sequence[tuple[Cell, ...]]
 KINDS = ("update", "insert", "delete")
 
 KEYS = 20_000
+"""Sampled keys of a table."""
 COPIES, DELETED = 200, 1000
+"""Whole rows of a table, at most: those that inserts copy, and those that are deleted."""
 LOADS = 64
+"""Loads on the same data, each with new values of its own."""
 _MOST_ROW_BYTES, _MOST_BYTES = 64 << 10, 1 << 20
+"""Of a row, and of all whole rows of a table."""
 _LONG = f"every sampled row is longer than {_MOST_ROW_BYTES >> 10} KiB"
 _AT_ONCE = 100
 _FAR = 100_000
 """New values are tried here too: a partition or a type may end."""
 _TRIED = 20
 SAMPLED, COPIED, DOOMED = range(3)
+"""Sets of rows. The first has keys alone, the others whole rows behind their keys."""
 _STRICT = "SET SESSION sql_mode = 'TRADITIONAL'"
 """Statements that the strictest application's server takes, every server takes."""
 

@@ -36,6 +36,7 @@ FORMAT = "2"
 
 _KEPT = quoted(DATABASE, "plan")
 _PART_BYTES = 1 << 20
+"""Of the plan in a row, as any server takes it in a packet."""
 _WEIGHTS = 1_000_000
 _REFUSALS = (1062, 1451, 1452, 1644, 3819, 4025)
 """Duplicate key, foreign keys, SIGNAL of a trigger, CHECK of MySQL and MariaDB. No plan can see every rule; a

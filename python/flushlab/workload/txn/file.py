@@ -92,6 +92,7 @@ PARAMETERS: Mapping[str, type[Draw]] = {
     "date": _Date,
     "now": Draw,
 }
+"""Every type of parameter by its name."""
 
 
 # -- files ---------------------------------------------------------------------------------------------------
