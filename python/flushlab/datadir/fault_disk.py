@@ -163,6 +163,7 @@ def require_fault_disk(fs: FileSystemName = "ext4") -> None:
 
 
 def require_images(fs: FileSystemName) -> None:
+    """Refuses btrfs before Linux 6.7, which mounts no other file system with the same identity."""
     release = platform.release()
     if fs == "btrfs" and tuple(int(part) for part in re.findall(r"\d+", release)[:2]) < (6, 7):
         raise UsageError(
@@ -452,6 +453,7 @@ class FaultImage(_Disk):
 
 @contextmanager
 def trusted(disk: FaultDisk | FaultImage) -> Iterator[None]:
+    """What happens on a disk counts, unless the disk itself has failed: then that is raised instead."""
     try:
         yield
     except (FlushlabError, OSError):

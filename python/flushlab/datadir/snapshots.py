@@ -147,6 +147,7 @@ class Snapshots:
         return snapshots
 
     def remove(self, key: SnapshotKey) -> bool:
+        """Removes the snapshot of `key`, damaged or not, after restores of it; False if there was none."""
         with self._locked(key.digest):
             folder = self.directory / key.digest
             if not os.path.lexists(folder):

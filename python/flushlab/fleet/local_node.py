@@ -58,6 +58,7 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_of_this_machine(self) -> bool:
+        """Whether this machine wrote it, now or before its last boot; machines may share a state folder."""
         is_older = self.world.split()[0] != world().split()[0]
         return self.world == world() or (is_older and self.machine != "" and self.machine == machine())
 

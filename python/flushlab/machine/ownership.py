@@ -118,6 +118,13 @@ def remove(folder: str, **proof: str) -> bool:
 
 
 def unmount(folders: Sequence[str], points: Sequence[str], token: str) -> None:
+    """Takes off all that is mounted at these points, each in one of the folders, if its mark has the token.
+
+    Who still has files open there keeps the file system until it ends; nobody else finds it any more.
+
+    Raises:
+        OSError: the kernel does not let go of one.
+    """
     for point in points:
         folder, name = os.path.split(point)
         if folder not in folders:

@@ -257,6 +257,7 @@ def _limit_resources() -> None:
 
 
 def _say_when_to_be_killed(score: str) -> None:
+    """A pool that was set too large must cost this server, not somebody's other process: proc(5)."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as handle:  # noqa: PTH123
         handle.write(score)
 

@@ -140,6 +140,7 @@ def has_ended(handle: int, seconds: float) -> bool:
 
 @contextmanager
 def _opened(process: ProcessIdentity) -> Iterator[int | None]:
+    """A pidfd of this very process, checked after it was opened; None if it is dead."""
     try:
         handle = os.pidfd_open(process.pid)
     except ProcessLookupError:

@@ -89,6 +89,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_of_this_machine(self) -> bool:
+        """True if this machine started it, now or before its last boot; a home may lie on several's disk."""
         same_boot = self.world.split()[0] == world().split()[0]
         return self.is_here or (not same_boot and self.machine != "" and self.machine == machine())
 

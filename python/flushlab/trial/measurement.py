@@ -236,6 +236,8 @@ class Draft:
         return ""
 
     def _other_on_a_node(self, server: Server) -> str:
+        """Which node of a cluster does not have what the arm asks for, or keeps commits otherwise than the
+        first one does; empty if none."""
         catalog = load_catalog()
         decide = {name for name in self.settings if name in catalog and catalog.setting(name).durability}
         wanted = {

@@ -92,6 +92,11 @@ class Dispatch:
             self._tried.setdefault(block, set()).add(elsewhere_than)
 
     def ended(self, machine: str, now_s: float) -> bool:
+        """The block of a machine has ended.
+
+        Returns:
+            Whether it counts: no copy ended before, and the block is still wanted.
+        """
         state = self._machines[machine]
         block = self.stopped(machine)
         state.done += 1

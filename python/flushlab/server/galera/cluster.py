@@ -294,6 +294,11 @@ class Cluster(NodeGroup[Sandbox], Closing):
         return "\n".join(f"{node.name}:\n{node.log_tail(lines)}" for node in self.nodes)
 
     def restart(self, settings: Mapping[str, Value] | None = None) -> None:
+        """Restarts node by node, with other settings unless None; the others keep the quorum.
+
+        Raises:
+            StartFailed: a node did not become ready.
+        """
         for node in self.nodes:
             node.restart(settings)
         self.await_synced()

@@ -68,6 +68,7 @@ def write(path: Path, entry: JournalEntry, *, new: bool, without: str) -> None:
 
 
 def await_answer(query: Callable[..., object], name: str, say: Progress) -> None:
+    """Waits until a server answers, so that things on it can be undone; says so if that takes long."""
     began = time.monotonic()
     try:
         _ask(query, CONNECT_S)

@@ -139,6 +139,8 @@ def _drop(unbounded: Query, written: _Written, *, after_a_kill: bool) -> str:
 
 
 def _await_statements(query: Query, mark: str) -> None:
+    """Waits until no CREATE TABLE with the mark runs: that of a client that is gone goes on, and would make
+    its table after everybody has looked."""
     ((own,),) = query("SELECT CONNECTION_ID()")
     deadline = time.monotonic() + _RUNNING_LIMIT_S
     while any(mark in str(row) for row in query("SHOW FULL PROCESSLIST") if row[0] != own):

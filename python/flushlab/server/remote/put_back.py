@@ -155,6 +155,11 @@ class Changes:
             self._note_what_came_of_it(self._path)
 
     def announce(self) -> None:
+        """Writes down the values to put back, for changes that others make before each slice.
+
+        Raises:
+            UsageError, NotWritable: as `make`.
+        """
         self._write_down()
         self._server.started_before_s = self._started_s = _started_s(self._query, latest=True)
         self._server.made = dict(self.before)
@@ -182,6 +187,8 @@ class Changes:
         self._path = path
 
     def _note_what_came_of_it(self, path: Path) -> None:
+        """What the server rounded, and what it changed along: from now on all else is somebody else's. A
+        start after this loses all of it, and nothing sets it again."""
         self._server.started_before_s = self._started_s = _started_s(self._query, latest=True)
         now = read_variables(self._query, self._server.identity, [change.name for change in self._all])
         self._server.made = {one.name: now.get(one.name) for one in self._changes}
@@ -361,6 +368,11 @@ def _restore(
     say: Progress,
     is_ours: Callable[[VariableChange, Value | None], bool],
 ) -> set[str]:
+    """Puts back what can be, whatever is refused meanwhile.
+
+    Returns:
+        Names of variables that had another value than before, each of which was reported.
+    """
     query = partial(server.query, answer_s=ANSWER_S)
     now, changed = _differing(server, changes)
     ours = [change for change in changed if is_ours(change, now.get(change.name))]

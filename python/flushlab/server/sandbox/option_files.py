@@ -252,6 +252,13 @@ def sandbox_endpoint(paths: SandboxPaths, host: str, port: int, password: str) -
 
 
 def account_sql(build: Build, password: str, access: Access | None = None) -> str:
+    """SQL that makes flushlab's account, or gives it this password; one statement per line, none binlogged.
+
+    With clients it logs in from this machine only, and they have an account of their own.
+
+    `mysql_native_password` where the server has it on by default, so that every client can log in; MySQL has
+    it off since 8.4.
+    """
     identified = _identified(build, password)
     # Where an address is resolved, the server takes both `localhost` and `127.0.0.1` for exact, and MySQL 8.0
     # logs in as either. `%` is for servers that resolve none: they listen on loopback only.
@@ -302,6 +309,7 @@ def write_secret(file: Path, content: str, owner: ServerUser | None = None) -> N
 
 
 def write_private(file: Path, content: str, reader: ServerUser) -> None:
+    """Writes a file of flushlab's that the servers' user may read, and nobody else."""
     other = os.geteuid() != reader.uid
     atomic.write(file, content, mode=0o640 if other else 0o600, owner=(-1, reader.gid if other else -1))
 

@@ -76,6 +76,10 @@ def _set_now(server: Server, name: str, value: Value) -> str | None:
 
 
 def _await_resize(server: Server) -> None:
+    """MySQL (and older MariaDB) resizes the buffer pool behind SET's back, and tells how far it is.
+
+    Without waiting, the size before it would be read back. The status is set before SET returns.
+    """
     deadline = time.monotonic() + RESIZE_LIMIT_S
     while time.monotonic() < deadline:
         rows = server.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_resize_status'")

@@ -272,6 +272,16 @@ class Sandbox(SingleServer, Closing):
         return read_variables(self.query, self.identity, names)
 
     def apply(self, settings: Mapping[str, Value]) -> Applied:
+        """Sets dynamic settings at run time, restarts for the others, reads every one back.
+
+        What the server refuses is in the result with its reason; the server then runs without it. What it
+        accepted stays in its option file, for later restarts.
+
+        Raises:
+            UsageError: a setting is one that sandboxes set themselves.
+            ServerDied, StartFailed: the server is gone, and was before or does not come back as it was.
+            NoSpace: the disk or the memory was full, whatever the settings; it runs as it was before.
+        """
         return reconfigure.apply(self, require_admitted(settings))
 
     def note_settings(self, settings: Mapping[str, Value]) -> None:

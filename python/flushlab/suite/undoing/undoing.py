@@ -108,6 +108,7 @@ class Content:
         ]
 
     def require_invertible(self, changed: Iterable[Changed], emptied: Iterable[TableName]) -> None:
+        """Rows must be of tables that are undone, and were logged with all their columns."""
         for one in (*changed, *emptied):
             table = self.tables.get(one.key)
             if is_system(one.schema):
@@ -209,6 +210,7 @@ class Content:
         return {one.key: one for one in tables}
 
     def _read_ids(self) -> dict[str, int]:
+        """InnoDB's number of each table and partition, which is another one after `CREATE TABLE`."""
         names = {str(name): int(number) for name, number in self._session.ask(self._ids_sql)}
         return {name: number for name, number in names.items() if not is_system(name.partition("/")[0])}
 
