@@ -768,7 +768,10 @@ def test_write_sets_need_their_extraction() -> None:
 @pytest.mark.parametrize("server", [MYSQL57, MYSQL80], ids=lambda one: one.name)
 def test_an_option_of_a_product_and_of_another_flavor_is_named_with_both(server: ServerIdentity) -> None:
     (told,) = check("[mysqld]\nlog_slow_verbosity=full\n", server).findings
-    assert "is an option of Percona Server and mariadb 10.11, mariadb 11.8, not of mysql" in told.text
+    assert (
+        "is an option of Percona Server and mariadb 10.11, mariadb 11.4, mariadb 11.8, not of mysql"
+        in told.text
+    )
 
 
 def test_a_long_line_is_one_line_on_newer_mysql() -> None:
