@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flushlab.build import Build
 from flushlab.datadir import DataRoot, Snapshots
+from flushlab.server import SandboxSpec
 from flushlab.trial.runner import Preparation, TrialRunner
 from flushlab.workload.protocol import Timing, Workload
 
@@ -25,11 +26,9 @@ def trial_runner(
         progress=lambda text: None,
     )
     return TrialRunner(
-        build=build,
+        spec=SandboxSpec(build, arguments=arguments, data_root=root),
         workloads=workloads,
         timing=timing,
         progress=preparation.progress,
         preparation=preparation,
-        data_root=root,
-        arguments=arguments,
     )
