@@ -39,7 +39,7 @@ from random import Random
 from typing import NamedTuple
 
 from flushlab.campaign.fleet.machines import Ended, Event, Joined, Lost, Opening, Stopped, Task
-from flushlab.campaign.fleet.runner import Arrivals, ArrivedBlock, FleetRunner
+from flushlab.campaign.fleet.trials import Arrivals, ArrivedBlock, FleetTrials
 from flushlab.campaign.fleet.worker import trials_of
 from flushlab.campaign.pool.work import CrashTask
 from flushlab.campaign.watcher import Watcher
@@ -290,7 +290,7 @@ def judge(case: Case, seed: int) -> Verdict:
             spread=True,
         )
     )
-    runner = FleetRunner(
+    runner = FleetTrials(
         machines=machines,
         names=names,
         ahead=tune.ahead,

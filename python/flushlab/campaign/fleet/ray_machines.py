@@ -31,6 +31,7 @@ from flushlab.campaign.fleet.machines import (
     Task,
     own_error,
 )
+from flushlab.campaign.fleet.opened import OpenMachines
 from flushlab.campaign.fleet.ray_workers import (
     QUEUE_S,
     RayWorker,
@@ -40,7 +41,6 @@ from flushlab.campaign.fleet.ray_workers import (
     reason,
     worker_on,
 )
-from flushlab.campaign.fleet.runner import OpenMachines
 from flushlab.campaign.fleet.supplies import needed_by, request_at
 from flushlab.campaign.fleet.worker import MachineFacts, Worker
 from flushlab.campaign.pool.work import CrashTask
