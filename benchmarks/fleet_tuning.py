@@ -235,9 +235,6 @@ class SimulatedMachines:
     def rest(self) -> None:
         """Nothing runs."""
 
-    def close(self) -> None:
-        """Nothing runs."""
-
 
 class NoStore(Arrivals):
     """Keeps nothing: the driver is never killed here."""

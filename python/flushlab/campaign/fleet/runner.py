@@ -2,9 +2,8 @@
 
     experiment.ahead -> Dispatch -> Machines -> trials in order (`trials.py`), or crashes (`crashes.py`)
 
-Sits in `campaign.fleet`, on the driver; without Ray. A machine is taken out if it is lost, if it fails, or if
-what it brings is doubted twice in a row. kill -9 of the driver, or the loss of a machine, costs what runs
-there.
+Sits in `campaign.fleet`, on the driver; without Ray. A machine is taken out if it is lost or fails, or if its
+results are doubted twice in a row. The loss of a machine, or kill -9 of the driver, costs what runs there.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from flushlab.workload.generators import named
 POLL_S = 1.0
 """Longest wait for an event: stragglers are looked for this often."""
 DOUBTS = 2
-"""Doubts in a row that take a machine out."""
+"""A machine that is doubted so often in a row is taken out."""
 MOST_LOST = 3
 """A block that so many machines were lost with is lost because of itself."""
 REJOIN_S = 60.0
