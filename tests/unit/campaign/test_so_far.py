@@ -25,7 +25,6 @@ from flushlab.store import CampaignRow
 from flushlab.workload.protocol import Timing
 from tests.unit.campaign.test_series_analysis import BASE, FLUSH, MACHINE, MARIADB, STORAGE, effect, series
 
-
 UNSEEN = Storage(visible=False)
 
 
