@@ -51,7 +51,7 @@ from flushlab.store import new_id, open_store
 from flushlab.trial.runner import AlternatingRunner, ArmRunner, restart_settings
 from flushlab.trial.sliced import SlicedRunner
 from flushlab.units import counted, format_seconds
-from flushlab.workload.options import EngineOptions
+from flushlab.workload.options import threads_of
 from flushlab.workload.parse import fingerprint
 
 AnyRequest = TuneRequest | SeriesRequest
@@ -363,10 +363,7 @@ def _use(request: AnyRequest) -> Use:
         lasts_s, workloads = request.budget_s, list(request.workloads[:1])
     else:
         of_arms = {arm.name: request.workload_of(arm) for arm in (request.base, *request.running)}
-        threads = {
-            name: workload.threads if isinstance(workload, EngineOptions) else 1
-            for name, workload in of_arms.items()
-        }
+        threads = {name: threads_of(workload) for name, workload in of_arms.items()}
         connections = 2 * threads[BASE]  # base and control
         connections += max((sum(threads[name] for name in group.arms) for group in request.groups), default=0)
         distinct = {(one.name, *sorted(one.data_key.items())): one for one in of_arms.values()}

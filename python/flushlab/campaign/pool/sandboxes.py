@@ -58,7 +58,7 @@ from flushlab.settings.fit import memory_use, number_of
 from flushlab.spec.parts import ServersSpec
 from flushlab.trial.runner import ArmRunner, Preparation, TrialRunner, restart_settings
 from flushlab.trial.sliced import CLUSTER_SLICE_S, SLICE_S, SlicedRunner
-from flushlab.workload.options import EngineOptions, seeded
+from flushlab.workload.options import seeded, threads_of
 from flushlab.workload.parse import on_data
 from flushlab.workload.protocol import Workload
 
@@ -270,7 +270,7 @@ class SandboxPool(ServerPool):
         spec, workload = asked.spec, asked.workload
         given = self.settings.parse(spec.base.settings)
         self.settings.require_taken(given)
-        connections = workload.threads if isinstance(workload, EngineOptions) else 1
+        connections = threads_of(workload)
         user = self.settings.of_base(spec.base, asked.data, connections, watcher)
         settings = {**user.here, **given}
         input_ = RunnerInput(
