@@ -7,9 +7,10 @@ Sits in `campaign`. The planners are `tune.py` and `series.py`. A machine of a f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 import msgspec
@@ -64,6 +65,14 @@ class Asked(Generic[S]):
     target: Target
     objective: Objective = "throughput"
     data: Data | None = None
+
+    def on_data(
+        self, workloads: Iterable[str], files: Iterable[Path | str | None], progress: Progress
+    ) -> Self:
+        data = self.target.open_data(self.spec.data, workloads, progress)
+        target = self.target.fitting(data, files, progress)
+        spec = msgspec.structs.replace(self.spec, server=target.server)
+        return replace(self, spec=spec, target=target, data=data)
 
     def settled(self, pool: ServerPool, **changes: Any) -> S:
         spec = pool.settled(stored(self.spec))
