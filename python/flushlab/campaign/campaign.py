@@ -111,7 +111,7 @@ def run(
     if spec.run.dry_run:
         if resume is not None:
             raise UsageError("--dry-run cannot be combined with --resume", hint="remove one of the two")
-        with target.look(watcher.say) as pool, pool.volumes(watcher.say) as volumes:
+        with target.open(watcher.say, dry_run=True) as pool, pool.volumes(watcher.say) as volumes:
             return _foreseen(decide(pool, volumes), pool, watcher)
     with publish_status(spec.kind, server=spec.server.build, **status), open_store() as store:
         earlier = stored_request(store, resume, spec.kind, stored_as) if resume else None
