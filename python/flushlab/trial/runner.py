@@ -271,14 +271,11 @@ class TrialRunner(ArmRunner):
 
     spec: SandboxSpec
     preparation: Preparation
+    volume: Volume
     held: dict[tuple[Path, Path], Sandbox] = field(default_factory=dict)
 
     def with_arm(self, workload: Workload, timing: Timing, volume: Volume | None) -> Self:
-        same = super().with_arm(workload, timing, None)
-        if volume is None:
-            return same
-        spec = replace(self.spec, data_root=volume.data_root, slow_disk=volume.slow_disk)
-        return replace(same, spec=spec)
+        return replace(self, workloads=(workload,), timing=timing, volume=volume or self.volume)
 
     def load(self, settings: Mapping[str, Value]) -> None:
         self.preparation.load(settings)
@@ -330,8 +327,7 @@ class TrialRunner(ArmRunner):
 
     def _go_on(self, arm: Arm, snapshot: Snapshot) -> Sandbox:
         assert self.spec.nodes == 1, "a cluster does not go on with another trial's data"
-        assert self.spec.data_root is not None, "every trial of an arm is on its volume"
-        place = (snapshot.path, self.spec.data_root.path)
+        place = (snapshot.path, self.volume.data_root.path)
         server = self.held.get(place)
         if server is None:
             server = self.held[place] = Sandbox.start(self._spec_of(arm, snapshot))
@@ -351,8 +347,13 @@ class TrialRunner(ArmRunner):
 
     def _spec_of(self, arm: Arm, snapshot: Snapshot) -> SandboxSpec:
         # A server alone is on the slow disk of the volume; each node of a cluster gets one of its own.
-        slow_disk = self.spec.slow_disk if self.spec.nodes > 1 else None
-        return replace(self.spec, settings=arm.settings, snapshot=snapshot, slow_disk=slow_disk)
+        return replace(
+            self.spec,
+            settings=arm.settings,
+            snapshot=snapshot,
+            data_root=self.volume.data_root,
+            slow_disk=self.volume.slow_disk if self.spec.nodes > 1 else None,
+        )
 
 
 @dataclass

@@ -59,7 +59,7 @@ from flushlab.settings.fit import memory_use, number_of
 from flushlab.spec.parts import ServersSpec
 from flushlab.trial.runner import ArmRunner, Preparation, TrialRunner, restart_settings
 from flushlab.trial.sliced import CLUSTER_SLICE_S, SLICE_S, SlicedRunner
-from flushlab.workload.options import EngineOptions, seeded
+from flushlab.workload.options import seeded, threads_of
 from flushlab.workload.parse import on_data
 from flushlab.workload.protocol import Workload
 
@@ -229,10 +229,10 @@ class SandboxPool(ServerPool):
         return nullcontext()
 
     def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
-        data, volume = asked.data, self.volume
+        data = asked.data
         preparation = Preparation(
             build=self.build,
-            data_root=volume.below,
+            data_root=self.volume.below,
             dataset=data.dataset if data else None,
             database=data.database if data else "",
             snapshots=Snapshots(),
@@ -242,8 +242,6 @@ class SandboxPool(ServerPool):
             spec=SandboxSpec(
                 self.build,
                 arguments=asked.launch.arguments,
-                data_root=volume.data_root,
-                slow_disk=volume.slow_disk,
                 clients=self.clients,
                 nodes=self.nodes,
                 latency_s=self.latency_s,
@@ -252,6 +250,7 @@ class SandboxPool(ServerPool):
             timing=asked.timing,
             progress=progress,
             preparation=preparation,
+            volume=self.volume,
             outlast_redo=asked.outlast_redo,
         )
 
@@ -273,7 +272,7 @@ class SandboxPool(ServerPool):
         spec, workload = asked.spec, asked.workload
         given = self.settings.parse(spec.base.settings)
         self.settings.require_taken(given)
-        connections = workload.threads if isinstance(workload, EngineOptions) else 1
+        connections = threads_of(workload)
         user = self.settings.of_base(spec.base, asked.data, connections, watcher)
         settings = {**user.here, **given}
         input_ = RunnerInput(
