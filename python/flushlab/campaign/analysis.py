@@ -116,7 +116,7 @@ class Analysis(Generic[R, E]):
         }
         return ArmResult.of(arm, **{**known, **more})
 
-    def doubts(
+    def caveats(
         self,
         result: Result,
         trials: Sequence[Trial],

@@ -129,7 +129,7 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
                 *self._short_windows(result, trials),
                 *self._debts(trials),
                 *self._of_trials(trials),
-                *self.doubts(result, trials, arms, against),
+                *self.caveats(result, trials, arms, against),
             ),
             demand=demand_of(arms) if request.objective == "latency" else "",
             plan=PlanFacts(

@@ -148,7 +148,7 @@ class TuneAnalysis(Analysis[TuneRequest, Tune]):
             if name != CONTROL
         }
         yours = arms.pop(YOURS, None) or ArmResult.of(self._bound(YOURS, request.original))
-        warnings += self.doubts(result, trials, arms.values(), takes=FLEET_FOR_OTHERS)
+        warnings += self.caveats(result, trials, arms.values(), takes=FLEET_FOR_OTHERS)
         warnings += (*_of_trials(trials), *without_effect(trials), *_of_selection(trials))
         if result.cut_short:
             text = "ended early, as the base could no longer be measured; what had been proven by then holds"
