@@ -76,14 +76,12 @@ def tune(*, progress: Progress | Watcher = silent, **given: Any) -> CampaignFact
     began, watcher = time.monotonic(), watching(progress)
     spec = build(TuneSpec, given, all_options())
     workload = spec.workload
-    asked = Asked(spec=spec, target=target_of(spec, workload))
+    target = target_of(spec, workload)
+    objective = objective_of(spec.objective, workload.name, workload.options)
+    asked = Asked(spec=spec, target=target, objective=objective)
     if spec.run.resume is None:
-        objective = objective_of(spec.objective, workload.name, workload.options)
-        require_sensible(spec, asked.target)
-        data = asked.target.open_data(spec.data, (workload.name,), watcher.say)
-        target = asked.target.fitting(data, [spec.base.base], watcher.say)
-        spec = msgspec.structs.replace(spec, server=target.server)
-        asked = Asked(spec=spec, target=target, objective=objective, data=data)
+        require_sensible(spec, target)
+        asked = asked.on_data((workload.name,), [spec.base.base], watcher.say)
 
     def decided(pool: ServerPool, volumes: Volumes) -> TuneRequest:
         return decide(asked, pool, watcher)
