@@ -120,14 +120,9 @@ class RemoteTarget:
         return self
 
     @contextmanager
-    def open(self, progress: Progress) -> Iterator[RemotePool]:
+    def open(self, progress: Progress, *, dry_run: bool = False) -> Iterator[RemotePool]:
         with open_group(self.addresses) as server:
-            yield RemotePool(server, self)
-
-    @contextmanager
-    def look(self, progress: Progress) -> Iterator[RemotePool]:
-        with open_group(self.addresses) as server:
-            yield RemotePool(server, self, dry_run=True)
+            yield RemotePool(server, self, dry_run)
 
 
 @dataclass(frozen=True)

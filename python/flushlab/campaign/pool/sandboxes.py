@@ -228,23 +228,21 @@ class SandboxPool(ServerPool):
         return nullcontext()
 
     def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
-        data, volume = asked.data, self.volume
+        data = asked.data
         preparation = Preparation(
             build=self.build,
-            data_root=volume.below,
+            data_root=self.volume.below,
             dataset=data.dataset if data else None,
             database=data.database if data else "",
             snapshots=Snapshots(),
             progress=progress,
         )
         return TrialRunner(
-            build=self.build,
             workloads=tuple(self.reaching(one, asked.database) for one in asked.workloads),
             timing=asked.timing,
             progress=progress,
             preparation=preparation,
-            data_root=volume.data_root,
-            slow_disk=volume.slow_disk,
+            volume=self.volume,
             outlast_redo=asked.outlast_redo,
             arguments=asked.launch.arguments,
             nodes=self.nodes,
