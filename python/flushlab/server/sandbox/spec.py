@@ -45,9 +45,8 @@ class SandboxSpec:
         idle_s: a start is over if the server does nothing for so long.
         check: called every half second of the wait; ends it by an exception.
         nodes: how many a cluster has; 1 is a sandbox alone.
-        latency_s: a round trip between a cluster's nodes. Above 0, each node has a network of its own, and
-            flushlab reaches it by its unix socket alone.
-        membership, view, link: of one node of a cluster, which the cluster decides.
+        latency_s: a round trip between nodes. Above 0, each has a network of its own.
+        membership, view, link: of one node of a cluster, which decides them.
     """
 
     build: Build
