@@ -40,7 +40,7 @@ from tests.fleet_testbed import Node
 from flushlab.build import survey
 from flushlab.campaign import Budget, Watcher, run
 from flushlab.campaign.fleet.machines import Machines, Opening, Task
-from flushlab.campaign.fleet.runner import Arrivals, FleetRunner
+from flushlab.campaign.fleet.trials import Arrivals, FleetTrials
 from flushlab.campaign.fleet.worker import trials_of
 from flushlab.campaign.pool.work import Composed, RunTrial
 from flushlab.experiment.protocol import Request
@@ -200,7 +200,7 @@ def _driven(machines: Machines, names: Sequence[str], blocks: int) -> None:
     """A series with arms that bring a gain, and as many blocks of the best combination."""
     experiment = series(ARMS, blocks)
     with fresh_store() as store:
-        runner = FleetRunner(
+        runner = FleetTrials(
             machines=machines,
             names=names,
             ahead=experiment.ahead,

@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 from flushlab.campaign import Budget, Watcher, run
 from flushlab.campaign.fleet.machines import Opening
-from flushlab.campaign.fleet.runner import Arrivals, FleetRunner
+from flushlab.campaign.fleet.trials import Arrivals, FleetTrials
 from flushlab.campaign.pool.work import Composed, RunTrial
 from flushlab.experiment.protocol import Request
 from flushlab.experiment.series import Series, SeriesPlan
@@ -145,7 +145,7 @@ def on_fleet(address: str, asked: argparse.Namespace) -> Run:
         with claimed(silent) as opened, fresh_store() as store:
             experiment = series(asked.arms, asked.blocks)
             names = opened.machines.open(Opening(partial(sleeping, asked.trial)))
-            runner = FleetRunner(
+            runner = FleetTrials(
                 machines=opened.machines,
                 names=names,
                 ahead=experiment.ahead,

@@ -185,6 +185,14 @@ def private_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A temporary folder that every user may enter; pytest's own is closed to others."""
+    with tempfile.TemporaryDirectory(prefix="flushlab-test-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder).resolve()
+
+
+@pytest.fixture
 def strict_umask() -> Iterator[None]:
     """What this process makes is closed to other users, the servers' among them."""
     before = os.umask(0o077)

@@ -126,6 +126,9 @@ class Node:
         )
         return [int(word) for word in done.stdout.split()]
 
+    def is_idle(self) -> bool:
+        return not self.left()
+
     def left(self) -> list[str]:
         """What campaigns have left here: workers, servers and their guards, folders of servers."""
         found = []
@@ -144,7 +147,7 @@ class Node:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.05)
-            if all(_is_zombie(pid) for pid in found):
+            if all(is_zombie(pid) for pid in found):
                 return
 
     def clear(self) -> None:
@@ -249,7 +252,7 @@ def _remove_group(folder: Path) -> None:
         time.sleep(0.1)
 
 
-def _is_zombie(pid: int) -> bool:
+def is_zombie(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +15,6 @@ from flushlab.bulk.limits import replica_lag_s
 from flushlab.datadir import DataRoot, Snapshots
 from flushlab.dataset import open_dataset
 from flushlab.errors import ServerError, StorageError
-from flushlab.machine import home
 from flushlab.record import Value
 from flushlab.server import DataDirectory, Instance, Sandbox
 from flushlab.trial.runner import Preparation
@@ -89,15 +85,6 @@ def pair(request: pytest.FixtureRequest, shared_sandbox: StartSandbox) -> Pair:
     uuid = "" if replica.build.flavor == "mariadb" else str(replica.query("SELECT @@server_uuid")[0][0])
     replica.stop()
     return Pair(source, replica, uuid)
-
-
-@pytest.fixture
-def snapshots() -> Iterator[Snapshots]:
-    folder = home() / f"copies-{os.getpid()}"
-    yield Snapshots(folder)
-    if folder.exists():
-        subprocess.run(["/bin/chmod", "-R", "u+w", str(folder)], check=True)  # snapshots are sealed
-        shutil.rmtree(folder)
 
 
 @pytest.fixture

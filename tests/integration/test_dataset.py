@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from flushlab.datadir import DataRoot, Snapshot, Snapshots
 from flushlab.dataset import Survey, choose_database, loaded, open_dataset
 from flushlab.dataset.loaded import fast_settings
 from flushlab.errors import DumpRefused, StorageError
-from flushlab.machine import home
 from flushlab.record import StreamProgress, StreamSpec
 from flushlab.server import DataDirectory, Sandbox
 from flushlab.suite.database import database
@@ -192,16 +191,6 @@ def shop(sandbox: StartSandbox) -> Callable[..., Sandbox]:
 def mariadb_shop(shared_sandbox: StartSandbox) -> Sandbox:
     """One on MariaDB, for those who only read it."""
     return filled(shared_sandbox("mariadb@10.11"))
-
-
-@pytest.fixture
-def snapshots() -> Iterator[Snapshots]:
-    """Empty; initialised data directories are those of the home."""
-    folder = home() / f"dumps-{os.getpid()}"
-    yield Snapshots(folder)
-    if folder.exists():
-        subprocess.run(["/bin/chmod", "-R", "u+w", str(folder)], check=True)  # snapshots are sealed
-        shutil.rmtree(folder)
 
 
 def snapshot(build: Build, path: Path, snapshots: Snapshots, said: list[str] | None = None) -> Snapshot:

@@ -19,7 +19,7 @@ import pytest
 
 from flushlab.build import Build
 from flushlab.machine import home
-from tests.fleet_testbed import Node, fleet_testbed, needs_ray, needs_root
+from tests.fleet_testbed import Node, fleet_testbed, is_zombie, needs_ray, needs_root
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = [
@@ -51,7 +51,7 @@ def key_of(node: Node) -> str:
 
 
 def processes(node: Node) -> list[int]:
-    return [pid for pid in node.pids() if not _is_zombie(pid)]
+    return [pid for pid in node.pids() if not is_zombie(pid)]
 
 
 def workers(nodes: Iterable[Node]) -> list[str]:
@@ -64,19 +64,8 @@ def workers(nodes: Iterable[Node]) -> list[str]:
     return sorted(one[1] for one in found if one)
 
 
-def _is_idle(node: Node) -> bool:
-    return not node.left()
-
-
 def _is_clean(node: Node) -> bool:
     return not processes(node)
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 @needs_root
@@ -182,7 +171,7 @@ def test_blocks_of_a_comparison_run_on_both_machines_and_nothing_is_left(
     assert arm["comparison"]["blocks"] == 4
     assert sorted(one["machine"] for one in arm["machines"]["ratios"]) == ["one", "two"]
     for node in pair:
-        wait_until(partial(_is_idle, node), f"the end of what runs on {node.name}")
+        wait_until(node.is_idle, f"the end of what runs on {node.name}")
 
 
 @needs_root
@@ -205,7 +194,7 @@ def test_a_second_campaign_waits_for_the_first_and_ctrl_c_leaves_nothing_on_any_
             second.says("fleet: ")
             second.interrupt()
     for node in pair:
-        wait_until(partial(_is_idle, node), f"the end of what runs on {node.name}")
+        wait_until(node.is_idle, f"the end of what runs on {node.name}")
 
 
 class Campaign:
@@ -266,12 +255,18 @@ def flushlab(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "flushlab", *words], capture_output=True, text=True)
 
 
-def test_without_listen_everything_is_on_loopback_and_a_killed_keeper_leaves_nothing(own_home: Path) -> None:
+def started_here() -> int:
+    """The port of a fleet that runs on this machine alone."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        port: int = probe.getsockname()[1]
     started = flushlab("fleet", "start", "--port", str(port))
     assert started.returncode == 0, started.stderr
+    return port
+
+
+def test_without_listen_everything_is_on_loopback_and_a_killed_keeper_leaves_nothing(own_home: Path) -> None:
+    started_here()
     record = json.loads((own_home / "fleet" / "node.json").read_text())
     own = marked(record["token"])
     assert len(own) >= 4
@@ -309,11 +304,7 @@ with connected(parse_address(sys.argv[1])):
 
 
 def test_ray_writes_nothing_into_the_result_when_a_worker_is_killed(own_home: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    started = flushlab("fleet", "start", "--port", str(port))
-    assert started.returncode == 0, started.stderr
+    port = started_here()
     done = subprocess.run(
         [sys.executable, "-c", KILLED, f"127.0.0.1:{port}"], capture_output=True, text=True, check=True
     )

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -114,10 +113,6 @@ def compared(node: Node, *more: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _is_idle(node: Node) -> bool:
-    return not node.left()
-
-
 def is_refused(done: subprocess.CompletedProcess[str], pair: Pair, *lines: str) -> None:
     """Before a server has started, with these words; nothing is left on any machine."""
     assert (done.returncode, done.stdout) == (2, "")
@@ -127,7 +122,7 @@ def is_refused(done: subprocess.CompletedProcess[str], pair: Pair, *lines: str) 
         assert re.fullmatch(pattern, found), done.stderr
     one, odd = pair
     for node in (one, odd.node):
-        wait_until(partial(_is_idle, node), f"the end of what runs on {node.name}")
+        wait_until(node.is_idle, f"the end of what runs on {node.name}")
 
 
 def test_status_shows_the_clock_the_user_and_the_room(pair: Pair, clock: Callable[[float], None]) -> None:
@@ -190,7 +185,7 @@ def test_a_machine_without_room_is_taken_out_and_the_others_finish(
     assert [machine["name"] for machine in facts["machines"]] == ["one"]
     assert [arm["comparison"]["blocks"] for arm in facts["arms"]] == [2]
     for node in (one, odd.node):
-        wait_until(partial(_is_idle, node), f"the end of what runs on {node.name}")
+        wait_until(node.is_idle, f"the end of what runs on {node.name}")
 
 
 def test_an_answer_that_is_lost_with_the_link_is_not_waited_for(pair: Pair) -> None:

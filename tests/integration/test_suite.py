@@ -33,12 +33,6 @@ from tests.waiting import wait_for_end, wait_until
 ALL = flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", "mysql@9.7", first=2)
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    require_build("mariadb@10.11")
-    return Project(tmp_path)
-
-
 def templates(project: Project) -> list[Path]:
     """Of this project: others are made at the same time."""
     own = hashlib.sha256((project.folder / "db/V1.sql").read_bytes()).hexdigest()

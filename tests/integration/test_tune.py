@@ -14,18 +14,11 @@ from flushlab.server import Sandbox
 from flushlab.settings.check import check
 from flushlab.store import Store
 from tests.command import flushlab
-from tests.conftest import require_build
 from tests.integration.interrupted import interrupted_twice, servers_of, trials_saved
 
 FLUSHLAB = [sys.executable, "-m", "flushlab"]
 SECRET = "planted-s3cret"
 SMALL = ["--tables", "1", "--table-size", "100", "--threads", "4", "--window", "0.5"]
-
-
-@pytest.fixture
-def home(furnished_home: Path) -> Path:
-    require_build("mariadb@10.11")
-    return furnished_home
 
 
 def start(*words: str) -> subprocess.Popen[str]:

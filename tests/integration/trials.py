@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flushlab.build import Build
-from flushlab.datadir import DataRoot, Snapshots
+from flushlab.datadir import DataRoot, Snapshots, Volume
 from flushlab.trial.runner import Preparation, TrialRunner
 from flushlab.workload.protocol import Timing, Workload
 
@@ -25,11 +25,10 @@ def trial_runner(
         progress=lambda text: None,
     )
     return TrialRunner(
-        build=build,
         workloads=workloads,
         timing=timing,
         progress=preparation.progress,
         preparation=preparation,
-        data_root=root,
+        volume=Volume(root),
         arguments=arguments,
     )

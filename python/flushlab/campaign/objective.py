@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from flushlab.campaign.binding import place, with_keys, workloads_of
+from flushlab.campaign.binding import workloads_of
 from flushlab.campaign.scheduling import ends_by_itself
 from flushlab.errors import UsageError
 from flushlab.experiment.protocol import OBJECTIVES, Objective
@@ -46,14 +46,14 @@ def objective_of(asked: str | None, workload: str, options: Mapping[str, object]
     return "throughput" if fixed is None else "p99"
 
 
-def objective_of_plan(asked: str | None, plan: Plan, path: str, only: Collection[str] = ()) -> Objective:
-    workloads = workloads_of(plan, path)
+def objective_of_plan(asked: str | None, plan: Plan, only: Collection[str] = ()) -> Objective:
+    workloads = workloads_of(plan)
     places = dict[str, str]()
-    for arm, key in with_keys(plan.arms):
+    for arm in plan.arms:
         named = next(
             (name for name in (NAME, *SCHEDULE) if name in difference(arm.workload, SAME_WORKLOAD)), ""
         )
-        places[arm.name] = place(plan, path, f"{key}.workload.{named}") if named else ""
+        places[arm.name] = plan.at(f"{arm.place}.workload.{named}") if named else ""
     running = {name: one for name, one in workloads.items() if name == BASE or not only or name in only}
     require_comparable(running, places)
     return objective_of(asked, plan.workload.name, plan.workload.options)

@@ -10,10 +10,10 @@ from flushlab.record import StandIn, Value
 from flushlab.report.document import Cell, Row, Section, Table, facts_table
 from flushlab.report.stored import when, workload_of
 from flushlab.report.subject import OnServer, Subject
-from flushlab.report.words import data_words, disk_words, load_came_from, sizes, spell
+from flushlab.report.words import data_words, disk_words, load_came_from, sizes
 from flushlab.settings.catalog import SettingHere
 from flushlab.settings.configuration import Configuration
-from flushlab.units import counted, format_seconds, format_size
+from flushlab.units import counted, format_seconds, format_size, value_words
 from flushlab.version import __version__
 
 
@@ -157,7 +157,7 @@ def _spell(here: SettingHere | None, value: Value | None) -> str:
     if value is None:
         return ""
     if here is None:
-        return spell(value)
+        return value_words(value)
     try:
         return here.render(value) or "(empty)"
     except ValueOutOfRange:

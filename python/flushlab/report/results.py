@@ -33,14 +33,13 @@ from flushlab.report.words import (
     sizes,
     small,
     source_words,
-    spell,
     the_base,
     times,
     ways,
 )
 from flushlab.settings.configuration import NO_BINLOG
 from flushlab.settings.fit import SCALED
-from flushlab.units import counted, format_latency, format_seconds, format_size
+from flushlab.units import counted, format_latency, format_seconds, format_size, value_words
 
 MAX_PLOTTED = 40
 """Most rows of the forest plot; the table has them all."""
@@ -399,7 +398,7 @@ def frontier(facts: CampaignFacts, tuning: TuningFacts) -> Iterator[Section]:
     if columns:
         rows.append(row(base_name(facts), "", None, facts.base))
     for point in tuning.frontier:
-        settings = [f"{name}={spell(value)}" for name, value in tuning.changes(point).items()]
+        settings = [f"{name}={value_words(value)}" for name, value in tuning.changes(point).items()]
         about = [
             "the winner" if point == tuning.winner else "" if settings else "keep your settings",
             "an offer, below the floor" if point in tuning.offers else "",

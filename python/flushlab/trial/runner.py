@@ -22,7 +22,7 @@ from typing import ClassVar, NamedTuple, Self
 import msgspec
 
 from flushlab.build.build import Build
-from flushlab.datadir import DataRoot, SlowDisk, Snapshot, SnapshotKey, Snapshots, Volume
+from flushlab.datadir import DataRoot, Snapshot, SnapshotKey, Snapshots, Volume
 from flushlab.dataset import Dataset, analyze, loaded
 from flushlab.errors import FlushlabError, MeasurementError, ServerError
 from flushlab.progress import Progress
@@ -266,10 +266,8 @@ class RemoteRunner(ArmRunner):
 class TrialRunner(ArmRunner):
     """Copies share `held`: stopped servers that the next trial takes."""
 
-    build: Build
     preparation: Preparation
-    data_root: DataRoot
-    slow_disk: SlowDisk | None = None
+    volume: Volume
     arguments: tuple[str, ...] = ()
     nodes: int = 1
     latency_s: float = 0.0
@@ -277,10 +275,7 @@ class TrialRunner(ArmRunner):
     held: dict[tuple[Path, Path], Sandbox] = field(default_factory=dict)
 
     def with_arm(self, workload: Workload, timing: Timing, volume: Volume | None) -> Self:
-        same = super().with_arm(workload, timing, None)
-        if volume is None:
-            return same
-        return replace(same, data_root=volume.data_root, slow_disk=volume.slow_disk)
+        return replace(self, workloads=(workload,), timing=timing, volume=volume or self.volume)
 
     def load(self, settings: Mapping[str, Value]) -> None:
         self.preparation.load(settings)
@@ -327,7 +322,7 @@ class TrialRunner(ArmRunner):
             return recovered_s(server, lambda kill: workload.run(server, self.timing, ending_in(kill)))
 
     def _go_on(self, arm: Arm, snapshot: Snapshot) -> Sandbox:
-        place = (snapshot.path, self.data_root.path)
+        place = (snapshot.path, self.volume.data_root.path)
         server = self.held.get(place)
         if server is None:
             server = self.held[place] = self._alone(arm, snapshot)
@@ -348,11 +343,11 @@ class TrialRunner(ArmRunner):
         if self.nodes == 1:
             return self._alone(arm, snapshot)
         return Cluster.start(
-            self.build,
+            self.preparation.build,
             size=self.nodes,
             settings=arm.settings,
             arguments=self.arguments,
-            data=DataDirectory(self.data_root, snapshot=snapshot, slow_disk=self.slow_disk),
+            data=DataDirectory(self.volume.data_root, snapshot=snapshot, slow_disk=self.volume.slow_disk),
             latency_s=self.latency_s,
             progress=self.progress,
         )
@@ -360,10 +355,10 @@ class TrialRunner(ArmRunner):
     def _alone(self, arm: Arm, snapshot: Snapshot) -> Sandbox:
         assert self.nodes == 1, "a cluster does not go on with another trial's data"
         return Sandbox.start(
-            self.build,
+            self.preparation.build,
             settings=arm.settings,
             arguments=self.arguments,
-            data=DataDirectory(self.data_root, snapshot=snapshot),
+            data=DataDirectory(self.volume.data_root, snapshot=snapshot),
             instance=Instance(clients=self.clients),
         )
 

@@ -58,7 +58,7 @@ from flushlab.settings.fit import memory_use, number_of
 from flushlab.spec.parts import ServersSpec
 from flushlab.trial.runner import ArmRunner, Preparation, TrialRunner, restart_settings
 from flushlab.trial.sliced import CLUSTER_SLICE_S, SLICE_S, SlicedRunner
-from flushlab.workload.options import EngineOptions, seeded
+from flushlab.workload.options import seeded, threads_of
 from flushlab.workload.parse import on_data
 from flushlab.workload.protocol import Workload
 
@@ -228,23 +228,21 @@ class SandboxPool(ServerPool):
         return nullcontext()
 
     def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
-        data, volume = asked.data, self.volume
+        data = asked.data
         preparation = Preparation(
             build=self.build,
-            data_root=volume.below,
+            data_root=self.volume.below,
             dataset=data.dataset if data else None,
             database=data.database if data else "",
             snapshots=Snapshots(),
             progress=progress,
         )
         return TrialRunner(
-            build=self.build,
             workloads=tuple(self.reaching(one, asked.database) for one in asked.workloads),
             timing=asked.timing,
             progress=progress,
             preparation=preparation,
-            data_root=volume.data_root,
-            slow_disk=volume.slow_disk,
+            volume=self.volume,
             outlast_redo=asked.outlast_redo,
             arguments=asked.launch.arguments,
             nodes=self.nodes,
@@ -270,7 +268,7 @@ class SandboxPool(ServerPool):
         spec, workload = asked.spec, asked.workload
         given = self.settings.parse(spec.base.settings)
         self.settings.require_taken(given)
-        connections = workload.threads if isinstance(workload, EngineOptions) else 1
+        connections = threads_of(workload)
         user = self.settings.of_base(spec.base, asked.data, connections, watcher)
         settings = {**user.here, **given}
         input_ = RunnerInput(
