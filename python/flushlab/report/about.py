@@ -19,7 +19,7 @@ from flushlab.version import __version__
 
 def machine(subject: Subject) -> Section:
     short = tuple(_short(subject.facts)) if subject.facts is not None else ()
-    table = facts_table(*_machine_rows(subject))
+    table = facts_table(_machine_rows(subject))
     return Section("machine", "Machine and versions", tables=(table,), short=short)
 
 
@@ -98,7 +98,7 @@ def stand_in(load: StandIn) -> Section:
         f"The load is made from your data and stands in for yours: {shares}, each of one row by its primary"
         " key. A table gets transactions in proportion to its rows. An insert copies a row; a delete inserts"
         " its row again in the same transaction.",
-        tables=(Table(tuple(map(Cell, head)), tuple(rows)),),
+        tables=(Table(head, rows),),
         notes=tuple(notes),
     )
 
@@ -125,8 +125,8 @@ def _table(subject: Subject, one: OnServer) -> Table:
     values_of = {name: [values.get(name) for values in columns.values()] for name in names}
     rows = [row for name, values in values_of.items() if (row := _setting_row(name, values, one))]
     rows.sort(key=lambda row: (not any("changed" in cell.kind for cell in row), row[0].text))
-    head = (Cell("setting"), Cell("default"), *map(Cell, columns))
-    return Table(head, tuple(rows), one.server.title if len(subject.servers) > 1 else "")
+    head = ("setting", "default", *columns)
+    return Table(head, rows, one.server.title if len(subject.servers) > 1 else "")
 
 
 def _read_back(subject: Subject, arm: str) -> dict[str, Value]:

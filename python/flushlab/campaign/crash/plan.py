@@ -38,12 +38,11 @@ from flushlab.record import (
 from flushlab.server import Sandbox, SandboxSpec
 from flushlab.settings import durability
 from flushlab.spec.kinds import CrashSpec
-from flushlab.spec.parts import FileSpec, WorkloadSpec
+from flushlab.spec.parts import FileSpec
 from flushlab.trial.measurement import compare_settings
 from flushlab.workload.command import CommandWorkload
 from flushlab.workload.data import DataWorkload
-from flushlab.workload.options import EngineOptions
-from flushlab.workload.parse import fingerprint, parse_workload, settled, sources_of, workload_options
+from flushlab.workload.parse import fingerprint, parse_workload, sources_of, workload_options
 from flushlab.workload.protocol import Workload
 from flushlab.workload.sql import SqlWorkload
 
@@ -102,10 +101,6 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
         alone = self.workload is None and self.beside is None and server.membership is None
         acks = AcksTable(spec.database, rows, alone=alone)
         return CrashingLoad(spec, acks, self.beside, self.name, self.beside_name)
-
-
-def as_stored(workload: WorkloadSpec) -> WorkloadSpec:
-    return workload if workload.name == ACKED_INSERTS else settled(workload)
 
 
 def load_of(request: CrashRequest) -> CrashLoad:
@@ -194,14 +189,6 @@ def require_replicable(load: CrashLoad, *, cluster: bool, replay: bool) -> None:
         what = f"--workload {load.name}" if load.workload is not None else f"--background {load.beside_name}"
         raise UsageError(
             f"--replica needs acked_inserts alone as the load, without {what}", hint=f"remove {what}"
-        )
-
-
-def require_known_commits(workload: Workload, hint: str) -> None:
-    if not isinstance(workload, EngineOptions):
-        raise UsageError(
-            f"{workload.name}: its commits are not known, so nothing can be said about them after a crash",
-            hint=hint,
         )
 
 
