@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.data import warnings_of
-from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun, Demand, FleetMachine
+from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun, Demand, FleetMachine, resuming
 from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.diagnosis.evidence import WITH_READS
 from flushlab.experiment.protocol import SELECTING, is_stalled, p99_us
@@ -151,7 +151,7 @@ class Analysis(Generic[R, E]):
     ) -> CampaignFacts:
         request: TuneRequest | SeriesRequest = self.request
         base, of_base = self.bases[BASE], results_of(trials, BASE)
-        last = of_base[-1] if of_base else None
+        last, is_interrupted = of_base[-1] if of_base else None, run.ending == "interrupted"
         configuration = self.configured(base, of_base)
         stand_in: StandIn | None = next(
             (trial.stand_in for trial in trials if trial.stand_in is not None), None
@@ -164,7 +164,7 @@ class Analysis(Generic[R, E]):
             campaign_id=run.campaign_id,
             kind=request.kind,
             ending=run.ending,
-            resume=run.resume(request.kind, request.spec.remote),
+            resume=resuming(request.kind, run.campaign_id, request.spec.remote) if is_interrupted else "",
             server=(last.server if last else None) or self.identity,
             load_command=without_passwords(command_of(request.workload)),
             sources=request.sources,
