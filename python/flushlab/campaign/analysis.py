@@ -30,7 +30,6 @@ from flushlab.record import (
     LoadClient,
     ObservedLoad,
     ServerIdentity,
-    StandIn,
     Storage,
     Trial,
     Warning,
@@ -153,13 +152,12 @@ class Analysis(Generic[R, E]):
         base, of_base = self.bases[BASE], results_of(trials, BASE)
         last, is_interrupted = of_base[-1] if of_base else None, run.ending == "interrupted"
         configuration = self.configured(base, of_base)
-        stand_in: StandIn | None = next(
-            (trial.stand_in for trial in trials if trial.stand_in is not None), None
-        )
+        stand_in = next(filter(None, (trial.stand_in for trial in trials)), None)
+        warnings = (*warnings_of(request.dataset, stand_in), *request.notes, *warnings)
         control = None
         if result.control is not None:
-            named: dict[str, Any] = {"name": CONTROL, "text": "", "comparison": result.control}
-            control = self.measured(base, confirming(results_of(trials, CONTROL)), result, **named)
+            again = confirming(results_of(trials, CONTROL))
+            control = self.measured(base, again, result, name=CONTROL, text="", comparison=result.control)
         return CampaignFacts(
             campaign_id=run.campaign_id,
             kind=request.kind,
@@ -169,7 +167,7 @@ class Analysis(Generic[R, E]):
             load_command=without_passwords(command_of(request.workload)),
             sources=request.sources,
             data=request.dataset,
-            tables=next((trial.tables for trial in of_base if trial.tables), ()),
+            tables=next(filter(None, (trial.tables for trial in of_base)), ()),
             stand_in=stand_in,
             objective=request.objective,
             unit=last.unit if last else "",
@@ -193,9 +191,7 @@ class Analysis(Generic[R, E]):
             machine=run.machine,
             machines=fleet_machines(of_base),
             clients=clients_of(of_base),
-            warnings=tuple(
-                dict.fromkeys((*warnings_of(request.dataset, stand_in), *request.notes, *warnings))
-            ),
+            warnings=tuple(dict.fromkeys(warnings)),
             **own,
         )
 

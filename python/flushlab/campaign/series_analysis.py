@@ -155,10 +155,10 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
         servers = dict(zip(self.bases, self.request.servers, strict=False))
         return on_server(warning, servers[base], self.request.base_name if base == BASE else base)
 
-    def _called(self, base: str) -> str:
-        if base not in ("", BASE):
-            return base
-        return "the base" if self.request.base_name == BASE else self.request.base_name
+    def _base_of(self, arm: BoundArm) -> str:
+        """In a sentence."""
+        base = arm.against or self.request.base_name
+        return "the base" if base == BASE else base
 
     @property
     def _why_fresh(self) -> dict[str, str]:
@@ -263,7 +263,7 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
             same = f"{arm.name} reads back the same as"
             got = {name: value for name, value in last[arm.name].items() if name not in arm.no_effect}
             if all(reference.get(name) == value for name, value in got.items()):
-                text = f"{same} {self._called(arm.against)}{but}: its ratio is only noise"
+                text = f"{same} {self._base_of(arm)}{but}: its ratio is only noise"
                 yield Warning("same-as-base", text, arms=(arm.name,))
             elif twin := self._same_as(arm, last):
                 text = f"{same} {twin}{but}: their difference is only noise"
@@ -296,7 +296,7 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
             own = [trial for trial in trials if trial.arm.name == arm.name and trial.slices]
             left = _left_bytes(own)
             if own and max(left, least) > DEBT_BYTES and not least / DEBT_FACTOR < left < most * DEBT_FACTOR:
-                base = self._called(arm.against)
+                base = self._base_of(arm)
                 text = (
                     f"after its slices, {arm.name} still wrote {format_size(round(left))} per transaction,"
                     f" {base} {format_size(round(reference))}. The ratio leaves these writes out, which"
