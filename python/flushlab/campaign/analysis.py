@@ -30,6 +30,7 @@ from flushlab.record import (
     LoadClient,
     ObservedLoad,
     ServerIdentity,
+    StandIn,
     Storage,
     Trial,
     Warning,
@@ -152,7 +153,7 @@ class Analysis(Generic[R, E]):
         base, of_base = self.bases[BASE], results_of(trials, BASE)
         last, is_interrupted = of_base[-1] if of_base else None, run.ending == "interrupted"
         configuration = self.configured(base, of_base)
-        stand_in = next(filter(None, (trial.stand_in for trial in trials)), None)
+        stand_in: StandIn | None = next(filter(None, (trial.stand_in for trial in trials)), None)
         warnings = (*warnings_of(request.dataset, stand_in), *request.notes, *warnings)
         control = None
         if result.control is not None:
