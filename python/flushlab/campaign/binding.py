@@ -30,7 +30,7 @@ from flushlab.settings.catalog import canonical, load_catalog, version_of
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.option_names import load_option_names
 from flushlab.spec.parts import NAME, WorkloadSpec
-from flushlab.units import option_size
+from flushlab.units import value_words
 from flushlab.workload.parse import build_workload, changed, event_of, fingerprint, workload_options
 from flushlab.workload.protocol import Workload
 
@@ -176,7 +176,8 @@ class _Binder:
             settings, reason = self._typed(wanted, key)
             if not reason:
                 if number and note:
-                    text = f"{arm.name}: {why}; measured instead: {_spelled(settings)}"
+                    words = ", ".join(f"{name}={value_words(value)}" for name, value in settings.items())
+                    text = f"{arm.name}: {why}; measured instead: {words}"
                     self._notes.append(Warning("instead", text))
                 return settings, ""
             why = why or reason
@@ -368,14 +369,6 @@ def _taken_somewhere(name: str, value: Value) -> bool:
         for one in catalog.setting(name).version
     )
     return any(here is not None and here.same(value, value) for here in there)
-
-
-def _spelled(settings: Mapping[str, Value]) -> str:
-    def plain(value: Value) -> str:
-        large = isinstance(value, int) and value >= 1 << 20 and value % (1 << 20) == 0
-        return option_size(value) if large and isinstance(value, int) else str(value)
-
-    return ", ".join(f"{name}={plain(value)}" for name, value in settings.items())
 
 
 def workloads_of(plan: Plan) -> dict[str, WorkloadSpec]:

@@ -43,7 +43,7 @@ from flushlab.errors import UsageError
 from flushlab.experiment.protocol import LATENCIES, Objective, Request
 from flushlab.process.running import publish_status
 from flushlab.progress import Progress
-from flushlab.record import BASE, Arm, Trial
+from flushlab.record import BASE, Arm, ServerIdentity, Storage, Trial
 from flushlab.redact import without_passwords
 from flushlab.settings.floor import aims
 from flushlab.spec.build import stored
@@ -143,14 +143,20 @@ def require_same_values(request: AnyRequest, settings: ServerSettings) -> None:
         )
 
 
-def analysis_of(request: AnyRequest, pool: ServerPool) -> TuneAnalysis | SeriesAnalysis:
+def analysis_of(
+    request: AnyRequest, identity: ServerIdentity, storage: Storage
+) -> TuneAnalysis | SeriesAnalysis:
     if isinstance(request, TuneRequest):
-        return TuneAnalysis(request, pool.settings.identity, pool.settings.storage)
-    return SeriesAnalysis(request, pool.settings.identity, pool.settings.storage)
+        return TuneAnalysis(request, identity, storage)
+    return SeriesAnalysis(request, identity, storage)
+
+
+def _analysis_here(request: AnyRequest, pool: ServerPool) -> TuneAnalysis | SeriesAnalysis:
+    return analysis_of(request, pool.settings.identity, pool.settings.storage)
 
 
 def _foreseen(request: AnyRequest, pool: ServerPool, watcher: Watcher) -> CampaignFacts:
-    bound = analysis_of(request, pool)
+    bound = _analysis_here(request, pool)
     if bound.experiment().ask() is not None:
         with pool.used(_use(request), watcher.say):
             pass
@@ -166,7 +172,7 @@ def carry_out(
     finish: Finish | None = None,
 ) -> CampaignFacts:
     watcher, machines = session.watcher, pool.fleet.names if pool.fleet else ()
-    bound = analysis_of(request, pool)
+    bound = _analysis_here(request, pool)
     experiment: Any = bound.experiment()
     runs, others = experiment.ask() is not None, None
 
@@ -224,7 +230,7 @@ def on_machine(request: AnyRequest, composed: Composed, progress: Progress) -> I
     with (
         NewServers(request.spec.server, request.spec.storage).open(progress) as pool,
         pool.volumes(progress) as volumes,
-        ArmServers(analysis_of(request, pool), composed, pool, volumes, Watcher(progress)) as servers,
+        ArmServers(_analysis_here(request, pool), composed, pool, volumes, Watcher(progress)) as servers,
     ):
         require_same_build(request, pool.settings.key)
         servers.open()

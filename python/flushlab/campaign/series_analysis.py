@@ -1,53 +1,35 @@
-"""A series: from the bound request to the facts of its report.
+"""What a series found: arms, `best` and claims, beyond what `analysis` has of every campaign.
 
-    SeriesAnalysis(request, …) -> run(experiment, runners) -> conclude: what became of every arm, claims
-    answered, warnings gathered -> CampaignFacts
+    conclude: what became of every arm, claims answered, its warnings -> `analysis` -> CampaignFacts
 
-Sits in `campaign`. `best` is composed here, because only here is known which arms are settings and which are
-places; the experiment decides when it runs and what its results count.
+`best` is composed here, because only here is known which arms are settings and which are places; the
+experiment decides when it runs and what its results count.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from flushlab.campaign.analysis import (
     Analysis,
-    Sizes,
-    answered,
-    counted_answer,
     demand_of,
+    needing_steady_state,
     observed_of,
-    of_base,
-    of_controls,
-    of_fleet,
-    of_interim,
-    of_machine,
-    of_observed,
+    results_of,
+    short_windows,
     workload_words,
 )
 from flushlab.campaign.arms import ArmOutcome, BoundArm, judged
+from flushlab.campaign.claims import answers
 from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun, PlanFacts
 from flushlab.campaign.request import ArmGroup, SeriesRequest
 from flushlab.campaign.scheduling import ends_by_itself, trial_s
 from flushlab.campaign.several_servers import differing, on_server
 from flushlab.experiment.series import RoundGroup, Series, SeriesPlan, SeriesResult
-from flushlab.plan.plan import Claim
-from flushlab.record import (
-    BASE,
-    BEST,
-    CONTROL,
-    Arm,
-    Ratio,
-    Trial,
-    Value,
-    Warning,
-)
-from flushlab.settings.catalog import load_catalog
+from flushlab.record import BASE, BEST, CONTROL, Arm, Trial, Value, Warning
 from flushlab.settings.configuration import NO_BINLOG, Configuration
 from flushlab.spec.kinds import SeriesSpec
 from flushlab.spec.parts import as_change
@@ -121,8 +103,7 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
 
     def conclude(self, experiment: Series, trials: Iterable[Trial], run: CampaignRun) -> CampaignFacts:
         request, trials, result = self.request, list(trials), experiment.result()
-        base, again = _measured(trials, BASE), _measured(trials, CONTROL)
-        configuration = self._configured(request.base, base)
+        base = results_of(trials, BASE)
         lengths = [round(one.seconds, 2) for trial in base for one in trial.slices if not one.dropped]
         arms = [self._facts(arm, result, trials, run.ending) for arm in request.arms]
         if request.best and result.best is None:
@@ -132,39 +113,24 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
             best = self._facts(self.best(result.best_of), result, trials, run.ending)
             composed_of = tuple(arm.name for arm in self._composable(result.best_of))
             arms.append(msgspec.structs.replace(best, composed_of=composed_of))
-        control = None
-        if result.control is not None:
-            named: dict[str, Any] = {"name": CONTROL, "text": "", "comparison": result.control}
-            control = self.measured(request.base, again, result, **named)
-        warnings = [
-            *request.notes,
-            *self._warnings(result, trials, run.ending),
-            *(
-                self._on_server(caveat, name)
-                for name, arm in self._bases.items()
-                for own in [_measured(trials, name)]
-                for caveat in of_base(own, Sizes.of(own, self._configured(arm, own)))
-            ),
-            *of_machine(trials, disk=request.spec.storage.disk),
-            *of_fleet(arms),
-        ]
+        against = {arm.name: arm.against or request.base_name for arm in request.running}
         return self.gathered(
+            result,
             trials,
-            base,
             run,
             title=request.title,
             workload=workload_words(request.base.workload),
             floor=request.floor or "",
-            base=self.measured(
-                request.base, base, result, name=request.base_name, settings=configuration.as_reported()
-            ),
             arms=tuple(arms),
-            control=control,
-            blocks=result.blocks,
-            interleaved=request.kept_running,
-            why_fresh="" if request.kept_running else next(iter(self._why_fresh.values()), ""),
-            **Sizes.of(base, configuration)._asdict(),
-            warnings=tuple(dict.fromkeys(warnings)),
+            warnings=(
+                *self._of_ending(result, run.ending),
+                *self._conflicts(result),
+                *self._same_as_base(trials),
+                *self._short_windows(result, trials),
+                *self._debts(trials),
+                *self._of_trials(trials),
+                *self.caveats(result, trials, arms, against),
+            ),
             demand=demand_of(arms) if request.objective == "latency" else "",
             plan=PlanFacts(
                 name=request.plan,
@@ -175,35 +141,27 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
                 scale=request.spec.scale if isinstance(request.spec, SeriesSpec) else 1.0,
                 alternate=request.alternate,
                 precision=request.spec.precision,
-                claims=tuple(
-                    counted_answer(claim, trials)
-                    if claim.quantity
-                    else answered(claim, _ratio(claim, result))
-                    for claim in request.claims
-                ),
+                claims=answers(request.claims, result, trials),
                 factors=request.factors,
                 effects=result.effects,
             ),
         )
 
     @property
-    def _bases(self) -> dict[str, BoundArm]:
+    def bases(self) -> Mapping[str, BoundArm]:
         further = {arm.name: arm for arm in self.request.running if arm.build and not arm.against}
         return {BASE: self.request.base, **further}
+
+    def on_server(self, warning: Warning, base: str = BASE) -> Warning:
+        if len(self.request.servers) < 2:
+            return warning
+        servers = dict(zip(self.bases, self.request.servers, strict=False))
+        return on_server(warning, servers[base], self.request.base_name if base == BASE else base)
 
     def _called(self, base: str) -> str:
         if base not in ("", BASE):
             return base
         return "the base" if self.request.base_name == BASE else self.request.base_name
-
-    def _on_server(self, warning: Warning, base: str = BASE) -> Warning:
-        if len(self.request.servers) < 2:
-            return warning
-        servers = dict(zip(self._bases, self.request.servers, strict=False))
-        return on_server(warning, servers[base], self.request.base_name if base == BASE else base)
-
-    def _configured(self, arm: BoundArm, trials: list[Trial]) -> Configuration:
-        return Configuration(arm.settings, arm.server or self.identity, trials[-1].settings if trials else {})
 
     @property
     def _why_fresh(self) -> dict[str, str]:
@@ -250,7 +208,6 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
                 if not (name in base and name in read_back and base[name] == read_back[name])
             },
             unit=figures[-1].unit if figures and arm.other_event else "",
-            comparison=result.comparisons.get(arm.name),
             observed=observed_of(figures),
             server=next((trial.server for trial in own if trial.server), arm.server) if arm.build else None,
             same_as=self._same_as(arm, trials),
@@ -274,38 +231,19 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
             return f"what proved faster is {what}, not a setting: {names}"
         return "no arm proved faster"
 
-    def _warnings(self, result: SeriesResult, trials: list[Trial], ending: str) -> list[Warning]:
-        request = self.request
-        found = []
+    def _of_ending(self, result: SeriesResult, ending: str) -> Iterator[Warning]:
         if ending == "interrupted" and result.comparisons:
-            planned = counted(sum(group.blocks for group in request.groups), "block")
-            found.append(
-                Warning(
-                    "interrupted",
-                    f"stopped after {result.blocks} of {planned}. Valid only if you "
-                    "did not stop because you liked the results.",
-                )
-            )
+            planned = counted(sum(group.blocks for group in self.request.groups), "block")
+            text = f"stopped after {result.blocks} of {planned}. Valid only if you"
+            yield Warning("interrupted", f"{text} did not stop because you liked the results.")
         if BASE in result.out:
             outcome, reason = result.out[BASE]
             text = f"the base {outcome} in block {result.blocks}: {reason}"
-            found.append(self._on_server(Warning("base-failed", text)))
+            yield self.on_server(Warning("base-failed", text))
         if CONTROL in result.out:
             outcome, reason = result.out[CONTROL]
             text = f"the control {outcome}, so nothing checks the blocks: {reason}"
-            found.append(self._on_server(Warning("control-failed", text)))
-        found += map(self._on_server, of_controls(result.control, result.best_control))
-        found += map(self._on_server, of_observed(observed_of(trials)))
-        looked_at = [one for one in (result.control, *result.comparisons.values()) if one]
-        against = {arm.name: arm.against or request.base_name for arm in request.running}
-        for caveat in of_interim(looked_at):
-            found.append(msgspec.structs.replace(caveat, against=against.get(caveat.arms[0], "")))
-        found += self._conflicts(result)
-        found += self._same_as_base(trials)
-        found += self._short_windows(result, trials)
-        found += self._debts(trials)
-        found += self._of_trials(trials)
-        return found
+            yield self.on_server(Warning("control-failed", text))
 
     def _conflicts(self, result: SeriesResult) -> Iterator[Warning]:
         if result.best is None:
@@ -412,15 +350,13 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
             found.setdefault(build_of.get(name, ""), []).append(name)
         return found.values()
 
-    def _short_windows(self, result: SeriesResult, trials: list[Trial]) -> Iterator[Warning]:
-        short = {t.arm.name for t in trials if any(w.slug == "window-too-short" for w in t.warnings)}
-        needy: dict[str, list[str]] = {}
-        catalog = load_catalog()
-        best = [self.best(result.best_of)] if result.best is not None else []
-        for arm in (*self.request.running, *best):
-            names = [n for n in arm.changes if n in catalog and catalog.setting(n).needs_steady_state]
-            if arm.name in short and names:
-                needy[arm.name] = names
+    def _short_windows(self, result: SeriesResult, trials: Sequence[Trial]) -> Iterator[Warning]:
+        short, best = short_windows(trials), [self.best(result.best_of)] if result.best is not None else []
+        needy = {
+            arm.name: names
+            for arm in (*self.request.running, *best)
+            if arm.name in short and (names := needing_steady_state(arm.changes))
+        }
         for arms in self._by_server(needy):
             text = "; ".join(f"{arm} ({', '.join(needy[arm])})" for arm in arms)
             by_window = all(trial.higher_is_better for trial in trials)  # what is timed ends by itself
@@ -437,10 +373,6 @@ def _left_bytes(trials: list[Trial]) -> float:
     return sum(trial.later_bytes or 0 for trial in trials) / events if events else 0.0
 
 
-def _measured(trials: Iterable[Trial], arm: str) -> list[Trial]:
-    return [t for t in trials if t.arm.name == arm and t.stage == "arms" and t.result is not None]
-
-
 def _outcome(name: str, result: SeriesResult, trials: list[Trial], ending: str) -> tuple[ArmOutcome, str]:
     if name in result.out:
         outcome, reason = result.out[name]
@@ -451,13 +383,3 @@ def _outcome(name: str, result: SeriesResult, trials: list[Trial], ending: str) 
         stopped = "stopped" if ending == "interrupted" else "the base failed"
         return "skipped", f"{stopped} before its turn"
     return "measured", ""
-
-
-def _ratio(claim: Claim, result: SeriesResult) -> Ratio | None:
-    if claim.against == BASE:
-        found = result.control if claim.arm == CONTROL else result.comparisons.get(claim.arm)
-        return found.ratio if found is not None else None
-    if claim.arm == BASE:
-        found = result.comparisons.get(claim.against)
-        return found.ratio.inverse() if found is not None else None
-    return result.pairs.get((claim.arm, claim.against))

@@ -253,21 +253,19 @@ def target_of(spec: CampaignSpec | BenchSpec, workload: WorkloadSpec | None = No
         raise protocol.only_compared()
     if spec.remote.named_by:
         return RemoteTarget.of(spec.remote, spec.data.database, workload, spec.server)
-    if isinstance(spec, BenchSpec) and spec.client:
-        if is_kept(spec.server.build):
+    run = spec if isinstance(spec, BenchSpec) else spec.run
+    if run.client:
+        if isinstance(spec, BenchSpec) and is_kept(spec.server.build):
             raise UsageError(
                 f"{spec.server.build} listens on this machine only, so that no --client reaches it",
                 hint="bench a server that is started for it, such as --server mariadb",
             )
-        return _with_clients(spec, spec.client, spec.fleet)
-    if not isinstance(spec, BenchSpec) and spec.run.client:
-        return _with_clients(spec, spec.run.client, spec.run.fleet)
+        return _with_clients(spec, run.client, run.fleet)
     if isinstance(spec, BenchSpec):
         return NewServers(spec.server, spec.storage)
-    fleet = fleet_unless(spec.run.fleet, *_not_spread(spec))
-    if fleet.address:
-        return NewServers(spec.server, spec.storage, fleet.address, is_asked=bool(spec.run.fleet))
-    return NewServers(spec.server, spec.storage, alone=fleet.why_not)
+    fleet = fleet_unless(run.fleet, *_not_spread(spec))
+    is_asked = bool(run.fleet or not fleet.address)
+    return NewServers(spec.server, spec.storage, fleet.address, is_asked=is_asked, alone=fleet.why_not)
 
 
 def _not_spread(spec: CampaignSpec) -> Iterator[UsageError]:

@@ -119,15 +119,6 @@ def load_of(request: CrashRequest) -> CrashLoad:
 
 
 def asked_load(spec: CrashSpec, folder: Path) -> CrashLoad:
-    load, cluster = read_load(spec, folder), spec.server.cluster is not None
-    if cluster:
-        require_acked_inserts_alone(load)
-    if spec.replica:
-        require_replicable(load, cluster=cluster, replay=spec.replay is not None)
-    return load
-
-
-def read_load(spec: CrashSpec, folder: Path) -> CrashLoad:
     beside, rows, options = spec.background, spec.rows, spec.workload.options
     aside = None if beside is None else _beside(beside, folder)
     load: Workload | None = None
@@ -158,7 +149,12 @@ def read_load(spec: CrashSpec, folder: Path) -> CrashLoad:
             raise UsageError(
                 f"{what} is for measuring: before a crash the workload runs once", hint="remove it"
             )
-    return CrashLoad(workload=load, beside=aside)
+    asked, cluster = CrashLoad(workload=load, beside=aside), spec.server.cluster is not None
+    if cluster:
+        require_acked_inserts_alone(asked)
+    if spec.replica:
+        require_replicable(asked, cluster=cluster, replay=spec.replay is not None)
+    return asked
 
 
 def _beside(name: str, folder: Path) -> SideWorkload:
@@ -249,11 +245,11 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         settings = self.target.settings
         asked = settings.parse({**common, **one.settings})
         settings.require_taken(asked)
-        if one.file is None:
-            return dict(asked)
-        user = settings.of_base(FileSpec(base=str(one.file)), None, self.spec.threads, self.watcher)
-        warnings += user.warnings
-        return {**user.here, **asked}
+        if one.file is not None:
+            user = settings.of_base(FileSpec(base=str(one.file)), None, self.spec.threads, self.watcher)
+            warnings += user.warnings
+            asked = {**user.here, **asked}
+        return asked
 
     def load_on(self, arm: CrashArm, told: set[str], server: Sandbox) -> CrashingLoad:
         warnings, broken = compare_settings(arm.settings, server.read_back(arm.settings), server.identity)

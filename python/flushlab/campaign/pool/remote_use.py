@@ -28,9 +28,6 @@ from flushlab.units import counted, format_seconds
 from flushlab.workload.engine import errno_of
 from flushlab.workload.sql import TxnWorkload
 from flushlab.workload.tables import READ_ONLY, WRITES, OltpWorkload, UpsertWorkload
-from flushlab.workload.tables import SBTEST as OLTP_DATABASE
-from flushlab.workload.tables import SBTEST as OLTP_PREFIX
-from flushlab.workload.tables import UPSERT as UPSERT_DATABASE
 
 Load = OltpWorkload | UpsertWorkload | TxnWorkload
 
@@ -107,9 +104,9 @@ class RemoteUse:
                     "--allow-writes lets it write; tables that are made are dropped at the end"
                 )
                 continue
-            there = _tables(self.server, OLTP_DATABASE)
-            if missing := next((name for name in _names(load) if name not in there), None):
-                found[f"there is no table {OLTP_DATABASE}.{missing}"] = (
+            there = _tables(self.server, load.database)
+            if missing := next((name for name in load.table_names if name not in there), None):
+                found[f"there is no table {load.database}.{missing}"] = (
                     "--allow-writes makes the tables, and drops them at the end"
                 )
         return [*found.items()]
@@ -134,33 +131,31 @@ class RemoteUse:
             require_observable(server, arms, names)
 
     def _needs(self, needs: Needs, load: Load, *, writes: bool) -> Needs:
-        database = _database(load)
+        needs = needs._replace(database=load.database)
         if isinstance(load, TxnWorkload):
             run = [one.sql for kind in load.spec.transactions for one in kind.statements]
             making = ("CREATE", "DROP", "INSERT", "SELECT") if writes and load.setup.strip() else ()
-            return needs._replace(database=database, privileges=making, statements=run)
-        names = _names(load)
+            return needs._replace(privileges=making, statements=run)
         privileges = {"SELECT", *WRITES.get(load.name, ("INSERT", "UPDATE"))}
-        if writes and not {*names} <= _tables(self.server, database):
+        if writes and not {*load.table_names} <= _tables(self.server, load.database):
             privileges |= {"CREATE", "DROP", "INSERT"}
             privileges |= {"INDEX"} if isinstance(load, OltpWorkload) else set()
-        return needs._replace(database=database, privileges=privileges, table=names[0])
+        return needs._replace(privileges=privileges, table=load.table_names[0])
 
     @contextmanager
     def _made_tables(self, load: Load) -> Iterator[None]:
         """Made if they are not there; what was made is dropped again, after a kill by the next flushlab."""
-        database = _database(load)
-        with made_tables(self.server, database, self.say) as made:
+        with made_tables(self.server, load.database, self.say) as made:
             try:
                 load.prepare(self.server)
             except FlushlabError as error:
                 if isinstance(error, MeasurementError):
                     error.hint = (error.hint or "").partition(", or empty")[0]  # a sandbox, that is
                 elif errno_of(error) == _ANOTHERS:
-                    error.hint = f"somebody else makes tables in {database}: they were left alone"
+                    error.hint = f"somebody else makes tables in {load.database}: they were left alone"
                 raise
             if names := made.names:
-                self.say(f"made in {database}, to be dropped at the end: {', '.join(names)}")
+                self.say(f"made in {load.database}, to be dropped at the end: {', '.join(names)}")
             yield
 
 
@@ -223,17 +218,6 @@ def require_source(server: RemoteGroup) -> None:
                 f"{where} is a replica of {', '.join(sources)}: what you write there exists only on it",
                 hint="name the server that it replicates, or one that replicates nobody",
             )
-
-
-def _database(workload: Load) -> str:
-    if isinstance(workload, TxnWorkload):
-        return workload.database
-    return OLTP_DATABASE if isinstance(workload, OltpWorkload) else UPSERT_DATABASE
-
-
-def _names(load: OltpWorkload | UpsertWorkload) -> list[str]:
-    prefix = OLTP_PREFIX if isinstance(load, OltpWorkload) else load.prefix
-    return [f"{prefix}{number}" for number in range(1, load.tables + 1)]
 
 
 def _tables(server: RemoteGroup, database: str) -> set[str]:

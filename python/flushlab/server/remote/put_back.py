@@ -228,9 +228,9 @@ class Changes:
             if is_restarted:
                 _report_restart(self._server, self._all, say)
         except ServerError as error:
-            say(_not_yet(self._server.address, self.undo, error))
+            say(_not_yet(self.undo, error))
         except BaseException:
-            say(_not_yet(self._server.address, self.undo, ServerError("interrupted")))
+            say(_not_yet(self.undo, ServerError("interrupted")))
             raise
         else:
             self._path.unlink(missing_ok=True)
@@ -289,7 +289,7 @@ def put_back_left(say: Progress) -> None:
                 path.unlink(missing_ok=True)
                 _unlock(query)
         except FlushlabError as error:  # such as certificates that are gone
-            say(f"{_not_yet(written.address, written.undo, error)}. If that server is gone, remove {path}")
+            say(f"{_not_yet(written.undo, error)}. If that server is gone, remove {path}")
 
 
 def require_kept(server: RemoteServer) -> None:
@@ -404,7 +404,7 @@ def _differing(
     return now, [one for one in changes if not same(one.name, now.get(one.name), one.before)]
 
 
-def _not_yet(address: Address, undo: tuple[str, ...], error: FlushlabError) -> str:
+def _not_yet(undo: tuple[str, ...], error: FlushlabError) -> str:
     return (
         f"warning: settings could not be put back: {error.message}. The next flushlab command tries again."
         f" By hand: {' '.join(undo)} ({LOST_AT_RESTART})"
