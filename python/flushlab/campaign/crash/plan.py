@@ -35,7 +35,7 @@ from flushlab.record import (
     Value,
     Warning,
 )
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.settings import durability
 from flushlab.spec.kinds import CrashSpec
 from flushlab.spec.parts import FileSpec
@@ -252,13 +252,15 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def server_of(self, arm: CrashArm) -> CrashedServer:
         return CrashedServer(
-            build=self.target.build,
-            nodes=self.target.nodes,
-            settings=arm.settings,
-            arguments=connection_arguments(self.spec.threads),
+            spec=SandboxSpec(
+                self.target.build,
+                settings=arm.settings,
+                arguments=connection_arguments(self.spec.threads),
+                nodes=self.target.nodes,
+                latency_s=self.target.latency_s,
+            ),
             data_root=self.target.volume.data_root,
             seconds=self.spec.duration,
-            latency_s=self.target.latency_s,
             fail=None if self.spec.failure == "process" else self.failure,
             fs=self.spec.fs,
             disk_bytes=self.spec.disk_size << 20,
