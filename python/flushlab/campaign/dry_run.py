@@ -26,7 +26,7 @@ from flushlab.machine import state_path
 from flushlab.record import Value
 from flushlab.spec.parts import as_told
 from flushlab.trial.sliced import CLUSTER_SLICE_S
-from flushlab.units import option_size
+from flushlab.units import value_words
 from flushlab.workload import protocol
 
 CALM, USUAL = 0.001, 0.05
@@ -146,11 +146,6 @@ def _simulated(tuning: TuneAnalysis, noise: float) -> tuple[int, float]:
 
 
 def _changes(settings: Mapping[str, Value | None]) -> str:
-    return ", ".join(f"{name}={_spelled(value)}" for name, value in settings.items())
-
-
-def _spelled(value: Value | None) -> str:
-    if value is None:
-        return "default"
-    is_size = isinstance(value, int) and value >= 1 << 20
-    return option_size(int(value)) if is_size else str(value)
+    return ", ".join(
+        f"{name}={'default' if value is None else value_words(value)}" for name, value in settings.items()
+    )

@@ -15,9 +15,7 @@ from flushlab.report.document import (
     Section,
     Table,
     facts_table,
-    heads,
     named,
-    numbers,
     warnings_section,
 )
 from flushlab.report.words import data_words, disk_words, extended, load_came_from, small, unit_of_work
@@ -123,14 +121,13 @@ def fleet_document(found: FleetBench) -> Document:
         lead.append("One run on each machine: the difference contains the noise of single runs.")
     elif found.fastest:
         headline = f"Only {found.fastest} has a result."
-    head = (Cell("machine"), Cell("result", "num"), Cell("others"))
     return Document(
         "bench",
         headline,
         lead=tuple(lead),
         servers=server,
         sections=(
-            Section("machines", "On each machine", tables=(Table(head, tuple(rows)),)),
+            Section("machines", "On each machine", tables=(Table(("machine", "result", "others"), rows),)),
             *warnings_section(warnings),
         ),
     )
@@ -251,7 +248,7 @@ def _percentiles(*parts: tuple[str, float]) -> str:
 
 
 def _results(facts: Iterable[tuple[str, str]], load: LoadResult | None) -> Iterator[Section]:
-    yield Section("results", "Results", tables=(facts_table(*facts),))
+    yield Section("results", "Results", tables=(facts_table(facts),))
     if load is None:
         return
     if len(load.transactions) > 1:
@@ -268,16 +265,16 @@ def _results(facts: Iterable[tuple[str, str]], load: LoadResult | None) -> Itera
             share = f"{kind.seconds / total:.0%}" if total else ""
             slowest = f"{kind.slowest_s:.3f}", str(kind.slowest_line)
             rows.append(named(kind.kind, f"{kind.count:,}", f"{kind.seconds:.3f}", share, *slowest))
-        head = heads("statement", "count", "seconds", "share", "slowest", "in line")
-        yield Section("statements", "Statements", tables=(Table(head, tuple(rows)),))
+        head = ("statement", "count", "seconds", "share", "slowest", "in line")
+        yield Section("statements", "Statements", tables=(Table(head, rows),))
 
 
 def _by_name(key: str, rows: Iterable[tuple[str, int, Latency | None]], seconds: float) -> Section:
-    head = (Cell(key.removesuffix("s")), *numbers("count", "per second", "p50", "p95", "p99"))
+    head = (key.removesuffix("s"), "count", "per second", "p50", "p95", "p99")
     body = []
     for name, count, latency in rows:
         spread = ["", "", ""]
         if latency is not None:
             spread = [format_latency(value) for value in (latency.p50, latency.p95, latency.p99)]
         body.append(named(name, f"{count:,}", f"{count / seconds:,.1f}", *spread))
-    return Section(key, key.capitalize(), tables=(Table(head, tuple(body)),))
+    return Section(key, key.capitalize(), tables=(Table(head, body),))

@@ -25,7 +25,7 @@ from flushlab.crashed.measured import (
     tally,
 )
 from flushlab.record import Crash, CrashArm, CrashFacts, CrashOutcome, NodeWay
-from flushlab.report.document import Cell, Document, Row, Section, Table, heads, warnings_section
+from flushlab.report.document import Cell, Document, Row, Section, Table, warnings_section
 from flushlab.report.stored import foot, repeat, request_of
 from flushlab.report.words import extended
 from flushlab.spec.parts import RemoteAccess
@@ -196,18 +196,18 @@ def sections(facts: CrashFacts) -> Iterator[Section]:
     place = f" on {facts.fs}{disk}" if facts.fs else ""
     names = sorted({crash.machine for arm in facts.arms for crash in arm.crashes if crash.machine})
     machines = f", on {counted(len(names), 'machine')} ({', '.join(names)})" if names else ""
-    head = heads("configuration", "kept", "fail at most", "commits lost")
+    rows = [row for arm in facts.arms for row in _measured(arm)]
     yield Section(
         "crashes",
         "What crashes left",
         f"{_KEPT if all(arm.checks_rows for arm in facts.arms) else _SOUND} {_BOUND}",
         (f"{load}: {nodes}{WHAT[facts.failure]}{place}{machines}.",),
-        tables=(Table(head, tuple(row for arm in facts.arms for row in _measured(arm))),),
+        tables=(Table(("configuration", "kept", "fail at most", "commits lost"), rows),),
         notes=tuple(_on_controls(facts)),
     )
-    head = (Cell("cut"), Cell("outcome"), Cell("what is wrong"))
+    head = ("cut", "outcome", "what is wrong")
     if tables := tuple(
-        Table(head, tuple(_failing(facts, arm)), arm.name)
+        Table(head, [*_failing(facts, arm)], arm.name)
         for arm in facts.arms
         if failing(arm) and not arm.positive_control
     ):
@@ -313,11 +313,11 @@ def _failing(facts: CrashFacts, arm: CrashArm) -> Iterator[Row]:
 
 def _settings(facts: CrashFacts) -> Section:
     names = dict.fromkeys(name for arm in facts.arms for name in arm.settings)
-    rows = tuple(
+    rows = [
         (Cell(name, "code"), *(Cell(str(arm.settings.get(name, "")), "code") for arm in facts.arms))
         for name in names
-    )
-    head = (Cell("setting"), *(Cell(arm.name) for arm in facts.arms))
+    ]
+    head = ("setting", *(arm.name for arm in facts.arms))
     return Section("settings", "Configurations", tables=(Table(head, rows),), short=())
 
 

@@ -6,11 +6,11 @@ import subprocess
 import sys
 
 from flushlab.report import html, markdown
-from flushlab.report.document import Cell, Code, Document, Line, Section, Table, heads, named, numbers
+from flushlab.report.document import Cell, Code, Document, Line, Section, Table, named
 from tests.golden.test_reports import text_of
 
 WIDE = Table(
-    (*heads("arm", "ratio", "interval"), Cell("verdict"), *numbers("p99 ratio", "rows/s")),
+    ("arm", "ratio", "interval", "verdict", "p99 ratio", "rows/s"),
     (
         (
             *named("a", "1.62×", "1.55 – 1.70", small="what it is"),
@@ -62,9 +62,7 @@ def test_a_column_without_a_word_is_not_shown() -> None:
 
 
 def test_texts_share_the_room_that_figures_leave() -> None:
-    table = Table(
-        (Cell("when"), Cell("before"), Cell("after")), ((Cell("the power fails"), *[Cell("word " * 20)] * 2),)
-    )
+    table = Table(("when", "before", "after"), ((Cell("the power fails"), *[Cell("word " * 20)] * 2),))
     shown = lines_of(Section("x", "Guarantees", tables=(table,)))
     assert max(map(len, shown)) <= 80
     assert shown[2].startswith("the power fails  word word")
