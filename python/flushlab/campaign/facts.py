@@ -140,12 +140,12 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
             taken.
     """
 
-    pool_bytes: int
-    memory_bytes: int
-    available_memory_bytes: int
-    data_bytes: int | None
-    disk_bytes: int | None
-    free_disk_bytes: int
+    pool_bytes: int = 0
+    memory_bytes: int = 0
+    available_memory_bytes: int = 0
+    data_bytes: int | None = None
+    disk_bytes: int | None = 0
+    free_disk_bytes: int = 0
     servers: int = 1
 
 
