@@ -45,7 +45,6 @@ from flushlab.campaign.fleet.worker import trials_of
 from flushlab.campaign.pool.work import Composed, RunTrial
 from flushlab.experiment.protocol import Request
 from flushlab.fleet.transfer import LEVEL, PIECE_BYTES
-from flushlab.machine import home
 from flushlab.progress import Progress, silent
 from flushlab.record import Trial
 from flushlab.store import Store
@@ -357,7 +356,7 @@ def constants(asked: argparse.Namespace) -> list[Constant]:
     """With two machines; the record of a real trial is kept in `asked`."""
     with running(2) as nodes:
         for node in nodes:
-            (node.home / "builds").symlink_to(home() / "builds")  # no registry is in reach of a namespace
+            node.lend_builds()
         trials = real_trials(nodes[0])
         sizes = [len(msgspec.json.encode(one)) for one in trials]
         asked.record = trials[0]

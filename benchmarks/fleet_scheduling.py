@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import subprocess
 import sys
 import tempfile
 import time
@@ -238,21 +237,13 @@ def running(count: int, cpus: float | None = None) -> Iterator[Sequence[Node]]:
     """So many machines of `cpus` each, joined to a fleet; the first one is its head."""
     with fleet_testbed(count, cpus=cpus) as nodes:
         first, *others = nodes
-        _require(first.flushlab("fleet", "start", "--listen", first.address, "--name", first.name))
-        key = (first.home / "fleet" / "key").read_text()
+        first.start_fleet(first.name)
         for node in others:
-            _require(
-                node.flushlab("fleet", "join", "--key", "-", first.address, "--name", node.name, given=key)
-            )
+            node.join_fleet(first, node.name)
         try:
             yield nodes
         finally:
             first.flushlab("fleet", "stop")
-
-
-def _require(done: subprocess.CompletedProcess[str]) -> None:
-    if done.returncode:
-        raise RuntimeError(done.stderr)
 
 
 if __name__ == "__main__":

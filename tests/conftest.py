@@ -28,7 +28,7 @@ from flushlab.build.galera import Galera, galera_for
 from flushlab.errors import FlushlabError
 from flushlab.machine import home, home_part
 from flushlab.record import Value
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.undo import undo_all
 from tests.left import kill_left
 
@@ -135,7 +135,7 @@ def _sandboxes(request: pytest.FixtureRequest) -> Iterator[StartSandbox]:
     def start(
         build: str = "mariadb@10.11", /, *, settings: Mapping[str, Value] | None = None, **more: Any
     ) -> Sandbox:
-        server = Sandbox.start(require_build(build), settings=settings or {}, **more)
+        server = Sandbox.start(SandboxSpec(require_build(build), settings=settings or {}, **more))
         started.append(server)
         return server
 

@@ -23,7 +23,7 @@ import msgspec
 import pytest
 
 from flushlab.fleet.local_node import NodeRecord
-from flushlab.machine import ownership
+from flushlab.machine import home, ownership
 from flushlab.undo import Undo
 
 needs_ray = pytest.mark.skipif(
@@ -87,6 +87,28 @@ class Node:
     ) -> subprocess.CompletedProcess[str]:
         """Runs a command of flushlab here."""
         return self.run(sys.executable, "-m", "flushlab", *words, given=given, timeout_s=timeout_s)
+
+    @property
+    def key(self) -> str:
+        """Of the fleet that it is in."""
+        return (self.home / "fleet" / "key").read_text()
+
+    def start_fleet(self, name: str) -> str:
+        """Starts a fleet whose first machine this is; what flushlab prints."""
+        return self._carried_out("start", "--listen", self.address, "--name", name)
+
+    def join_fleet(self, first: Node, name: str) -> None:
+        self._carried_out("join", "--key", "-", first.address, "--name", name, given=first.key)
+
+    def _carried_out(self, *words: str, given: str = "") -> str:
+        done = self.flushlab("fleet", *words, given=given)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def lend_builds(self) -> None:
+        """No registry is in reach of a namespace: it has the builds of the machine that runs the testbed."""
+        if not (self.home / "builds").exists():
+            (self.home / "builds").symlink_to(home() / "builds")
 
     def environment(self) -> Mapping[str, str]:
         """Of programs here."""

@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import Build
-from flushlab.machine import home
 from tests.fleet_testbed import Node, fleet_testbed, is_zombie, needs_ray, needs_root
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -34,20 +33,13 @@ JOIN = ("fleet", "join", "--key", "-")
 def pair() -> Iterator[tuple[Node, Node]]:
     """Two machines: a fleet runs on the first, the second has joined."""
     with fleet_testbed(2) as (first, second):
-        started = first.flushlab("fleet", "start", "--listen", first.address, "--name", "one")
-        assert started.returncode == 0, started.stderr
-        (line,) = started.stdout.splitlines()
+        (line,) = first.start_fleet("one").splitlines()
         assert line.endswith(f"/fleet/key | flushlab fleet join {first.address}:9377 --key -")
         refused = second.flushlab(*JOIN, first.address, given="0" * 64)
         assert (refused.returncode, "not trusted as" in refused.stderr) == (3, True), refused.stderr
         assert not processes(second)
-        joined = second.flushlab(*JOIN, first.address, "--name", "two", given=key_of(first))
-        assert joined.returncode == 0, joined.stderr
+        second.join_fleet(first, "two")
         yield first, second
-
-
-def key_of(node: Node) -> str:
-    return (node.home / "fleet" / "key").read_text()
 
 
 def processes(node: Node) -> list[int]:
@@ -83,7 +75,7 @@ def test_status_has_both_machines_with_their_disks(pair: tuple[Node, Node]) -> N
 @needs_root
 def test_no_process_has_a_secret_in_its_arguments(pair: tuple[Node, Node]) -> None:
     for node in pair:
-        token = key_of(node)
+        token = node.key
         found = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes(node)]
         assert len(found) >= 3
         assert not [words for words in found if token.encode() in words]
@@ -145,7 +137,7 @@ def test_a_certificate_does_not_replace_the_token(pair: tuple[Node, Node]) -> No
 
 @needs_root
 def test_a_machine_is_in_one_fleet_at_most(pair: tuple[Node, Node]) -> None:
-    again = pair[1].flushlab(*JOIN, pair[0].address, given=key_of(pair[0]))
+    again = pair[1].flushlab(*JOIN, pair[0].address, given=pair[0].key)
     second_start = pair[0].flushlab("fleet", "start")
     for done in (again, second_start):
         assert (done.returncode, "already" in done.stderr) == (3, True), done.stderr
@@ -158,7 +150,7 @@ def test_blocks_of_a_comparison_run_on_both_machines_and_nothing_is_left(
 ) -> None:
     build("mariadb@10.11")
     for node in pair:
-        (node.home / "builds").symlink_to(home() / "builds")  # no registry is in reach of a namespace
+        node.lend_builds()
     done = pair[0].flushlab(
         *("compare", "innodb_flush_log_at_trx_commit=1", "innodb_flush_log_at_trx_commit=2"),
         # Of equal length on a busy machine too: one whose base and control differ is taken out.
@@ -181,8 +173,7 @@ def test_a_second_campaign_waits_for_the_first_and_ctrl_c_leaves_nothing_on_any_
 ) -> None:
     build("mariadb@10.11")
     for node in pair:
-        if not (node.home / "builds").exists():
-            (node.home / "builds").symlink_to(home() / "builds")
+        node.lend_builds()
     first, second = (Campaign(node, pair[0].address, tmp_path / node.name) for node in pair)
     with first:
         first.says("fleet: 2 machines (one, two)")

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import Build
-from flushlab.fleet.machines import ANSWER_S
-from flushlab.machine import home
+from flushlab.fleet.status import ANSWER_S
 from flushlab.version import __version__
 from tests.fleet_testbed import Node, fleet_testbed, needs_ray, needs_root
 from tests.waiting import wait_until
@@ -82,13 +81,11 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         size = f"size={ROOM_BYTES},mode=755"
         subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(two.home)], check=True)
         try:
-            started = one.flushlab("fleet", "start", "--listen", one.address, "--name", "one")
-            assert started.returncode == 0, started.stderr
+            one.start_fleet("one")
             outside = odd.flushlab("fleet", "status", one.address)
             assert (outside.returncode, outside.stdout) == (3, "")
             assert "answers only machines that are in it" in outside.stderr, outside.stderr
-            key = (one.home / "fleet" / "key").read_text()
-            joined = odd.flushlab("fleet", "join", one.address, "--key", "-", "--name", "two", given=key)
+            joined = odd.flushlab("fleet", "join", one.address, "--key", "-", "--name", "two", given=one.key)
             assert joined.returncode == 0, joined.stderr
             yield one, odd
         finally:
@@ -175,7 +172,7 @@ def test_a_machine_without_room_is_taken_out_and_the_others_finish(
     build("mariadb@10.11")
     one, odd = pair
     for node in (one, odd.node):
-        (node.home / "builds").symlink_to(home() / "builds")  # no registry is in reach of a namespace
+        node.lend_builds()
     done = compared(one)
     assert done.returncode == 0, done.stderr
     assert (

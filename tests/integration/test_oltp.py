@@ -15,7 +15,7 @@ import pytest
 
 from flushlab import _core
 from flushlab.record import LoadProgress, LoadResult, LoadSpec, OltpSpec
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.workload.parse import build_workload
 from flushlab.workload.tables import OLTP_NAMES, OltpWorkload
 from tests.conftest import require_build
@@ -35,7 +35,9 @@ def servers() -> Iterator[dict[str, Sandbox]]:
         class Started(dict[str, Sandbox]):
             def __missing__(self, name: str) -> Sandbox:
                 settings = {"innodb_flush_log_at_trx_commit": 0}
-                self[name] = stack.enter_context(Sandbox.start(require_build(name), settings=settings))
+                self[name] = stack.enter_context(
+                    Sandbox.start(SandboxSpec(require_build(name), settings=settings))
+                )
                 return self[name]
 
         running = Started()

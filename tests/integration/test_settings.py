@@ -12,7 +12,7 @@ from flushlab.build import Build
 from flushlab.cli import settings_server
 from flushlab.cli.settings_server import survey
 from flushlab.errors import BelowFloor
-from flushlab.server import Instance, Sandbox
+from flushlab.server import Sandbox
 from flushlab.server.remote.login import Address
 from flushlab.server.settings_check import CheckRequest, judge_file, judge_server
 from flushlab.settings.floor import Floor
@@ -30,7 +30,7 @@ def test_a_build_tells_its_values_and_what_may_be_tried(build: Callable[[str], B
 
 def test_a_kept_sandbox_tells_what_it_runs_with(sandbox: Callable[..., Sandbox]) -> None:
     name = f"told-{os.getpid()}"
-    sandbox(settings={"innodb_flush_log_at_trx_commit": 2}, instance=Instance(name=name, kept=True))
+    sandbox(settings={"innodb_flush_log_at_trx_commit": 2}, name=name, kept=True)
     found = survey(f"sandbox:{name}", basedir=None, floor=None, only="innodb-flush-log-at-trx-commit")
     assert found.values == {"innodb_flush_log_at_trx_commit": 2}
     assert found.floor is Floor.SECOND

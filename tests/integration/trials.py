@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flushlab.build import Build
 from flushlab.datadir import DataRoot, Snapshots, Volume
+from flushlab.server import SandboxSpec
 from flushlab.trial.runner import Preparation, TrialRunner
 from flushlab.workload.protocol import Timing, Workload
 
@@ -25,10 +26,10 @@ def trial_runner(
         progress=lambda text: None,
     )
     return TrialRunner(
+        spec=SandboxSpec(build, arguments=arguments),
         workloads=workloads,
         timing=timing,
         progress=preparation.progress,
         preparation=preparation,
         volume=Volume(root),
-        arguments=arguments,
     )

@@ -59,17 +59,6 @@ class BoundPlan(NamedTuple):
     notes: tuple[Warning, ...]
 
 
-@dataclass
-class _Made:
-    settings: dict[str, Value]
-    workload: WorkloadSpec
-    data_root: str | None = None
-    file_system: str | None = None
-    record_size: int | None = None
-    disk: str | None = None
-    lacks: tuple[str, ...] = ()
-
-
 def base_settings(
     plan: Plan, identity: ServerIdentity, here: ServerHere | None = None
 ) -> tuple[dict[str, Value], tuple[Warning, ...]]:
@@ -102,12 +91,16 @@ def bind(plan: Plan, here: ServerHere, volumes: Volumes, only: Collection[str] |
 
 @dataclass
 class _Binder:
+    """`_made`: arms with all that they build on; `_lacks`: names of arms that they build on, and this version
+    has not; `_there`: workloads whose tables share a server."""
+
     _plan: Plan
     _here: ServerHere
     _volumes: Volumes
     _only: Collection[str] | None
     _notes: list[Warning] = field(default_factory=list)
-    _made: dict[str, _Made] = field(default_factory=dict)
+    _made: dict[str, ArmPlan] = field(default_factory=dict)
+    _lacks: dict[str, tuple[str, ...]] = field(default_factory=lambda: {BASE: ()})
     _there: dict[str, Workload] = field(default_factory=dict)
 
     def bound(self) -> BoundPlan:
@@ -121,11 +114,11 @@ class _Binder:
         settings, notes = base_settings(plan, here.identity, here)
         self._notes += notes
         workload = self._workload(WorkloadSpec(name=plan.workload.name), plan.workload, "workload")
-        self._made[BASE] = _Made(settings, workload)
         self._there[BASE] = self._built(workload)
         known_as = "" if plan.base_name == BASE else plan.base_name
         text = ": ".join(filter(None, (known_as, plan.base_text)))
-        return self._finished(BASE, text, self._made[BASE], None, "measured", "")
+        made = self._made[BASE] = ArmPlan(name=BASE, text=text, settings=settings, workload=workload)
+        return self._finished(made, None, "measured", "")
 
     def _arm(self, arm: ArmPlan, missing: tuple[ArmOutcome, str] | None) -> BoundArm | None:
         on = self._made[arm.on]
@@ -134,15 +127,17 @@ class _Binder:
         wanted = self._only is None or arm.name in self._only
         changes, reason = self._version_has(arm, note=wanted)
         below = None if arm.data_root else on  # another place has a file system of its own
-        made = self._made[arm.name] = _Made(
+        made = self._made[arm.name] = msgspec.structs.replace(
+            arm,
             settings={name: value for name, value in kept.items() if name not in back} | changes,
             workload=self._workload(on.workload, arm.workload, f"{arm.place}.workload"),
             data_root=arm.data_root or on.data_root,
             file_system=arm.file_system or (below.file_system if below else None),
             record_size=arm.record_size or (below.record_size if below else None),
             disk=arm.disk or on.disk,
-            lacks=(*on.lacks, arm.name) if reason else on.lacks,
         )
+        lacks = self._lacks[arm.on]
+        self._lacks[arm.name] = (*lacks, arm.name) if reason else lacks
         if not wanted:
             return None
         outcome: ArmOutcome = "not_in_version" if reason else "measured"
@@ -152,14 +147,14 @@ class _Binder:
         if not reason:
             volume, reason = self._volume(made)
             if not reason and self._here.shares:
-                reason = self._not_in_slices(arm.name, made)
+                reason = self._not_in_slices(made)
             elif not reason and self._plan.alternate:
                 reason = self._not_switchable(made)
             outcome = "skipped" if reason else "measured"
-        if not reason and made.lacks:
+        if not reason and lacks:
             text = f"{arm.name} is measured without these arms, which this server lacks: "
-            self._notes.append(Warning("builds-on-missing", text + ", ".join(made.lacks)))
-        bound = self._finished(arm.name, arm.text, made, volume, outcome, reason)
+            self._notes.append(Warning("builds-on-missing", text + ", ".join(lacks)))
+        bound = self._finished(made, volume, outcome, reason)
         if outcome == "not_in_version" and missing is None:
             asked = {self._name(name): value for name, value in arm.settings.items()}
             bound = msgspec.structs.replace(bound, changes=asked)
@@ -246,7 +241,7 @@ class _Binder:
             return "other than " + " and ".join(map(str, requirement.not_values))
         return ""
 
-    def _volume(self, made: _Made) -> tuple[Volume | None, str]:
+    def _volume(self, made: ArmPlan) -> tuple[Volume | None, str]:
         stays = self._plan.alternate or self._here.shares
         if stays and (made.data_root or made.disk):
             return None, "one running server cannot move to another place"
@@ -259,7 +254,7 @@ class _Binder:
             storage, folder = volume.data_root.storage, volume.data_root.path
         return volume, mismatch(storage, folder, made.file_system, made.record_size)
 
-    def _not_switchable(self, made: _Made) -> str:
+    def _not_switchable(self, made: ArmPlan) -> str:
         for name in changes_of(self._made[BASE].settings, made.settings):
             known = Configuration({}, self._here.identity).here(name)
             if known is not None and not known.dynamic:
@@ -268,7 +263,7 @@ class _Binder:
             return "another workload may need other data, and the plan alternates on one server"
         return ""
 
-    def _not_in_slices(self, name: str, made: _Made) -> str:
+    def _not_in_slices(self, made: ArmPlan) -> str:
         if why := why_not(made.settings, self._here.has, self._here.identity):
             return why
         own = self._built(made.workload)
@@ -277,21 +272,19 @@ class _Binder:
             return f"it needs other tables than {whose}, and the arms share theirs on your own server"
         if own.slice_s is None:
             return f"{own.name} cannot be paused between slices"
-        self._there[name] = own
+        self._there[made.name] = own
         return ""
 
-    def _finished(
-        self, name: str, text: str, made: _Made, volume: Volume | None, outcome: ArmOutcome, reason: str
-    ) -> BoundArm:
+    def _finished(self, made: ArmPlan, volume: Volume | None, outcome: ArmOutcome, reason: str) -> BoundArm:
         here, base, workload = self._here, self._made[BASE], self._built(made.workload)
         runs = outcome == "measured"
         differs = ""
         if runs and made.workload != base.workload:
-            differs = self._other_event(name, workload, self._built(base.workload))
-            self._notes += self._of_workload(name, differs, workload, made)
+            differs = self._other_event(made.name, workload, self._built(base.workload))
+            self._notes += self._of_workload(made, differs, workload)
         arm = BoundArm(
-            name=name,
-            text=" ".join(text.split()),
+            name=made.name,
+            text=" ".join(made.text.split()),
             outcome=outcome,
             reason=reason,
             settings=made.settings,
@@ -321,12 +314,12 @@ class _Binder:
             text += f"; per row, it is {own.rows / other.rows:.4g} times as large"
         return text
 
-    def _of_workload(self, name: str, differs: str, workload: Workload, made: _Made) -> Iterator[Warning]:
+    def _of_workload(self, made: ArmPlan, differs: str, workload: Workload) -> Iterator[Warning]:
         base = self._made[BASE].workload
         if differs:
-            yield Warning("other-unit", differs, arms=(name,), against=self._plan.base_name)
+            yield Warning("other-unit", differs, arms=(made.name,), against=self._plan.base_name)
         if made.workload.name != base.name and workload.data_key != self._built(base).data_key:
-            text = f"{name} runs on tables of its own, not on those of {self._base_called}"
+            text = f"{made.name} runs on tables of its own, not on those of {self._base_called}"
             same = "; with the same setup_file both would share them"
             both = all(one.startswith("txn:") for one in (made.workload.name, base.name))
             yield Warning("other-data", text + (same if both else ""))

@@ -129,6 +129,7 @@ def compare(
             window=window_s,
             seed=spec.seed,
             best=False,
+            folder=Path.cwd(),
         )
 
     asked = SeriesAsked(

@@ -24,7 +24,7 @@ from flushlab.machine import confinement, is_open_to_all, memory_bytes
 from flushlab.progress import Progress, silent
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.record.machine import Flavor
-from flushlab.server import DataDirectory, Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.server.remote.login import Address
 from flushlab.server.remote.server import CONNECT_S, RemoteServer
 from flushlab.server.sandbox.base_file import (
@@ -306,7 +306,7 @@ def _start_once(
 ) -> _Outcome:
     try:
         with Sandbox.start(
-            build, settings=settings, written=words, data=DataDirectory(root), progress=progress
+            SandboxSpec(build, settings=settings, written=words, data_root=root), progress
         ) as sandbox:
             lines = map(_LOG_LINE.search, sandbox.said_since_start().splitlines())
             return _Outcome(True, tuple(dict.fromkeys(line[0].strip() for line in lines if line)))

@@ -22,7 +22,7 @@ from flushlab.campaign.crash.experiment import (
     require_disk,
     require_sensible,
 )
-from flushlab.campaign.crash.plan import CrashPlan, as_stored, asked_load, load_of
+from flushlab.campaign.crash.plan import ACKED_INSERTS, CrashPlan, asked_load, load_of
 from flushlab.campaign.crash.runner import CrashRunner, crash_on_machine, require_build
 from flushlab.campaign.loop import Budget, CampaignSession, Ending, Run, run, run_campaign, stored_request
 from flushlab.campaign.pool.settings import texts_of
@@ -47,7 +47,7 @@ from flushlab.spec.build import build, stored, taking
 from flushlab.spec.kinds import CrashSpec
 from flushlab.store import Store, new_id, open_store
 from flushlab.units import counted
-from flushlab.workload.parse import all_options
+from flushlab.workload.parse import all_options, settled
 
 POINT_KINDS: Mapping[str, PointKind] = {
     "": "random",
@@ -163,9 +163,11 @@ def crash(
     under = Path(spec.base.base) if spec.base.base else None
     found = read_configurations(configurations, under, alone=True)
     require_settings(found, "crash")
-    words = spelled(found, under)
+    words, workload = spelled(found, under), spec.workload
     spec = msgspec.structs.replace(
-        spec, configurations=() if words == (BASE,) else words, workload=as_stored(spec.workload)
+        spec,
+        configurations=() if words == (BASE,) else words,
+        workload=workload if workload.name == ACKED_INSERTS else settled(workload),
     )
     named = NewServers(spec.server, spec.storage)
     named = named.fitting(None, [one.file for one in found.values()], watcher.say)
@@ -221,8 +223,6 @@ def _crash_all(
     request: CrashRequest, plan: CrashPlan, store: Store, resumed: str | None, began: float
 ) -> CrashFacts:
     campaign = resumed or new_id(request.kind)
-    if resumed is None:
-        store.create_campaign(campaign, request.kind, msgspec.json.encode(request))
     experiment = plan.experiment(request.planned)
 
     def conclude(campaign_id: str, ending: Ending) -> CrashFacts:
@@ -236,7 +236,7 @@ def _crash_all(
         return run_campaign(
             request,
             plan.target.settings.key,
-            CampaignSession(store, plan.watcher, campaign, began, resumes=True),
+            CampaignSession(store, plan.watcher, campaign, began, resumes=resumed is not None),
             Run(about, experiment, store.crashes, run_crash, conclude),
         )
 

@@ -35,15 +35,14 @@ from flushlab.record import (
     Value,
     Warning,
 )
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.settings import durability
 from flushlab.spec.kinds import CrashSpec
-from flushlab.spec.parts import FileSpec, WorkloadSpec
+from flushlab.spec.parts import FileSpec
 from flushlab.trial.measurement import compare_settings
 from flushlab.workload.command import CommandWorkload
 from flushlab.workload.data import DataWorkload
-from flushlab.workload.options import EngineOptions
-from flushlab.workload.parse import fingerprint, parse_workload, settled, sources_of, workload_options
+from flushlab.workload.parse import fingerprint, parse_workload, sources_of, workload_options
 from flushlab.workload.protocol import Workload
 from flushlab.workload.sql import SqlWorkload
 
@@ -102,10 +101,6 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
         alone = self.workload is None and self.beside is None and server.membership is None
         acks = AcksTable(spec.database, rows, alone=alone)
         return CrashingLoad(spec, acks, self.beside, self.name, self.beside_name)
-
-
-def as_stored(workload: WorkloadSpec) -> WorkloadSpec:
-    return workload if workload.name == ACKED_INSERTS else settled(workload)
 
 
 def load_of(request: CrashRequest) -> CrashLoad:
@@ -197,14 +192,6 @@ def require_replicable(load: CrashLoad, *, cluster: bool, replay: bool) -> None:
         )
 
 
-def require_known_commits(workload: Workload, hint: str) -> None:
-    if not isinstance(workload, EngineOptions):
-        raise UsageError(
-            f"{workload.name}: its commits are not known, so nothing can be said about them after a crash",
-            hint=hint,
-        )
-
-
 _OF_NODES: Mapping[NodesKind, durability.Failure] = {
     "one": "node_loss",
     "all": "cluster_loss",
@@ -265,13 +252,15 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def server_of(self, arm: CrashArm) -> CrashedServer:
         return CrashedServer(
-            build=self.target.build,
-            nodes=self.target.nodes,
-            settings=arm.settings,
-            arguments=connection_arguments(self.spec.threads),
+            spec=SandboxSpec(
+                self.target.build,
+                settings=arm.settings,
+                arguments=connection_arguments(self.spec.threads),
+                nodes=self.target.nodes,
+                latency_s=self.target.latency_s,
+            ),
             data_root=self.target.volume.data_root,
             seconds=self.spec.duration,
-            latency_s=self.target.latency_s,
             fail=None if self.spec.failure == "process" else self.failure,
             fs=self.spec.fs,
             disk_bytes=self.spec.disk_size << 20,

@@ -50,6 +50,7 @@ from flushlab.machine import available_memory_bytes, home_path
 from flushlab.process.running import publish_status
 from flushlab.progress import Progress
 from flushlab.record import Arm, Launch, Machine, ServerIdentity, Trial, Value
+from flushlab.server import SandboxSpec
 from flushlab.server.clients import Clients
 from flushlab.server.sandbox.log import refusal
 from flushlab.settings.catalog import load_catalog
@@ -238,16 +239,19 @@ class SandboxPool(ServerPool):
             progress=progress,
         )
         return TrialRunner(
+            spec=SandboxSpec(
+                self.build,
+                arguments=asked.launch.arguments,
+                clients=self.clients,
+                nodes=self.nodes,
+                latency_s=self.latency_s,
+            ),
             workloads=tuple(self.reaching(one, asked.database) for one in asked.workloads),
             timing=asked.timing,
             progress=progress,
             preparation=preparation,
             volume=self.volume,
             outlast_redo=asked.outlast_redo,
-            arguments=asked.launch.arguments,
-            nodes=self.nodes,
-            latency_s=self.latency_s,
-            clients=self.clients,
         )
 
     def reaching(self, workload: Workload, database: str | None) -> Workload:

@@ -27,7 +27,7 @@ from flushlab.errors import BelowFloor, ServerError, StartFailed, UsageError
 from flushlab.machine import available_memory_bytes
 from flushlab.plan.plan import Plan
 from flushlab.record import Launch, ServerIdentity, SourceText, Storage, Value, Warning
-from flushlab.server import DataDirectory, Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.server.remote.server import RemoteGroup, require_alike
 from flushlab.server.sandbox.base_file import fit_here, read_base_file, require_taken, whole
 from flushlab.server.sandbox.log import refusal
@@ -239,11 +239,8 @@ class SandboxSettings(ServerSettings):
         watcher.say(f"reading {self.build.name}'s settings back")
         try:
             with Sandbox.start(
-                self.build,
-                settings=base,
-                arguments=launch.arguments,
-                data=DataDirectory(self.root),
-                progress=watcher.say,
+                SandboxSpec(self.build, settings=base, arguments=launch.arguments, data_root=self.root),
+                watcher.say,
             ) as server:
                 return server.read_back({*known, *also})
         except StartFailed as error:
