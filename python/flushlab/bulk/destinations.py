@@ -33,7 +33,7 @@ from flushlab.server import Sandbox, SandboxSpec
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.protocol import Server
 from flushlab.server.remote.login import Address, addresses_of
-from flushlab.server.remote.put_back import Changes
+from flushlab.server.remote.put_back import Changes, putting_back
 from flushlab.server.remote.rights import Needs, require_rights
 from flushlab.server.remote.server import RemoteServer, members, require_alike
 from flushlab.server.sql import REDO_CAPACITY, redo_capacity_in_force, require_not_system, set_variable
@@ -126,10 +126,7 @@ def _external(spec: FillSpec, plan: FillPlan, load_bytes: int, progress: Progres
             _tune(changes, progress)
             require_alike(nodes, wanted)
 
-        with Undo() as undo:
-            for one in reversed(changes):
-                one.report_silence(progress)
-                undo.callback(one.put_back, progress)
+        with putting_back(changes, progress):
             yield replace(found, quicken=quicken)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from flushlab.diagnosis.load import LoadObserver
@@ -105,19 +105,13 @@ def _require_noticed(server: RemoteGroup, names: Sequence[str]) -> None:
         )
 
 
-@dataclass
-class SeenLoad:
-    commits: int = 0
-
-
 @dataclass(frozen=True, kw_only=True)
 class ObservingRunner(RemoteRunner):
     observer: LoadObserver
-    seen: SeenLoad = field(default_factory=SeenLoad)
     has_telemetry: ClassVar[bool] = False
 
     def sliceable(self, workload: Workload, server: Running, number: int) -> Sliceable:
-        return ObservedSlices(self.observer, self.seen, self.server.alive)
+        return ObservedSlices(self.observer, self.server.alive)
 
     def close(self) -> None:
         self.observer.close()
@@ -135,9 +129,8 @@ class ObservedSlices:
     least_slice_s = OWN_LOAD_SLICE_S
     warm_up_s = 0.0
 
-    def __init__(self, observer: LoadObserver, seen: SeenLoad, lives: Callable[[], bool]) -> None:
-        self._observer, self._seen, self._lives = observer, seen, lives
-        self._counted = seen.commits
+    def __init__(self, observer: LoadObserver, lives: Callable[[], bool]) -> None:
+        self._observer, self._lives, self._counted = observer, lives, observer.commits
 
     def slice(
         self, seconds: float, window: Callable[[], None] = lambda: None, lead_s: float = 0.0
@@ -159,15 +152,14 @@ class ObservedSlices:
                     raise
             else:
                 window()
-                self._seen.commits += found.commits
                 return found
         raise AssertionError("the last try returns or raises")
 
     def measured(self, results: Sequence[ObservedLoad]) -> Measured:
         """If this arm alone committed nothing in a block, that counts."""
-        whole = together(results)
-        of_block, self._counted = self._seen.commits - self._counted, self._seen.commits
-        if not of_block and self._seen.commits:
+        whole, seen = together(results), self._observer.commits
+        of_block, self._counted = seen - self._counted, seen
+        if not of_block and seen:
             raise LoadPaused(f"nothing was committed within {whole.seconds:.1f} s")
         if not of_block:
             raise MeasurementError(

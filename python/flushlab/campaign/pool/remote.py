@@ -52,17 +52,6 @@ from flushlab.workload.protocol import OwnLoad, Workload
 from flushlab.workload.sql import TxnWorkload
 from flushlab.workload.tables import OltpWorkload, UpsertWorkload
 
-NOTHING = Resources(
-    pool_bytes=0,
-    memory_bytes=0,
-    available_memory_bytes=0,
-    data_bytes=None,
-    disk_bytes=0,
-    free_disk_bytes=0,
-    servers=0,
-)
-"""Of this machine."""
-
 
 @dataclass(frozen=True)
 class RemoteTarget:
@@ -237,7 +226,7 @@ class RemotePool(ServerPool):
         self, spec: CampaignSpec, arms: Sequence[Mapping[str, Value]], data_bytes: int | None, at_once: int
     ) -> tuple[Resources, dict[str, str]]:
         adds_load = not (isinstance(spec, CompareSpec) and spec.own_load)
-        return NOTHING, remote_use.foreseen(self.server, arms, adds_load=adds_load)
+        return Resources(servers=0), remote_use.foreseen(self.server, arms, adds_load=adds_load)
 
 
 def driving(

@@ -17,13 +17,12 @@ from flushlab.progress import Progress
 from flushlab.record import Value
 from flushlab.server.protocol import replicas_of, sources_of
 from flushlab.server.remote.made_tables import made_tables
-from flushlab.server.remote.put_back import Changes
+from flushlab.server.remote.put_back import Changes, putting_back
 from flushlab.server.remote.rights import Needs, require_rights
 from flushlab.server.remote.server import RemoteGroup, RemoteServer, require_alike
 from flushlab.server.sql import quoted
 from flushlab.spec.parts import RemoteAccess
 from flushlab.trial.runner import restart_settings
-from flushlab.undo import Undo
 from flushlab.units import counted, format_seconds
 from flushlab.workload.engine import errno_of
 from flushlab.workload.sql import TxnWorkload
@@ -67,10 +66,7 @@ class RemoteUse:
             say(f"--allow-set-global: {until}, on {one.where}: {one.meanwhile}")
         for one in changing:
             say(f"--allow-set-global: if flushlab cannot put it back, on {one.where}: {one.by_hand}")
-        with Undo() as undo:
-            for one in reversed(every):
-                one.report_silence(say)
-                undo.callback(one.put_back, say)
+        with putting_back(every, say) as undo:
             for load in self.loads if self.access.allow_writes else ():
                 undo.enter_context(self._made_tables(load))
             for one in every:

@@ -13,8 +13,8 @@ flushlab does not use here; on MariaDB and MySQL 5.7 only the option file outlas
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -37,6 +37,7 @@ from flushlab.server.sql import (
     set_variable,
 )
 from flushlab.settings.configuration import LOST_AT_RESTART, Configuration, literal
+from flushlab.undo import Undo
 
 FOLDER = "put-back"
 _LOCK = "flushlab_tunes_this_server"
@@ -266,6 +267,16 @@ class Changes:
         )
         why = "nothing was changed; without that file nobody could put it back"
         journal.write(path, written, new=new, without=why)
+
+
+@contextmanager
+def putting_back(every: Sequence[Changes], say: Progress) -> Iterator[Undo]:
+    """At the end, all that was changed is put back, whatever fails meanwhile."""
+    with Undo() as undo:
+        for one in reversed(every):
+            one.report_silence(say)
+            undo.callback(one.put_back, say)
+        yield undo
 
 
 def put_back_left(say: Progress) -> None:
