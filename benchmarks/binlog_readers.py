@@ -34,7 +34,7 @@ from programs import needs, say
 
 from flushlab import _core
 from flushlab.build import find_build
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 
 ROOT = Path(__file__).parents[1]
 BINLOG = ROOT / "crates" / "binlog"
@@ -151,7 +151,7 @@ def served(folder: Path) -> Iterator[tuple[str, list[Path]]]:
     for name in SERVERS:
         (into := folder / name).mkdir()
         settings = {"log_bin": "binlog", **(GTIDS if name.startswith("mysql") else {})}
-        with Sandbox.start(find_build(name), settings=settings) as server:
+        with Sandbox.start(SandboxSpec(find_build(name), settings=settings)) as server:
             written = write(server, name)
             files = [
                 Path(shutil.copy(file, into)) for file in sorted(server.datadir.glob("binlog.[0-9]*[0-9]"))

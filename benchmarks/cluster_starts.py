@@ -20,6 +20,7 @@ from pathlib import Path
 
 from flushlab.build import find_build
 from flushlab.process import run_folder
+from flushlab.server import SandboxSpec
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.sandbox.node import NodeAddress, busy_port
 
@@ -36,7 +37,7 @@ def main() -> int:
     before = _files()
     for number in range(1, asked.starts + 1):
         began = time.monotonic()
-        with Cluster.start(build, size=asked.cluster, progress=_say) as cluster:
+        with Cluster.start(SandboxSpec(build, nodes=asked.cluster), _say) as cluster:
             seconds.append(time.monotonic() - began)
             places = [node.membership.place for node in cluster.nodes if node.membership]
             cluster.query("CREATE DATABASE it")

@@ -39,7 +39,7 @@ from flushlab import _core
 from flushlab.build import find_build
 from flushlab.probe.servers import OWN_US
 from flushlab.record import LoadResult, LoadSpec
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 
 ROOT = Path(__file__).parent.parent
 SHAPE = {"kind": "oltp_update_non_index", "tables": 100, "rows": 100_000}
@@ -410,7 +410,9 @@ def calibrate(bench: Bench, name: str, form: str) -> None:
     )
     bars: list[tuple[str, float]] = []
     started: dict[str, Any] = {"innodb_buffer_pool_size": 1 << 30, "log_bin": "ON"}
-    with Sandbox.start(find_build(name), settings=started, arguments=("--max-connections=400",)) as server:
+    with Sandbox.start(
+        SandboxSpec(find_build(name), settings=started, arguments=("--max-connections=400",))
+    ) as server:
         _core.prepare_tables(load_spec(server, 2))
         for trx_commit, sync_binlog in ((2, 1000), (1, 1)):
             server.apply({"innodb_flush_log_at_trx_commit": trx_commit, "sync_binlog": sync_binlog})

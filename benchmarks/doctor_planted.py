@@ -33,7 +33,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,17 +45,16 @@ from tests.control_groups import limited, writes_limited
 
 import flushlab
 from flushlab.build import find_build
-from flushlab.datadir import own_disk
+from flushlab.datadir import DataRoot, slow_disk_in
 from flushlab.diagnosis import sampling
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
 from flushlab.diagnosis.finding import Finding
 from flushlab.errors import FlushlabError, HarnessError, UsageError
 from flushlab.machine import file_system_of
 from flushlab.record import Value
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.remote.server import watched
-from flushlab.server.sandbox.spec import DataDirectory, Instance
 from flushlab.workload.parse import parse_workload
 from flushlab.workload.protocol import Timing
 from flushlab.workload.sliced import SlicedLoad
@@ -322,13 +321,8 @@ def slow_replica(server: Sandbox) -> Iterator[None]:
         server.query("GRANT REPLICATION SLAVE ON *.* TO replica@'127.0.0.1'")
     server.query("SET sql_log_bin=1")
     settings = {"server_id": "8", "log_bin": "binlog", **RELAXED}
-    disk = own_disk("flush=15ms,write=0.1ms")
-    with Sandbox.start(
-        server.build,
-        settings=settings,
-        data=DataDirectory.below(None, disk),
-        instance=Instance(connects=True),
-    ) as second:
+    disk = slow_disk_in(DataRoot.open(), "flush=15ms,write=0.1ms")
+    with Sandbox.start(SandboxSpec(server.build, settings=settings, slow_disk=disk, connects=True)) as second:
         if not is_mariadb:
             for box, what in ((server, source), (second, replica)):
                 with contextlib.suppress(FlushlabError):
@@ -846,15 +840,19 @@ def started(kind: Kind, build: str) -> Iterator[Sandbox]:
     if not kind.binlog and not kind.cluster and build in ("mysql@8.0", "mysql@9.7"):
         settings["log_bin"] = "OFF"
     settings.setdefault("innodb_buffer_pool_size", 512 * MIB)
-    data = DataDirectory.below(None, own_disk(kind.disk))
+    slow_disk = slow_disk_in(DataRoot.open(), kind.disk)
+    spec = SandboxSpec(find_build(build), settings=settings, slow_disk=slow_disk)
     if kind.cluster:
-        with Cluster.start(find_build(build), size=3, settings=settings, data=data) as cluster:
+        with Cluster.start(replace(spec, nodes=3)) as cluster:
             server, other = cluster.nodes[0], cluster.nodes[2]
             _NODES[server.name] = other
             _fill(server, kind)
             yield server
         return
-    with Sandbox.start(find_build(build), settings=settings, data=data) as server, _apart(server, kind):
+    with (
+        Sandbox.start(spec) as server,
+        _apart(server, kind),
+    ):
         _fill(server, kind)
         yield server
 

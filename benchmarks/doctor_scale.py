@@ -24,7 +24,7 @@ import pymysql
 from pymysql.constants import COMMAND
 
 from flushlab.build import find_build
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.server.remote.server import watched
 from flushlab.telemetry.live.questions import doctor_questions
 from flushlab.telemetry.live.session import Session
@@ -120,7 +120,7 @@ def main() -> int:
             "innodb_flush_method": "nosync",
             "innodb_lock_wait_timeout": 600,
         }
-        with Sandbox.start(find_build(build), settings=settings) as server:
+        with Sandbox.start(SandboxSpec(find_build(build), settings=settings)) as server:
             create_tables(server, given.tables)
             with crowd(server, given.connections, given.waiting):
                 rows = took(server, given.seconds)

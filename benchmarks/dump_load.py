@@ -27,7 +27,7 @@ from flushlab.dataset import choose_database, open_dataset
 from flushlab.dataset.dump import Dump
 from flushlab.dataset.filling import Filling
 from flushlab.dataset.loaded import fast_settings
-from flushlab.server import DataDirectory, Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 
 BAR = 1.5
 STATEMENT_BYTES = 1 << 20
@@ -85,7 +85,7 @@ def state(server: Sandbox) -> list[object]:
 
 def plain(build: Build, client: str, dump: Path, root: DataRoot) -> tuple[float, list[object]]:
     """Seconds of the client on a stock server, and the end."""
-    with Sandbox.start(build, data=DataDirectory(root)) as server:
+    with Sandbox.start(SandboxSpec(build, data_root=root)) as server:
         began = time.monotonic()
         with dump.open("rb") as stream:
             command = [client, f"--defaults-file={server.endpoint.option_file}"]
@@ -108,7 +108,7 @@ def ours(build: Build, dump: Path, root: DataRoot) -> tuple[float, list[object]]
     survey = data.survey()
     settings = fast_settings(build, survey)
     arguments = ["--debug-no-sync"] if build.flavor == "mariadb" else []
-    with Sandbox.start(build, settings=settings, arguments=arguments, data=DataDirectory(root)) as server:
+    with Sandbox.start(SandboxSpec(build, settings=settings, arguments=arguments, data_root=root)) as server:
         began = time.monotonic()
         data.load(Filling(server, survey, choose_database(data, None), lambda _: None, data.path))
         return stopped(server, began)

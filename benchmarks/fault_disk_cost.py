@@ -25,7 +25,7 @@ from flushlab.build import find_build
 from flushlab.datadir import DataRoot, FaultDisk, SlowDisk, parse_disk, remove_record
 from flushlab.datadir.fault_disk import FileSystemName
 from flushlab.record import Endpoint, LoadResult, LoadSpec
-from flushlab.server import DataDirectory, Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 
 DISK_BYTES = 2 << 30
 COST_BAR = 0.30
@@ -72,7 +72,7 @@ def record(folder: Path, server: str, threads: int, pairs: int, seconds: float) 
         for disk in disks:
             root = DataRoot.open(disk.mount)
             servers.append(
-                stack.enter_context(Sandbox.start(build, settings=settings, data=DataDirectory(root)))
+                stack.enter_context(Sandbox.start(SandboxSpec(build, settings=settings, data_root=root)))
             )
             servers[-1].query("CREATE DATABASE sbtest")
             _core.prepare_tables(spec(servers[-1].endpoint, threads))

@@ -35,8 +35,8 @@ from pathlib import Path
 from flushlab.build import Build, find_build
 from flushlab.bulk.fill import fill
 from flushlab.bulk.filled import Filled
-from flushlab.datadir import own_disk
-from flushlab.server import DataDirectory, Instance, Sandbox
+from flushlab.datadir import DataRoot, slow_disk_in
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.telemetry.observation import cpu_times
 
 SERVERS = ("mariadb@10.11", "mysql@5.7", "mysql@8.0")
@@ -283,8 +283,8 @@ def choice(bench: Bench, rounds: Rounds) -> None:
 def method_comparison(build: Build, rounds: Rounds) -> None:
     """One row a statement and all that follows it: a kept server on the story's disk, a new one on this."""
     while rounds.left:
-        data = DataDirectory.below(None, own_disk(STORY_DISK))
-        with Sandbox.start(build, instance=Instance(kept=True), data=data) as server:
+        slow_disk = slow_disk_in(DataRoot.open(), STORY_DISK)
+        with Sandbox.start(SandboxSpec(build, kept=True, slow_disk=slow_disk)) as server:
             say(f"  a disk of {STORY_DISK}")
             slow = climbed(f"sandbox:{server.name}")
             server.remove()
@@ -362,7 +362,7 @@ def main() -> None:
             say(f"{name}, {part}: {rounds.left} of {count} rounds to come")
             if rounds.left:
                 with tempfile.TemporaryDirectory(prefix="fill-") as folder:
-                    server = Sandbox.start(find_build(name), settings=SETTINGS, instance=Instance(kept=True))
+                    server = Sandbox.start(SandboxSpec(find_build(name), settings=SETTINGS, kept=True))
                     try:
                         run(part, Bench(server, Path(folder)), rounds)
                     finally:

@@ -44,7 +44,6 @@ from tests.fleet_testbed import Node, fleet_testbed
 
 from flushlab.build import find_build
 from flushlab.fleet import local_node
-from flushlab.machine import home
 
 FAULTS = ("worker", "node", "driver", "head", "disk", "partition", "slow", "ctrl-c")
 PARTITION_S = 20.0
@@ -116,23 +115,18 @@ class Fleet:
         if not self._runs(self.head):
             for node in reversed(self.nodes):
                 self._done(node.flushlab("fleet", "stop"))
-            self._done(
-                self.head.flushlab("fleet", "start", "--listen", self.head.address, "--name", self.head.name)
-            )
+            self.head.start_fleet(self.head.name)
         for node in self.nodes[1:]:
             if not self._runs(node):
                 self.join(node)
         for node in self.nodes:
-            builds = node.home / "builds"
-            if not builds.is_symlink():
-                builds.symlink_to(home() / "builds")  # no registry is in reach of a namespace
+            node.lend_builds()
 
     def join(self, node: Node) -> None:
         """The node joins, or joins again."""
-        key = (self.head.home / "fleet" / "key").read_text()
         join = ("fleet", "join", "--key", "-", self.head.address, "--name", node.name)
         for _ in range(4):
-            done = node.flushlab(*join, given=key)
+            done = node.flushlab(*join, given=self.head.key)
             if "has a machine of the address" not in done.stderr:
                 break
             time.sleep(10.0)  # Ray has not missed the node yet

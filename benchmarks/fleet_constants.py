@@ -40,12 +40,11 @@ from tests.fleet_testbed import Node
 from flushlab.build import survey
 from flushlab.campaign import Budget, Watcher, run
 from flushlab.campaign.fleet.machines import Machines, Opening, Task
-from flushlab.campaign.fleet.runner import Arrivals, FleetRunner
+from flushlab.campaign.fleet.trials import Arrivals, FleetTrials
 from flushlab.campaign.fleet.worker import trials_of
 from flushlab.campaign.pool.work import Composed, RunTrial
 from flushlab.experiment.protocol import Request
 from flushlab.fleet.transfer import LEVEL, PIECE_BYTES
-from flushlab.machine import home
 from flushlab.progress import Progress, silent
 from flushlab.record import Trial
 from flushlab.store import Store
@@ -200,7 +199,7 @@ def _driven(machines: Machines, names: Sequence[str], blocks: int) -> None:
     """A series with arms that bring a gain, and as many blocks of the best combination."""
     experiment = series(ARMS, blocks)
     with fresh_store() as store:
-        runner = FleetRunner(
+        runner = FleetTrials(
             machines=machines,
             names=names,
             ahead=experiment.ahead,
@@ -357,7 +356,7 @@ def constants(asked: argparse.Namespace) -> list[Constant]:
     """With two machines; the record of a real trial is kept in `asked`."""
     with running(2) as nodes:
         for node in nodes:
-            (node.home / "builds").symlink_to(home() / "builds")  # no registry is in reach of a namespace
+            node.lend_builds()
         trials = real_trials(nodes[0])
         sizes = [len(msgspec.json.encode(one)) for one in trials]
         asked.record = trials[0]

@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import subprocess
 import sys
 import tempfile
 import time
@@ -34,7 +33,7 @@ from typing import NamedTuple
 
 from flushlab.campaign import Budget, Watcher, run
 from flushlab.campaign.fleet.machines import Opening
-from flushlab.campaign.fleet.runner import Arrivals, FleetRunner
+from flushlab.campaign.fleet.trials import Arrivals, FleetTrials
 from flushlab.campaign.pool.work import Composed, RunTrial
 from flushlab.experiment.protocol import Request
 from flushlab.experiment.series import Series, SeriesPlan
@@ -145,7 +144,7 @@ def on_fleet(address: str, asked: argparse.Namespace) -> Run:
         with claimed(silent) as opened, fresh_store() as store:
             experiment = series(asked.arms, asked.blocks)
             names = opened.machines.open(Opening(partial(sleeping, asked.trial)))
-            runner = FleetRunner(
+            runner = FleetTrials(
                 machines=opened.machines,
                 names=names,
                 ahead=experiment.ahead,
@@ -238,21 +237,13 @@ def running(count: int, cpus: float | None = None) -> Iterator[Sequence[Node]]:
     """So many machines of `cpus` each, joined to a fleet; the first one is its head."""
     with fleet_testbed(count, cpus=cpus) as nodes:
         first, *others = nodes
-        _require(first.flushlab("fleet", "start", "--listen", first.address, "--name", first.name))
-        key = (first.home / "fleet" / "key").read_text()
+        first.start_fleet(first.name)
         for node in others:
-            _require(
-                node.flushlab("fleet", "join", "--key", "-", first.address, "--name", node.name, given=key)
-            )
+            node.join_fleet(first, node.name)
         try:
             yield nodes
         finally:
             first.flushlab("fleet", "stop")
-
-
-def _require(done: subprocess.CompletedProcess[str]) -> None:
-    if done.returncode:
-        raise RuntimeError(done.stderr)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,6 @@ from fleet_scheduling import running, say
 from tests.fleet_testbed import Node
 
 from flushlab.build import find_build
-from flushlab.machine import home
 
 WHOLE_CPUS = 2.0
 """Of a machine while its Ray starts."""
@@ -114,7 +113,7 @@ def on_fleet(machines: int, asked: argparse.Namespace) -> Found:
     """The series on a fleet of so many machines."""
     with running(machines, cpus=WHOLE_CPUS) as nodes, tempfile.TemporaryDirectory() as folder:
         for node in nodes:
-            (node.home / "builds").symlink_to(home() / "builds")  # no registry is in reach of a namespace
+            node.lend_builds()
             node.limit_cpus(asked.cpus)
         path = Path(folder) / "plan.toml"
         path.write_text(plan(asked))

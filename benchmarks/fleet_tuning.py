@@ -39,7 +39,7 @@ from random import Random
 from typing import NamedTuple
 
 from flushlab.campaign.fleet.machines import Ended, Event, Joined, Lost, Opening, Stopped, Task
-from flushlab.campaign.fleet.runner import Arrivals, ArrivedBlock, FleetRunner
+from flushlab.campaign.fleet.trials import Arrivals, ArrivedBlock, FleetTrials
 from flushlab.campaign.fleet.worker import trials_of
 from flushlab.campaign.pool.work import CrashTask
 from flushlab.campaign.watcher import Watcher
@@ -235,9 +235,6 @@ class SimulatedMachines:
     def rest(self) -> None:
         """Nothing runs."""
 
-    def close(self) -> None:
-        """Nothing runs."""
-
 
 class NoStore(Arrivals):
     """Keeps nothing: the driver is never killed here."""
@@ -290,7 +287,7 @@ def judge(case: Case, seed: int) -> Verdict:
             spread=True,
         )
     )
-    runner = FleetRunner(
+    runner = FleetTrials(
         machines=machines,
         names=names,
         ahead=tune.ahead,

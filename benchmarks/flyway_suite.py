@@ -44,7 +44,7 @@ from flushlab.build import Build, find_build
 from flushlab.datadir import DataRoot, volume_in
 from flushlab.machine import server_user
 from flushlab.plan.parse import find_plan, read_plan
-from flushlab.server import DataDirectory, Sandbox, Startup
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.server.sandbox.contents import initialise
 from flushlab.server.sandbox.option_files import give
 from flushlab.suite.request import fields_of, variables
@@ -206,10 +206,7 @@ def by_hand(
     finally:
         shutil.rmtree(scratch)
     with Sandbox.start(
-        build,
-        settings={**settings, **COUNTED},
-        data=DataDirectory(root),
-        startup=Startup(sql=["CREATE DATABASE app"]),
+        SandboxSpec(build, settings={**settings, **COUNTED}, data_root=root, init_sql=["CREATE DATABASE app"])
     ) as server:
         up += server.seconds["start"]
         environment = {**os.environ, **variables([fields_of(build, server.endpoint, "app")], {})}

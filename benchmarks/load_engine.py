@@ -47,7 +47,7 @@ from scipy.stats import t as student
 from flushlab import _core
 from flushlab.build import find_build
 from flushlab.record import ClientCost, Endpoint, LoadResult, LoadSpec
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 
 TABLES = 4
 TABLE_SIZE = 100_000
@@ -428,7 +428,7 @@ def main() -> None:
     build = find_build(flags.server)
     with (
         TemporaryDirectory() as folder,
-        Sandbox.start(build, settings=settings, arguments=tuple(arguments)) as sandbox,
+        Sandbox.start(SandboxSpec(build, settings=settings, arguments=tuple(arguments))) as sandbox,
     ):
         _core.prepare_tables(spec_of(sandbox.endpoint, runs[0]))
         if flags.rate_check:

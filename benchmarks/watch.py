@@ -33,10 +33,10 @@ from pathlib import Path
 from scipy.stats import t as student
 
 from flushlab.build import find_build
-from flushlab.datadir import own_disk
+from flushlab.datadir import DataRoot, slow_disk_in
 from flushlab.machine import proc_stat
 from flushlab.process.running import publish_status
-from flushlab.server import DataDirectory, Instance, Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.server.remote.server import watched
 from flushlab.server.sandbox.node import free_port
 from flushlab.watch.watch import Watch, in_this_process, of
@@ -195,10 +195,13 @@ def main() -> int:
     given = parser.parse_args()
     name = f"bench-watch-{os.getpid()}"
     with Sandbox.start(
-        find_build(given.server),
-        settings={**SETTINGS[given.synced], "max_connections": given.threads + 100},
-        data=DataDirectory.below(None, own_disk(given.disk)) if given.disk else DataDirectory(),
-        instance=Instance(name=name, kept=True),
+        SandboxSpec(
+            find_build(given.server),
+            settings={**SETTINGS[given.synced], "max_connections": given.threads + 100},
+            slow_disk=slow_disk_in(DataRoot.open(), given.disk),
+            name=name,
+            kept=True,
+        )
     ) as server:
         try:
             way_in = inside if given.inside else doctor if given.doctor else outside

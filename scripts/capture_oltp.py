@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.sysbench_log import logged, without_values
 
 from flushlab.build import find_build
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.workload.tables import OLTP_NAMES
 
 FOLDER = Path(__file__).parents[1] / "tests" / "integration" / "sysbench"
@@ -34,7 +34,7 @@ def main() -> None:
     """Writes every file."""
     FOLDER.mkdir(exist_ok=True)
     with (
-        Sandbox.start(find_build("mariadb@10.11"), settings={}) as server,
+        Sandbox.start(SandboxSpec(find_build("mariadb@10.11"), settings={})) as server,
         tempfile.NamedTemporaryFile("w", suffix=".cfg") as config,
     ):
         endpoint = server.endpoint

@@ -28,7 +28,7 @@ import pymysql
 from flushlab import _core
 from flushlab.build import find_build
 from flushlab.record import Endpoint, ScriptSpec
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.server.control import StatementFailed
 
 BUILDS = ("mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@10.11", "mariadb@11.8")
@@ -288,7 +288,7 @@ def main() -> None:
         build = find_build(name)
         own = build.flavor == "mariadb" and asked.plugin_dir
         arguments = [f"--plugin-dir={asked.plugin_dir}"] if own else []
-        with Sandbox.start(build, arguments=arguments) as server, capturing(server) as capture:
+        with Sandbox.start(SandboxSpec(build, arguments=arguments)) as server, capturing(server) as capture:
             for part in (capture_logins, capture_answers):
                 with tempfile.TemporaryDirectory() as folder:
                     part(server, capture, folder)

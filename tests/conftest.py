@@ -28,7 +28,7 @@ from flushlab.build.galera import Galera, galera_for
 from flushlab.errors import FlushlabError
 from flushlab.machine import home, home_part
 from flushlab.record import Value
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.undo import undo_all
 from tests.left import kill_left
 
@@ -135,7 +135,7 @@ def _sandboxes(request: pytest.FixtureRequest) -> Iterator[StartSandbox]:
     def start(
         build: str = "mariadb@10.11", /, *, settings: Mapping[str, Value] | None = None, **more: Any
     ) -> Sandbox:
-        server = Sandbox.start(require_build(build), settings=settings or {}, **more)
+        server = Sandbox.start(SandboxSpec(require_build(build), settings=settings or {}, **more))
         started.append(server)
         return server
 
@@ -182,6 +182,14 @@ def _private_home(environment: pytest.MonkeyPatch) -> Iterator[Path]:
 def private_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty home for flushlab that the servers' user can reach, with a short path; builds are shared."""
     yield from _private_home(monkeypatch)
+
+
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A temporary folder that every user may enter; pytest's own is closed to others."""
+    with tempfile.TemporaryDirectory(prefix="flushlab-test-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder).resolve()
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ def main(address: str, machine: str) -> None:
         from flushlab.campaign.fleet.ray_workers import RayWorker, first_machine, nodes, worker_on
 
         (node,) = [one for one in nodes() if one.name == machine]
-        actor = worker_on(node.id, Sleeper, is_ordered=False)
+        actor = worker_on(node.id, Sleeper)
         assert actor is not None
         ray.get(actor.sleep.remote(0.0))
         answer = RayWorker(node, actor, first_machine(silent)).call("sleep", WORK_S)

@@ -23,7 +23,7 @@ import msgspec
 import pytest
 
 from flushlab.fleet.local_node import NodeRecord
-from flushlab.machine import ownership
+from flushlab.machine import home, ownership
 from flushlab.undo import Undo
 
 needs_ray = pytest.mark.skipif(
@@ -88,6 +88,28 @@ class Node:
         """Runs a command of flushlab here."""
         return self.run(sys.executable, "-m", "flushlab", *words, given=given, timeout_s=timeout_s)
 
+    @property
+    def key(self) -> str:
+        """Of the fleet that it is in."""
+        return (self.home / "fleet" / "key").read_text()
+
+    def start_fleet(self, name: str) -> str:
+        """Starts a fleet whose first machine this is; what flushlab prints."""
+        return self._carried_out("start", "--listen", self.address, "--name", name)
+
+    def join_fleet(self, first: Node, name: str) -> None:
+        self._carried_out("join", "--key", "-", first.address, "--name", name, given=first.key)
+
+    def _carried_out(self, *words: str, given: str = "") -> str:
+        done = self.flushlab("fleet", *words, given=given)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def lend_builds(self) -> None:
+        """No registry is in reach of a namespace: it has the builds of the machine that runs the testbed."""
+        if not (self.home / "builds").exists():
+            (self.home / "builds").symlink_to(home() / "builds")
+
     def environment(self) -> Mapping[str, str]:
         """Of programs here."""
         return {**os.environ, "FLUSHLAB_HOME": str(self.home), "NO_COLOR": "1", "COLUMNS": "200"}
@@ -126,6 +148,9 @@ class Node:
         )
         return [int(word) for word in done.stdout.split()]
 
+    def is_idle(self) -> bool:
+        return not self.left()
+
     def left(self) -> list[str]:
         """What campaigns have left here: workers, servers and their guards, folders of servers."""
         found = []
@@ -144,7 +169,7 @@ class Node:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.05)
-            if all(_is_zombie(pid) for pid in found):
+            if all(is_zombie(pid) for pid in found):
                 return
 
     def clear(self) -> None:
@@ -249,7 +274,7 @@ def _remove_group(folder: Path) -> None:
         time.sleep(0.1)
 
 
-def _is_zombie(pid: int) -> bool:
+def is_zombie(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:

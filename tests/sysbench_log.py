@@ -6,13 +6,35 @@ Shared by `scripts/capture_oltp.py`, which records sysbench, and the tests that 
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+import pytest
+
+from flushlab.record import Endpoint
 from flushlab.server import Sandbox
 
 _TEXT = re.compile(r"'((?:\d{11}-)*\d{11})'")
 _NUMBER = re.compile(r"(?<![\w'])-?[1-9]\d*")
+
+
+def sysbench(endpoint: Endpoint, folder: Path, *words: str, database: str = "sbtest") -> str:
+    """What sysbench prints. The test is skipped where sysbench is absent."""
+    if shutil.which("sysbench") is None:
+        pytest.skip("sysbench is not on PATH (apt-get install sysbench)")
+    options = folder / "sysbench.cfg"
+    options.touch(mode=0o600)
+    options.write_text(
+        f"mysql-user={endpoint.user}\nmysql-password={endpoint.password}\n"
+        f"mysql-socket={endpoint.socket}\nmysql-db={database}\n"
+    )
+    command = ["sysbench", f"--config-file={options}", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 @contextmanager

@@ -80,6 +80,21 @@ def plant(folder: Path, what: Tree) -> None:
             plant(folder / name, content)
 
 
+OCCUPANTS = ("folder", "empty folder", "file", "link", "dangling link")
+
+
+def occupy(place: Path, other: Path, occupant: str) -> None:
+    """Puts one of the OCCUPANTS in a place; `other` is a folder with content, which is moved or linked to."""
+    if occupant == "folder":
+        other.rename(place)
+    elif occupant == "empty folder":
+        place.mkdir()
+    elif occupant == "file":
+        place.write_text("mine")
+    else:
+        place.symlink_to(other if occupant == "link" else other.with_name("nowhere"))
+
+
 def tree(folder: Path) -> dict[str, tuple[object, ...]]:
     """Everything below a folder by its relative path: kind and mode, with content or target."""
     return {path.relative_to(folder).as_posix(): _entry(path) for path in _below(folder)}

@@ -39,6 +39,12 @@ def option_size(size_bytes: int) -> str:
     return str(size_bytes)
 
 
+def value_words(value: float | str) -> str:
+    """A value of a setting, a whole number of MiB as an option file has it."""
+    is_round = isinstance(value, int) and value >= 1 << 20 and value % (1 << 20) == 0
+    return option_size(int(value)) if is_round else str(value)
+
+
 def counted(count: int, noun: str) -> str:
     if count != 1:
         noun = (

@@ -12,7 +12,6 @@ import pytest
 from flushlab.build import Build
 from flushlab.build.inspect import refused, verbose_help
 from flushlab.errors import StartFailed
-from flushlab.record import ServerIdentity
 from flushlab.server import Sandbox
 from flushlab.settings.catalog import SettingHere, load_catalog
 from flushlab.settings.check import check
@@ -69,7 +68,7 @@ def test_an_instance_reads_the_groups_that_end_in_its_suffix(
         [*any_build.command, *words], env=any_build.environment, capture_output=True, text=True, check=True
     )
     read = [groups[int(word.removeprefix("--port=")) - 1] for word in said.stdout.split() if "port=" in word]
-    assert set(read) == groups_of(identity_of(any_build), suffix) & set(groups)
+    assert set(read) == groups_of(any_build.identity, suffix) & set(groups)
     assert not suffix or {instance_of(name) for name in read} >= {suffix.lower()}
 
 
@@ -155,7 +154,7 @@ def test_what_the_check_calls_fatal_stops_the_server(
     """What the program refuses by itself with `--help`, it refuses at a start: it parses options before both.
     The others are tried at a start, and one of each kind."""
     for option, text in REFUSED.items():
-        assert not check(f"[mysqld]\n{option} = {text}\n", identity_of(build(name))).starts, option
+        assert not check(f"[mysqld]\n{option} = {text}\n", build(name).identity).starts, option
     arguments = [f"--{option.replace('_', '-')}={text}" for option, text in REFUSED.items()]
     by_itself = refused(build(name), arguments).keys()
     assert len(by_itself) >= 3
@@ -186,15 +185,11 @@ def test_a_started_server_holds_what_the_check_foretells(
     name_of_build: str, sandbox: Callable[..., Sandbox], build: FindBuild
 ) -> None:
     lines = "".join(f"{name} = {text}\n" for name, text in ACCEPTED[name_of_build].items())
-    foretold = check(f"[mysqld]\n{lines}", identity_of(build(name_of_build)))
+    foretold = check(f"[mysqld]\n{lines}", build(name_of_build).identity)
     assert foretold.starts
     arguments = tuple(f"--{name.replace('_', '-')}={text}" for name, text in ACCEPTED[name_of_build].items())
     server = sandbox(name_of_build, arguments=arguments)
     assert server.read_back(foretold.settings) == foretold.settings
-
-
-def identity_of(build: Build) -> ServerIdentity:
-    return ServerIdentity(flavor=build.flavor, version=build.version, version_text=build.version_text)
 
 
 def test_the_modes_of_sql_are_those_that_the_server_takes(any_build: Build) -> None:

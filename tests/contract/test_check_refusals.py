@@ -11,7 +11,6 @@ import pytest
 
 from flushlab.build import Build
 from flushlab.build.inspect import Answer, verbose_help
-from flushlab.record import ServerIdentity
 from flushlab.server.sandbox import base_file
 from flushlab.settings.check import unusable
 from tests.conftest import flavors, require_build
@@ -80,7 +79,6 @@ def test_nothing_that_a_server_refuses_goes_unmentioned(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build = require_build(name)
-    identity = ServerIdentity(flavor=build.flavor, version=build.version, version_text=build.version_text)
     monkeypatch.setattr(
         base_file, "verbose_help", lambda of, words=(): verbose_help(of, words) if words else help_of(name)
     )
@@ -94,7 +92,7 @@ def test_nothing_that_a_server_refuses_goes_unmentioned(
             refusals += 1
             if unusable(text):
                 continue
-            found = base_file.examine(file, base_file.content(file), identity, build).findings
+            found = base_file.examine(file, base_file.content(file), build.identity, build).findings
             # what is included may be where the server runs: its absence here is only a warning
             if not [one for one in found if one.severity == "error" or one.kind == "include"]:
                 unmentioned.append((text[:60], [one.text for one in found]))

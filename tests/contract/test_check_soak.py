@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import Build
-from flushlab.record import ServerIdentity
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.check import CheckedFile, check
 from flushlab.settings.option_names import load_option_names, shape_of
@@ -114,16 +113,12 @@ def asked(build: Build, file: Path, *way: str) -> tuple[bool, str, str]:
     return done.returncode != 0, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
 
 
-def identity_of(build: Build) -> ServerIdentity:
-    return ServerIdentity(flavor=build.flavor, version=build.version, version_text=build.version_text)
-
-
 @pytest.mark.parametrize("name", BUILDS)
 def test_lines_are_what_the_server_makes_of_them(name: str, tmp_path: Path) -> None:
     build, chance, file = require_build(name), random.Random(f"{SEED} {name}"), tmp_path / "my.cnf"
-    groups, refused, compared = groups_of(identity_of(build)), 0, 0
+    groups, refused, compared = groups_of(build.identity), 0, 0
     wrong: list[tuple[str, ...]] = []
-    whole = reads_whole_lines(identity_of(build))
+    whole = reads_whole_lines(build.identity)
     for _ in range(FILES):
         text = text_of(chance)
         file.write_text(text, encoding="utf-8", newline="")
@@ -252,7 +247,7 @@ def test_a_file_starts_if_and_only_if_the_server_takes_it(name: str, tmp_path: P
         ends, _, complaints = asked(build, file, f"--datadir={tmp_path}", "--verbose", "--help")
         refuses = ends or "Parsing options for plugin" in complaints
         refused += refuses
-        checked = check(text, identity_of(build))
+        checked = check(text, build.identity)
         if undecided(checked, build):
             continue
         compared += 1

@@ -11,7 +11,7 @@ import pytest
 
 from flushlab.errors import ServerError
 from flushlab.record import Value
-from flushlab.server import DataDirectory
+from flushlab.server import SandboxSpec
 from flushlab.server.galera.cluster import Cluster
 from flushlab.settings.catalog import PROVIDER_OPTIONS, SettingHere, load_catalog
 from flushlab.settings.optionfile import read_options
@@ -49,7 +49,7 @@ FIXED: dict[str, Value] = {
 @pytest.fixture(params=["mariadb@10.11", "mariadb@11.8"], scope="module")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     with Cluster.start(
-        require_build(request.param), size=2, settings=GIVEN, data=DataDirectory(settle=False)
+        SandboxSpec(require_build(request.param), nodes=2, settings=GIVEN, settle=False)
     ) as started:
         yield started
 

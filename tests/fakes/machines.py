@@ -38,7 +38,6 @@ class ThreadMachines:
         """Blocks whose ends `wait` has returned, or will return."""
         self.cancelled: set[str] = set()
         """Machines that run a block which was cancelled."""
-        self.rested = self.closed = False
 
     def open(self, opening: Opening) -> tuple[str, ...]:
         return tuple(self._names)
@@ -90,7 +89,4 @@ class ThreadMachines:
         self.dismissed.append(machine)
 
     def rest(self) -> None:
-        self.rested = True
-
-    def close(self) -> None:
-        self.closed = True
+        """They have no servers."""

@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from flushlab.machine import server_user
 from flushlab.server import Sandbox
-from flushlab.server.sandbox.spec import Instance
 from tests.waiting import wait_until
 
 T = TypeVar("T")
@@ -87,7 +86,7 @@ class MysqlPair(Pair):
             start(
                 "mysql@9.7",
                 settings={**usual, **FAST, "server_id": "8", "replica_parallel_workers": "4"},
-                instance=Instance(connects=True),
+                connects=True,
             ),
         )
 
@@ -122,7 +121,7 @@ class MariadbPair(Pair):
             start(
                 "mariadb@10.11",
                 settings={**FAST, "server_id": "8", "slave_parallel_threads": "4"},
-                instance=Instance(connects=True),
+                connects=True,
             ),
         )
 

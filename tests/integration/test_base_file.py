@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.build import Build
-from flushlab.record import ServerIdentity
 from flushlab.server import Sandbox
 from flushlab.server.sandbox.base_file import read_base_file
 from tests.conftest import StartSandbox, flavors, require_build
@@ -68,10 +66,6 @@ def write(file: Path, outside: Path, port: int = 1) -> Path:
     return own
 
 
-def identity_of(build: Build) -> ServerIdentity:
-    return ServerIdentity(flavor=build.flavor, version=build.version, version_text=build.version_text)
-
-
 def seen(root: Path) -> dict[str, tuple[int, str]]:
     return {
         str(path): (
@@ -91,7 +85,7 @@ def test_production_files_run_on_every_server_and_touch_nothing_outside(
     whole.write_text("".join(f"!include {file.name}\n" for file in FILES))
     for file in FILES:
         write(file, outside, cluster.getsockname()[1])
-    base = read_base_file(whole, build, identity_of(build))
+    base = read_base_file(whole, build, build.identity)
     assert not [value for value in base.settings.values() if str(outside) in str(value)]
     server = sandbox(name, settings=base.settings)
     assert server.read_back(["max_connect_errors", "server_id"]) == {
@@ -116,7 +110,7 @@ def check_secrets(server: Sandbox) -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_what_is_left_out_is_said_by_class_and_without_values(file: Path, outside: Path) -> None:
     build = require_build("mariadb@10.11")
-    base = read_base_file(write(file, outside), build, identity_of(build))
+    base = read_base_file(write(file, outside), build, build.identity)
     (said,) = [note for note in base.notes if "left out" in note]
     assert SECRET not in f"{base}"
     assert "did you mean" not in said

@@ -30,7 +30,7 @@ from flushlab.build.debian import SERIES
 from flushlab.errors import ServerError
 from flushlab.progress import silent
 from flushlab.record import Endpoint, LoadResult, LoadSpec, ScriptSpec
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.server.control import StatementFailed
 from flushlab.server.remote.login import Address
 from flushlab.server.remote.server import RemoteServer
@@ -98,7 +98,7 @@ def servers(certificates: Path) -> Iterator[Servers]:
             build = require_build(name)
             if plugins := debian_plugins(build, certificates):
                 words.append(f"--plugin-dir={plugins}")
-            running[name] = stack.enter_context(Sandbox.start(build, arguments=words))
+            running[name] = stack.enter_context(Sandbox.start(SandboxSpec(build, arguments=words)))
             running[name].query(f"CREATE DATABASE {DATABASE}")
             running[name].query(f"CREATE TABLE {DATABASE}.seen (account TEXT, tls TEXT)")
         return running[name]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,9 +15,8 @@ from flushlab.bulk.limits import replica_lag_s
 from flushlab.datadir import DataRoot, Snapshots
 from flushlab.dataset import open_dataset
 from flushlab.errors import ServerError, StorageError
-from flushlab.machine import home
 from flushlab.record import Value
-from flushlab.server import DataDirectory, Instance, Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.trial.runner import Preparation
 from flushlab.workload.command import CommandWorkload
 from tests.conftest import StartSandbox, flavors
@@ -72,7 +68,7 @@ def has_rows(server: Sandbox, table: str) -> bool:
 def pair(request: pytest.FixtureRequest, shared_sandbox: StartSandbox) -> Pair:
     name = request.param
     source = shared_sandbox(name, settings={"log_bin": "ON", "server_id": 11})
-    replica = shared_sandbox(name, settings={"server_id": 22}, instance=Instance(connects=True))
+    replica = shared_sandbox(name, settings={"server_id": 22}, connects=True)
     source.query("CREATE USER replica@'127.0.0.1' IDENTIFIED BY 'replica'")
     source.query("GRANT REPLICATION SLAVE ON *.* TO replica@'127.0.0.1'")
     source.query("CREATE DATABASE shop")
@@ -89,15 +85,6 @@ def pair(request: pytest.FixtureRequest, shared_sandbox: StartSandbox) -> Pair:
     uuid = "" if replica.build.flavor == "mariadb" else str(replica.query("SELECT @@server_uuid")[0][0])
     replica.stop()
     return Pair(source, replica, uuid)
-
-
-@pytest.fixture
-def snapshots() -> Iterator[Snapshots]:
-    folder = home() / f"copies-{os.getpid()}"
-    yield Snapshots(folder)
-    if folder.exists():
-        subprocess.run(["/bin/chmod", "-R", "u+w", str(folder)], check=True)  # snapshots are sealed
-        shutil.rmtree(folder)
 
 
 @pytest.fixture
@@ -123,9 +110,7 @@ def test_copied_replica_is_nobodys_replica_and_runs_no_event(pair: Pair, snapsho
     preparation = prepared(build, pair.replica.datadir, snapshots)
     before = pair.connections()
     snapshot = preparation.snapshot(WORKLOAD, {})
-    server = Sandbox.start(
-        build, data=DataDirectory(snapshot=snapshot, snapshots=snapshots), instance=Instance(connects=True)
-    )
+    server = Sandbox.start(SandboxSpec(build, snapshot=snapshot, snapshots=snapshots, connects=True))
     with server:
         assert pair.connections() == before
         assert replication_status(server) == []
@@ -192,7 +177,7 @@ def test_layout_of_the_base_holds_for_the_first_start_too(
     preparation = prepared(server.build, server.datadir, snapshots)
     snapshot = preparation.snapshot(WORKLOAD, {**layout, "sync_binlog": 0})
     with Sandbox.start(
-        server.build, data=DataDirectory(snapshot=snapshot, snapshots=snapshots), settings=layout
+        SandboxSpec(server.build, snapshot=snapshot, snapshots=snapshots, settings=layout)
     ) as copy:
         assert ("shop",) in copy.query("SHOW DATABASES")
 

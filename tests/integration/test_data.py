@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.workload.data import DataWorkload
 from flushlab.workload.engine import Connected, run_script
 from flushlab.workload.protocol import Timing
@@ -31,7 +31,7 @@ COUNTS = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_delete', 'Handler_dele
 )
 def server(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     settings = {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}
-    with Sandbox.start(require_build(request.param), settings=settings) as running:
+    with Sandbox.start(SandboxSpec(require_build(request.param), settings=settings)) as running:
         how = Connected()
         run_script(running, SCHEMA.read_bytes(), how, database="mysql", limit_s=PATIENCE_S, where=SCHEMA.name)
         yield running

@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +28,8 @@ from flushlab.datadir import DataRoot, Snapshot, Snapshots
 from flushlab.dataset import Survey, choose_database, loaded, open_dataset
 from flushlab.dataset.loaded import fast_settings
 from flushlab.errors import DumpRefused, StorageError
-from flushlab.machine import home
 from flushlab.record import StreamProgress, StreamSpec
-from flushlab.server import DataDirectory, Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.suite.database import database
 from tests.conftest import StartSandbox, flavors, require_build
 
@@ -194,16 +193,6 @@ def mariadb_shop(shared_sandbox: StartSandbox) -> Sandbox:
     return filled(shared_sandbox("mariadb@10.11"))
 
 
-@pytest.fixture
-def snapshots() -> Iterator[Snapshots]:
-    """Empty; initialised data directories are those of the home."""
-    folder = home() / f"dumps-{os.getpid()}"
-    yield Snapshots(folder)
-    if folder.exists():
-        subprocess.run(["/bin/chmod", "-R", "u+w", str(folder)], check=True)  # snapshots are sealed
-        shutil.rmtree(folder)
-
-
 def snapshot(build: Build, path: Path, snapshots: Snapshots, said: list[str] | None = None) -> Snapshot:
     data = open_dataset(path)
     return loaded(
@@ -219,7 +208,7 @@ def snapshot(build: Build, path: Path, snapshots: Snapshots, said: list[str] | N
 
 def check_shop(build: Build, found: Snapshot, snapshots: Snapshots) -> None:
     """Everything is there, and what runs as the clerk runs."""
-    with Sandbox.start(build, data=DataDirectory(snapshot=found, snapshots=snapshots)) as server:
+    with Sandbox.start(SandboxSpec(build, snapshot=found, snapshots=snapshots)) as server:
         server.query("USE shop")
         assert server.query("SELECT name, HEX(note) FROM customer WHERE id IN (1, 4)") == [
             ('Ada; "the first"', b"it's -- no comment".hex().upper()),
@@ -304,7 +293,7 @@ def test_backup_loads_once_it_is_prepared(
     data = open_dataset(folder)
     assert data.settings()["innodb_data_file_path"] == "ibdata1:12M:autoextend"
     found = snapshot(server.build, folder, snapshots)
-    with Sandbox.start(server.build, data=DataDirectory(snapshot=found, snapshots=snapshots)) as copy:
+    with Sandbox.start(SandboxSpec(server.build, snapshot=found, snapshots=snapshots)) as copy:
         assert copy.query("SELECT COUNT(*) FROM shop.customer") == [(4,)]
 
 
@@ -336,7 +325,7 @@ def test_folder_of_mysql_shell_loads(
     write("shop@item@@1.tsv.zst", f"2\t\\N\t{pictures[1]}\n")
     found = build("mysql@9.7")
     made = snapshot(found, tmp_path, snapshots)
-    with Sandbox.start(found, data=DataDirectory(snapshot=made, snapshots=snapshots)) as server:
+    with Sandbox.start(SandboxSpec(found, snapshot=made, snapshots=snapshots)) as server:
         assert server.query("SELECT id, note, HEX(picture), `double` FROM shop.item ORDER BY id") == [
             (1, "tab \t, back \\, 日本", bytes(range(256)).hex().upper(), 2),
             (2, None, "090A5C", 4),
@@ -362,7 +351,7 @@ def test_dump_that_reads_other_files_loads_as_the_employees_sample_does(
     made = build("mariadb@10.11")
     found = snapshot(made, tmp_path / "employees.sql", snapshots, said)
     assert f"warning: {tmp_path / 'employees.sql'}: left out commands of the client: tee" in said
-    with Sandbox.start(made, data=DataDirectory(snapshot=found, snapshots=snapshots)) as server:
+    with Sandbox.start(SandboxSpec(made, snapshot=found, snapshots=snapshots)) as server:
         assert server.query("SELECT COUNT(*) FROM employees.employees") == [(2,)]
         assert server.query("SELECT COUNT(*) FROM employees.salaries") == [(1,)]
     (tmp_path / "load_salaries1.dump").write_text("\nINSERT INTO `salaries` VALUES (9);\n")
@@ -398,7 +387,7 @@ def test_folder_with_a_file_for_each_table_loads(
     assert [line for line in said if line.startswith("warning")] == [
         f"warning: {tmp_path}: left out statements about the server itself: GRANT (1)"
     ]
-    with Sandbox.start(made, data=DataDirectory(snapshot=found, snapshots=snapshots)) as server:
+    with Sandbox.start(SandboxSpec(made, snapshot=found, snapshots=snapshots)) as server:
         assert server.query("SELECT id FROM shop.a_view ORDER BY 1") == [(2,), (4,)]
         assert server.query("SELECT id FROM shop.`order` ORDER BY 1") == [(1,), (2,)]
         assert server.query(
@@ -457,7 +446,7 @@ def test_stopped_servers_data_directory_is_copied_and_only_read(
     shutil.copytree(server.datadir, datadir)
     before = {file: file.stat().st_mtime_ns for file in datadir.rglob("*")}
     found = snapshot(build("mariadb@10.11"), datadir, snapshots)
-    with Sandbox.start(server.build, data=DataDirectory(snapshot=found, snapshots=snapshots)) as copy:
+    with Sandbox.start(SandboxSpec(server.build, snapshot=found, snapshots=snapshots)) as copy:
         assert copy.query("SELECT COUNT(*) FROM shop.customer") == [(4,)]
     assert {file: file.stat().st_mtime_ns for file in datadir.rglob("*")} == before
 

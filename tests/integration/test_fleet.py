@@ -18,8 +18,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import Build
-from flushlab.machine import home
-from tests.fleet_testbed import Node, fleet_testbed, needs_ray, needs_root
+from tests.fleet_testbed import Node, fleet_testbed, is_zombie, needs_ray, needs_root
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = [
@@ -34,24 +33,17 @@ JOIN = ("fleet", "join", "--key", "-")
 def pair() -> Iterator[tuple[Node, Node]]:
     """Two machines: a fleet runs on the first, the second has joined."""
     with fleet_testbed(2) as (first, second):
-        started = first.flushlab("fleet", "start", "--listen", first.address, "--name", "one")
-        assert started.returncode == 0, started.stderr
-        (line,) = started.stdout.splitlines()
+        (line,) = first.start_fleet("one").splitlines()
         assert line.endswith(f"/fleet/key | flushlab fleet join {first.address}:9377 --key -")
         refused = second.flushlab(*JOIN, first.address, given="0" * 64)
         assert (refused.returncode, "not trusted as" in refused.stderr) == (3, True), refused.stderr
         assert not processes(second)
-        joined = second.flushlab(*JOIN, first.address, "--name", "two", given=key_of(first))
-        assert joined.returncode == 0, joined.stderr
+        second.join_fleet(first, "two")
         yield first, second
 
 
-def key_of(node: Node) -> str:
-    return (node.home / "fleet" / "key").read_text()
-
-
 def processes(node: Node) -> list[int]:
-    return [pid for pid in node.pids() if not _is_zombie(pid)]
+    return [pid for pid in node.pids() if not is_zombie(pid)]
 
 
 def workers(nodes: Iterable[Node]) -> list[str]:
@@ -64,19 +56,8 @@ def workers(nodes: Iterable[Node]) -> list[str]:
     return sorted(one[1] for one in found if one)
 
 
-def _is_idle(node: Node) -> bool:
-    return not node.left()
-
-
 def _is_clean(node: Node) -> bool:
     return not processes(node)
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 @needs_root
@@ -94,7 +75,7 @@ def test_status_has_both_machines_with_their_disks(pair: tuple[Node, Node]) -> N
 @needs_root
 def test_no_process_has_a_secret_in_its_arguments(pair: tuple[Node, Node]) -> None:
     for node in pair:
-        token = key_of(node)
+        token = node.key
         found = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes(node)]
         assert len(found) >= 3
         assert not [words for words in found if token.encode() in words]
@@ -156,7 +137,7 @@ def test_a_certificate_does_not_replace_the_token(pair: tuple[Node, Node]) -> No
 
 @needs_root
 def test_a_machine_is_in_one_fleet_at_most(pair: tuple[Node, Node]) -> None:
-    again = pair[1].flushlab(*JOIN, pair[0].address, given=key_of(pair[0]))
+    again = pair[1].flushlab(*JOIN, pair[0].address, given=pair[0].key)
     second_start = pair[0].flushlab("fleet", "start")
     for done in (again, second_start):
         assert (done.returncode, "already" in done.stderr) == (3, True), done.stderr
@@ -169,7 +150,7 @@ def test_blocks_of_a_comparison_run_on_both_machines_and_nothing_is_left(
 ) -> None:
     build("mariadb@10.11")
     for node in pair:
-        (node.home / "builds").symlink_to(home() / "builds")  # no registry is in reach of a namespace
+        node.lend_builds()
     done = pair[0].flushlab(
         *("compare", "innodb_flush_log_at_trx_commit=1", "innodb_flush_log_at_trx_commit=2"),
         # Of equal length on a busy machine too: one whose base and control differ is taken out.
@@ -182,7 +163,7 @@ def test_blocks_of_a_comparison_run_on_both_machines_and_nothing_is_left(
     assert arm["comparison"]["blocks"] == 4
     assert sorted(one["machine"] for one in arm["machines"]["ratios"]) == ["one", "two"]
     for node in pair:
-        wait_until(partial(_is_idle, node), f"the end of what runs on {node.name}")
+        wait_until(node.is_idle, f"the end of what runs on {node.name}")
 
 
 @needs_root
@@ -192,8 +173,7 @@ def test_a_second_campaign_waits_for_the_first_and_ctrl_c_leaves_nothing_on_any_
 ) -> None:
     build("mariadb@10.11")
     for node in pair:
-        if not (node.home / "builds").exists():
-            (node.home / "builds").symlink_to(home() / "builds")
+        node.lend_builds()
     first, second = (Campaign(node, pair[0].address, tmp_path / node.name) for node in pair)
     with first:
         first.says("fleet: 2 machines (one, two)")
@@ -205,7 +185,7 @@ def test_a_second_campaign_waits_for_the_first_and_ctrl_c_leaves_nothing_on_any_
             second.says("fleet: ")
             second.interrupt()
     for node in pair:
-        wait_until(partial(_is_idle, node), f"the end of what runs on {node.name}")
+        wait_until(node.is_idle, f"the end of what runs on {node.name}")
 
 
 class Campaign:
@@ -266,12 +246,18 @@ def flushlab(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "flushlab", *words], capture_output=True, text=True)
 
 
-def test_without_listen_everything_is_on_loopback_and_a_killed_keeper_leaves_nothing(own_home: Path) -> None:
+def started_here() -> int:
+    """The port of a fleet that runs on this machine alone."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        port: int = probe.getsockname()[1]
     started = flushlab("fleet", "start", "--port", str(port))
     assert started.returncode == 0, started.stderr
+    return port
+
+
+def test_without_listen_everything_is_on_loopback_and_a_killed_keeper_leaves_nothing(own_home: Path) -> None:
+    started_here()
     record = json.loads((own_home / "fleet" / "node.json").read_text())
     own = marked(record["token"])
     assert len(own) >= 4
@@ -309,11 +295,7 @@ with connected(parse_address(sys.argv[1])):
 
 
 def test_ray_writes_nothing_into_the_result_when_a_worker_is_killed(own_home: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    started = flushlab("fleet", "start", "--port", str(port))
-    assert started.returncode == 0, started.stderr
+    port = started_here()
     done = subprocess.run(
         [sys.executable, "-c", KILLED, f"127.0.0.1:{port}"], capture_output=True, text=True, check=True
     )

@@ -8,14 +8,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from flushlab.build import Build
-from flushlab.fleet.machines import ANSWER_S
-from flushlab.machine import home
+from flushlab.fleet.status import ANSWER_S
 from flushlab.version import __version__
 from tests.fleet_testbed import Node, fleet_testbed, needs_ray, needs_root
 from tests.waiting import wait_until
@@ -83,13 +81,11 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         size = f"size={ROOM_BYTES},mode=755"
         subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(two.home)], check=True)
         try:
-            started = one.flushlab("fleet", "start", "--listen", one.address, "--name", "one")
-            assert started.returncode == 0, started.stderr
+            one.start_fleet("one")
             outside = odd.flushlab("fleet", "status", one.address)
             assert (outside.returncode, outside.stdout) == (3, "")
             assert "answers only machines that are in it" in outside.stderr, outside.stderr
-            key = (one.home / "fleet" / "key").read_text()
-            joined = odd.flushlab("fleet", "join", one.address, "--key", "-", "--name", "two", given=key)
+            joined = odd.flushlab("fleet", "join", one.address, "--key", "-", "--name", "two", given=one.key)
             assert joined.returncode == 0, joined.stderr
             yield one, odd
         finally:
@@ -114,10 +110,6 @@ def compared(node: Node, *more: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _is_idle(node: Node) -> bool:
-    return not node.left()
-
-
 def is_refused(done: subprocess.CompletedProcess[str], pair: Pair, *lines: str) -> None:
     """Before a server has started, with these words; nothing is left on any machine."""
     assert (done.returncode, done.stdout) == (2, "")
@@ -127,7 +119,7 @@ def is_refused(done: subprocess.CompletedProcess[str], pair: Pair, *lines: str) 
         assert re.fullmatch(pattern, found), done.stderr
     one, odd = pair
     for node in (one, odd.node):
-        wait_until(partial(_is_idle, node), f"the end of what runs on {node.name}")
+        wait_until(node.is_idle, f"the end of what runs on {node.name}")
 
 
 def test_status_shows_the_clock_the_user_and_the_room(pair: Pair, clock: Callable[[float], None]) -> None:
@@ -180,7 +172,7 @@ def test_a_machine_without_room_is_taken_out_and_the_others_finish(
     build("mariadb@10.11")
     one, odd = pair
     for node in (one, odd.node):
-        (node.home / "builds").symlink_to(home() / "builds")  # no registry is in reach of a namespace
+        node.lend_builds()
     done = compared(one)
     assert done.returncode == 0, done.stderr
     assert (
@@ -190,7 +182,7 @@ def test_a_machine_without_room_is_taken_out_and_the_others_finish(
     assert [machine["name"] for machine in facts["machines"]] == ["one"]
     assert [arm["comparison"]["blocks"] for arm in facts["arms"]] == [2]
     for node in (one, odd.node):
-        wait_until(partial(_is_idle, node), f"the end of what runs on {node.name}")
+        wait_until(node.is_idle, f"the end of what runs on {node.name}")
 
 
 def test_an_answer_that_is_lost_with_the_link_is_not_waited_for(pair: Pair) -> None:

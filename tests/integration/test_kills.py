@@ -23,7 +23,7 @@ import pytest
 from flushlab.build import Build
 from flushlab.datadir import Snapshots
 from flushlab.process import all_records, reap, run_folder
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.server.sandbox.contents import initialised
 from tests.conftest import require_build
 from tests.left import processes_of
@@ -39,17 +39,16 @@ from pathlib import Path
 from flushlab.build import find_build
 from flushlab.datadir import DataRoot
 from flushlab.errors import UsageError
-from flushlab.server import DataDirectory, Instance, Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 
 build = find_build(sys.argv[1], get=False)
 while True:
     root = DataRoot.open(Path(sys.argv[2]))
     with suppress(UsageError):
-        Sandbox.start(build, data=DataDirectory(root), instance=Instance(name="mysql"))
+        Sandbox.start(SandboxSpec(build, data_root=root, name="mysql"))
         sys.exit("it took the place of somebody's folder")
     settings = {"innodb_flush_log_at_trx_commit": 0}
-    at = {"data": DataDirectory(root), "instance": Instance(name="k")}
-    with Sandbox.start(build, settings=settings, **at) as server:
+    with Sandbox.start(SandboxSpec(build, settings=settings, data_root=root, name="k")) as server:
         server.query("CREATE DATABASE victim")
         server.query("CREATE TABLE victim.t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(200))")
         for _ in range(50):
@@ -131,7 +130,7 @@ def test_kill_at_any_moment_leaves_no_server(name: str, made: Path, home: Path) 
         reap()
         assert list(run_folder().iterdir()) == [], context
         assert tree(data_root) == before, context
-    with Sandbox.start(build) as server:  # and the home is as good as before
+    with Sandbox.start(SandboxSpec(build)) as server:  # and the home is as good as before
         assert server.query("SELECT 1") == [(1,)]
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from flushlab.server import Sandbox
 from flushlab.workload.engine import LoadInterrupted, Losses, drive
 from flushlab.workload.protocol import Driving, Timing
 from tests.conftest import StartSandbox
+from tests.sysbench_log import sysbench
 from tests.waiting import PATIENCE_S, wait_until
 
 MARIADB = "mariadb@10.11"
@@ -491,25 +491,10 @@ def test_mysql_8_lets_in_by_either_plugin_over_either_transport(mysql_8: Sandbox
 
 
 def test_sysbench_and_the_engine_use_each_others_tables(server: Sandbox, tmp_path: Path) -> None:
-    sysbench = shutil.which("sysbench")
-    if sysbench is None:
-        pytest.skip("sysbench is not on PATH (apt-get install sysbench)")
-    options = tmp_path / "sysbench.cfg"
-    options.touch(mode=0o600)
     endpoint = server.endpoint
-
-    def run_sysbench(database: str, *words: str) -> str:
-        options.write_text(
-            f"mysql-user={endpoint.user}\nmysql-password={endpoint.password}\n"
-            f"mysql-socket={endpoint.socket}\nmysql-db={database}\n"
-        )
-        command = [sysbench, f"--config-file={options}", "oltp_update_non_index", f"--table-size={SIZE}"]
-        done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
+    theirs = partial(sysbench, endpoint, tmp_path, "oltp_update_non_index", f"--table-size={SIZE}")
     _core.prepare_tables(load_spec(endpoint, database="ours"))
-    assert "transactions:                        500 " in run_sysbench("ours", "--events=500", "run")
+    assert "transactions:                        500 " in theirs("--events=500", "run", database="ours")
     server.query("CREATE DATABASE theirs")
-    run_sysbench("theirs", "prepare")
+    theirs("prepare", database="theirs")
     assert measure(load_spec(endpoint, database="theirs"), 500).events >= 500

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -17,11 +15,11 @@ import pytest
 
 from flushlab import _core
 from flushlab.record import LoadProgress, LoadResult, LoadSpec, OltpSpec
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.workload.parse import build_workload
 from flushlab.workload.tables import OLTP_NAMES, OltpWorkload
 from tests.conftest import require_build
-from tests.sysbench_log import logged, without_values
+from tests.sysbench_log import logged, sysbench, without_values
 from tests.waiting import PATIENCE_S
 
 RECORDED = Path(__file__).parent / "sysbench"
@@ -37,7 +35,9 @@ def servers() -> Iterator[dict[str, Sandbox]]:
         class Started(dict[str, Sandbox]):
             def __missing__(self, name: str) -> Sandbox:
                 settings = {"innodb_flush_log_at_trx_commit": 0}
-                self[name] = stack.enter_context(Sandbox.start(require_build(name), settings=settings))
+                self[name] = stack.enter_context(
+                    Sandbox.start(SandboxSpec(require_build(name), settings=settings))
+                )
                 return self[name]
 
         running = Started()
@@ -114,18 +114,10 @@ def test_every_workload_was_recorded() -> None:
 
 
 def test_the_recorded_words_are_still_sysbenchs(mariadb: Sandbox, tmp_path: Path) -> None:
-    if shutil.which("sysbench") is None:
-        pytest.skip("sysbench is not on PATH (apt-get install sysbench)")
     prepared(mariadb, "oltp_read_write")
-    config, endpoint = tmp_path / "sysbench.cfg", mariadb.endpoint
-    config.touch(mode=0o600)
-    config.write_text(
-        f"mysql-user={endpoint.user}\nmysql-password={endpoint.password}\nmysql-socket={endpoint.socket}\n"
-    )
     words = ["--table-size=100", "--threads=1", "--events=1", "--time=0", "run"]
     with logged(mariadb) as said:
-        command = ["sysbench", f"--config-file={config}", "oltp_read_write", *words]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        sysbench(mariadb.endpoint, tmp_path, "oltp_read_write", *words)
     _, lines = recorded("oltp_read_write")
     events = [f"{kind} {without_values(text)}" for kind, text in said if kind != "Prepare"]
     assert events == [line for line in lines if not line.startswith("Prepare")]
@@ -215,25 +207,12 @@ def test_tables_without_a_primary_key_and_without_the_index_are_made_and_used(ma
 def test_sysbenchs_tables_and_ours_are_the_same(
     mariadb: Sandbox, tmp_path: Path, auto_inc: str, secondary: str
 ) -> None:
-    if shutil.which("sysbench") is None:
-        pytest.skip("sysbench is not on PATH (apt-get install sysbench)")
     options = OltpSpec(auto_inc=auto_inc == "on", secondary=secondary == "on")
-    config, endpoint = tmp_path / "sysbench.cfg", mariadb.endpoint
-    config.touch(mode=0o600)
-    config.write_text(
-        f"mysql-user={endpoint.user}\nmysql-password={endpoint.password}\nmysql-socket={endpoint.socket}\n"
-    )
     words = ["--table-size=100", f"--auto-inc={auto_inc}", f"--secondary={secondary}", "--events=20"]
-
-    def sysbench(action: str) -> None:
-        command = ["sysbench", f"--config-file={config}", "oltp_read_write", *words, action]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-
     prepared(mariadb, "oltp_read_write", oltp=options)
     ours = mariadb.query("SHOW CREATE TABLE sbtest.sbtest1")
-    sysbench("run")
-    sysbench("cleanup")
-    sysbench("prepare")
+    for action in ("run", "cleanup", "prepare"):
+        sysbench(mariadb.endpoint, tmp_path, "oltp_read_write", *words, action)
     theirs = mariadb.query("SHOW CREATE TABLE sbtest.sbtest1")
     assert ours == theirs
     assert run(spec(mariadb, "oltp_read_write", oltp=options), 20).errors == ()

@@ -16,7 +16,6 @@ import pytest
 import flushlab
 from flushlab.build import Build
 from flushlab.errors import UsageError
-from flushlab.record import ServerIdentity
 from flushlab.server.sandbox.base_file import read_base_file
 from tests.conftest import require_build
 
@@ -82,9 +81,8 @@ def unlike(tmp_path: Path) -> Path:
 
 def starts(file: Path, build: Build) -> bool:
     """Whether the server starts with what of the file may enter a sandbox."""
-    identity = ServerIdentity(flavor=build.flavor, version=build.version, version_text=build.version_text)
     try:
-        read_base_file(file, build, identity)
+        read_base_file(file, build, build.identity)
     except UsageError:
         return False
     return True

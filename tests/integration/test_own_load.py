@@ -29,7 +29,7 @@ from flushlab.diagnosis.files.recording import parse
 from flushlab.diagnosis.load import LoadObserver
 from flushlab.errors import BelowFloor, CountersReset, MeasurementError, UsageError
 from flushlab.machine import state_path
-from flushlab.server import Instance, Sandbox
+from flushlab.server import Sandbox
 from flushlab.server.remote import put_back
 from flushlab.server.remote.server import watched
 from flushlab.telemetry.live import session
@@ -57,9 +57,7 @@ def servers(shared_sandbox: Any) -> Callable[[str], Sandbox]:
     @cache
     def server(build: str) -> Sandbox:
         started: Sandbox = shared_sandbox(
-            build,
-            settings={"log_bin": "ON", "sync_binlog": 0, FLUSH: 0, "server_id": 7},
-            instance=Instance(kept=True),
+            build, settings={"log_bin": "ON", "sync_binlog": 0, FLUSH: 0, "server_id": 7}, kept=True
         )
         for statement in application.SETUP:
             started.query(statement)
@@ -328,7 +326,7 @@ def test_a_value_that_the_server_would_not_take_back_is_refused(
     shared_sandbox: StartSandbox, private_home: Path
 ) -> None:
     small = {"innodb_log_file_size": 8 << 20, "innodb_log_buffer_size": 16 << 20}
-    server = shared_sandbox("mariadb@10.11", settings=small, instance=Instance(kept=True))
+    server = shared_sandbox("mariadb@10.11", settings=small, kept=True)
     for statement in (
         *application.SETUP,
         "CREATE USER owner IDENTIFIED BY 'secret'",

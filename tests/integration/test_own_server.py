@@ -17,7 +17,7 @@ from flushlab.campaign.pool.remote import RemotePool
 from flushlab.errors import UsageError
 from flushlab.machine import state_path
 from flushlab.record import Value
-from flushlab.server import Instance, Sandbox
+from flushlab.server import Sandbox
 from flushlab.server.remote import made_tables, put_back
 from flushlab.workload.protocol import Timing
 from tests.conftest import StartSandbox
@@ -71,9 +71,7 @@ class Owned:
 @pytest.fixture(scope="module")
 def mysql(shared_sandbox: StartSandbox) -> Sandbox:
     server = shared_sandbox(
-        "mysql@8.0",
-        settings={"log_bin": "ON", "sync_binlog": 1, FLUSH: 1, "server_id": 7},
-        instance=Instance(kept=True),
+        "mysql@8.0", settings={"log_bin": "ON", "sync_binlog": 1, FLUSH: 1, "server_id": 7}, kept=True
     )
     for user, rights in (("owner", "ALL"), ("guest", "SELECT, INSERT, UPDATE, CREATE, DROP, PROCESS")):
         server.query(f"CREATE USER {user}@'%' IDENTIFIED WITH mysql_native_password BY 'secret'")

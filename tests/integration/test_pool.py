@@ -42,12 +42,6 @@ def takes(code: str) -> list[str]:
     return python(textwrap.indent(TAKES, "        ") + code)
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    require_build("mariadb@10.11")
-    return Project(tmp_path)
-
-
 @pytest.mark.parametrize("server", ALL)
 def test_tests_side_by_side_each_have_a_pristine_server(project: Project, server: str) -> None:
     require_build(server)

@@ -32,7 +32,7 @@ from flushlab.errors import (
 from flushlab.machine import server_user
 from flushlab.process import all_records, run_folder
 from flushlab.record import Endpoint
-from flushlab.server import DataDirectory, Instance, Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.server.control import connect
 from flushlab.server.sandbox.contents import initialised
 from tests.conftest import flavors
@@ -174,7 +174,7 @@ def test_a_data_directory_elsewhere_is_ignored(mariadb: Sandbox) -> None:
 
 
 def test_exception_ends_the_sandbox(build: Callable[[str], Build]) -> None:
-    with pytest.raises(RuntimeError), Sandbox.start(build("mariadb@10.11")) as server:
+    with pytest.raises(RuntimeError), Sandbox.start(SandboxSpec(build("mariadb@10.11"))) as server:
         pid = server.pid
         raise RuntimeError
     assert not Path(f"/proc/{pid}").exists()
@@ -247,7 +247,7 @@ def test_refused_setting_at_the_start_comes_with_the_servers_reason(
     own = f"refused-{os.getpid()}"
     foreign = "binlog_commit_wait_count" if "mysql" in name else "binlog_transaction_compression"
     with pytest.raises(StartFailed) as caught:
-        Sandbox.start(build(name), settings={foreign: 1}, instance=Instance(name=own))
+        Sandbox.start(SandboxSpec(build(name), settings={foreign: 1}, name=own))
     assert caught.value.refusal is not None
     assert f"unknown variable '{foreign}=1'" in caught.value.refusal
     assert not (run_folder() / own).exists()
@@ -285,7 +285,7 @@ def test_port_that_is_taken_is_refused(build: Callable[[str], Build]) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(PortTaken, match="cannot be used"):
-            Sandbox.start(build("mariadb@10.11"), instance=Instance(port=taken.getsockname()[1]))
+            Sandbox.start(SandboxSpec(build("mariadb@10.11"), port=taken.getsockname()[1]))
 
 
 def test_port_that_is_lost_meanwhile_is_replaced(
@@ -309,9 +309,9 @@ def test_port_that_is_lost_meanwhile_is_replaced(
 
 def test_name_that_is_taken_is_refused_and_its_holder_is_left_alone(sandbox: StartSandbox) -> None:
     name = f"twin-{os.getpid()}"
-    first = sandbox(instance=Instance(name=name))
+    first = sandbox(name=name)
     with pytest.raises(UsageError, match=f"'{name}' already exists"):
-        Sandbox.start(first.build, instance=Instance(name=name))
+        Sandbox.start(SandboxSpec(first.build, name=name))
     assert first.query("SELECT 1") == [(1,)]
 
 
@@ -319,7 +319,7 @@ def test_data_directory_lies_in_the_data_root_and_goes_with_the_sandbox(
     sandbox: StartSandbox, furnished_home: Path
 ) -> None:
     root = furnished_home / "disk"
-    server = sandbox(data=DataDirectory(DataRoot.open(root)))
+    server = sandbox(data_root=DataRoot.open(root))
     assert server.datadir.is_relative_to(root)
     ((datadir, tmpdir),) = server.query("SELECT @@datadir, @@tmpdir")
     assert Path(datadir) == server.datadir
@@ -343,7 +343,7 @@ def test_stopped_servers_data_become_a_snapshot_and_start_again(
     server.stop()
     made = own.make(SnapshotKey({"what": "a test"}), server.move_datadir)
     server.close()
-    copy = sandbox(data=DataDirectory(snapshot=made, snapshots=own))
+    copy = sandbox(snapshot=made, snapshots=own)
     assert copy.query("SHOW DATABASES LIKE 'kept'") == [("kept",)]
     assert copy.endpoint.password != server.endpoint.password
 
@@ -371,9 +371,9 @@ def test_disk_that_fills_up_at_the_start_is_no_space(
     monkeypatch.delenv("FLUSHLAB_HOME")
     with pytest.raises(NoSpace) as caught:
         Sandbox.start(
-            build(name),
-            data=DataDirectory(DataRoot.open(small_disk)),
-            settings={"innodb_log_file_size": 400 << 20},
+            SandboxSpec(
+                build(name), data_root=DataRoot.open(small_disk), settings={"innodb_log_file_size": 400 << 20}
+            )
         )
     assert caught.value.exit_code == 5
     assert list(small_disk.iterdir()) == []
@@ -395,7 +395,7 @@ def test_library_that_is_gone_is_named(build: Callable[[str], Build]) -> None:
         from flushlab.errors import LibraryMissing
 
         with pytest.raises(LibraryMissing, match=r"libssl\.so\.1\.0\.0|libcrypto\.so\.1\.0\.0"):
-            Sandbox.start(msgspec.structs.replace(found, mysqld=str(alone)))
+            Sandbox.start(SandboxSpec(msgspec.structs.replace(found, mysqld=str(alone))))
     finally:
         subprocess.run(["rm", "-r", str(copy)], check=True)
 

@@ -15,7 +15,7 @@ import pytest
 
 from flushlab.errors import ServerDied, UsageError
 from flushlab.process import all_records, reap, run_folder
-from flushlab.server import Instance, Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from tests.command import flushlab
 from tests.conftest import flavors, require_build
 from tests.waiting import wait_until
@@ -164,7 +164,7 @@ def test_one_that_has_died_is_shown_as_dead_and_can_be_removed(kept: dict[str, A
 
 
 def test_one_that_runs_is_stopped_and_gone(furnished_home: Path) -> None:
-    with Sandbox.start(require_build("mariadb@10.11"), instance=Instance(name=NAME, kept=True)) as server:
+    with Sandbox.start(SandboxSpec(require_build("mariadb@10.11"), name=NAME, kept=True)) as server:
         pid = server.pid
     assert Path(f"/proc/{pid}").exists(), "letting go of it does not end it"
     flushlab("server", "stop", NAME)
@@ -175,7 +175,7 @@ def test_one_that_runs_is_stopped_and_gone(furnished_home: Path) -> None:
 
 def test_owned_sandbox_cannot_be_attached(furnished_home: Path) -> None:
     with (
-        Sandbox.start(require_build("mariadb@10.11"), instance=Instance(name=NAME)),
+        Sandbox.start(SandboxSpec(require_build("mariadb@10.11"), name=NAME)),
         pytest.raises(UsageError, match="there is no kept sandbox"),
     ):
         Sandbox.attach(NAME)

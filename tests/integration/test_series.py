@@ -16,7 +16,6 @@ from flushlab.store import Store
 from flushlab.workload.protocol import Measured, Timing, Window
 from flushlab.workload.sql import SqlWorkload
 from tests.command import flushlab
-from tests.conftest import require_build
 from tests.integration.interrupted import interrupted_twice, trials_saved
 
 FLUSHLAB = [sys.executable, "-m", "flushlab", "series"]
@@ -78,12 +77,6 @@ text = "ZFS is as fast"
 arm = "zfs"
 expected = 1.0
 """
-
-
-@pytest.fixture
-def home(furnished_home: Path) -> Path:
-    require_build("mariadb@10.11")
-    return furnished_home
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import random
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,14 +24,6 @@ MIB = 1 << 20
 KILLS = int(os.environ.get("FLUSHLAB_KILLS", "4"))
 
 
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A temporary folder that every user may enter; pytest's own is closed to others."""
-    with tempfile.TemporaryDirectory(prefix="flushlab-test-") as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder).resolve()
-
-
 def mounted(folder: Path, *arguments: str) -> Iterator[Path]:
     folder.mkdir()
     done = subprocess.run(["mount", *arguments, str(folder)], capture_output=True, text=True, check=False)
@@ -47,24 +38,24 @@ def mounted(folder: Path, *arguments: str) -> Iterator[Path]:
 
 
 @pytest.fixture(params=["xfs", "btrfs"])
-def cloning(request: pytest.FixtureRequest, place: Path) -> Iterator[Path]:
+def cloning(request: pytest.FixtureRequest, reachable: Path) -> Iterator[Path]:
     """A file system that can share blocks, on a loop device."""
     mkfs = shutil.which(f"mkfs.{request.param}", path=os.environ.get("PATH", "") + ":/sbin:/usr/sbin")
     if os.geteuid() != 0 or mkfs is None:
         pytest.skip(f"needs root and mkfs.{request.param}")
-    image = place / "image"
+    image = reachable / "image"
     with image.open("wb") as file:
         file.truncate(512 * MIB)
     subprocess.run([mkfs, "-q", str(image)], check=True, capture_output=True)
-    yield from mounted(place / request.param, "-o", "loop", str(image))
+    yield from mounted(reachable / request.param, "-o", "loop", str(image))
 
 
 @pytest.fixture
-def tiny(place: Path) -> Iterator[Path]:
+def tiny(reachable: Path) -> Iterator[Path]:
     """A file system of 8 MiB in memory."""
     if os.geteuid() != 0:
         pytest.skip("needs root to mount")
-    yield from mounted(place / "tiny", "-t", "tmpfs", "-o", "size=8m,mode=755", "tmpfs")
+    yield from mounted(reachable / "tiny", "-t", "tmpfs", "-o", "size=8m,mode=755", "tmpfs")
 
 
 def write(file: Path, size: int) -> None:
@@ -106,12 +97,12 @@ def test_shared_blocks_do_not_carry_writes_back_to_the_snapshot(cloning: Path) -
     assert snapshot.path.joinpath("ibdata1").stat().st_size == 3 * MIB
 
 
-def test_copy_across_file_systems_is_a_copy(cloning: Path, place: Path) -> None:
+def test_copy_across_file_systems_is_a_copy(cloning: Path, reachable: Path) -> None:
     store = Snapshots(cloning / "snapshots")
     snapshot = store.make(KEY, fill)
-    restored = store.restore(snapshot, place / "data", uid=os.getuid(), gid=os.getgid())
+    restored = store.restore(snapshot, reachable / "data", uid=os.getuid(), gid=os.getgid())
     assert restored.way in {"copy", "memory"}
-    assert contents(place / "data") == contents(snapshot.path)
+    assert contents(reachable / "data") == contents(snapshot.path)
 
 
 def test_storage_of_a_loop_device_names_it(cloning: Path) -> None:
@@ -121,16 +112,16 @@ def test_storage_of_a_loop_device_names_it(cloning: Path) -> None:
     assert storage.device.startswith("loop")
 
 
-def test_target_in_memory_is_restored_to_memory(tiny: Path, place: Path) -> None:
-    store = Snapshots(place / "snapshots")
+def test_target_in_memory_is_restored_to_memory(tiny: Path, reachable: Path) -> None:
+    store = Snapshots(reachable / "snapshots")
     snapshot = store.make(KEY, lambda data: write(data / "ibdata1", MIB))
     restored = store.restore(snapshot, tiny / "data", uid=os.getuid(), gid=os.getgid())
     assert restored.way == "memory"
     assert DataRoot.open(tiny).storage.in_memory
 
 
-def test_snapshot_that_does_not_fit_is_refused_before_it_is_copied(tiny: Path, place: Path) -> None:
-    store = Snapshots(place / "snapshots")
+def test_snapshot_that_does_not_fit_is_refused_before_it_is_copied(tiny: Path, reachable: Path) -> None:
+    store = Snapshots(reachable / "snapshots")
     with pytest.raises(NoSpace, match=r"needs 21\.0 MiB, but only 8 MiB is free") as raised:
         store.restore(store.make(KEY, fill), tiny / "data", uid=0, gid=0)
     assert raised.value.hint is not None
@@ -138,9 +129,9 @@ def test_snapshot_that_does_not_fit_is_refused_before_it_is_copied(tiny: Path, p
 
 
 def test_disk_that_fills_up_in_the_middle_of_a_restore_leaves_nothing(
-    tiny: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: Path, reachable: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Snapshots(place / "snapshots")
+    store = Snapshots(reachable / "snapshots")
     snapshot = store.make(KEY, lambda data: write(data / "ibdata1", 9 * MIB))
     monkeypatch.setattr("flushlab.datadir.data_root.free_bytes", lambda path, in_memory: 1 << 40)
     with pytest.raises(NoSpace, match="filled up while restoring a snapshot"):
@@ -167,20 +158,20 @@ def test_server_that_fails_on_a_full_disk_is_reported_as_no_space(tiny: Path) ->
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give files away")
-def test_restored_files_belong_to_the_servers_user(place: Path) -> None:
+def test_restored_files_belong_to_the_servers_user(reachable: Path) -> None:
     user = server_user()
-    store = Snapshots(place / "snapshots")
-    store.restore(store.make(KEY, fill), place / "data", uid=user.uid, gid=user.gid)
-    paths = (place / "data", *(place / "data").rglob("*"))
+    store = Snapshots(reachable / "snapshots")
+    store.restore(store.make(KEY, fill), reachable / "data", uid=user.uid, gid=user.gid)
+    paths = (reachable / "data", *(reachable / "data").rglob("*"))
     owners = {(path.stat().st_uid, path.stat().st_gid) for path in paths}
     assert owners == {(user.uid, user.gid)}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
-def test_ordinary_user_makes_restores_and_removes(place: Path) -> None:
+def test_ordinary_user_makes_restores_and_removes(reachable: Path) -> None:
     user = server_user()
-    os.chown(place, user.uid, user.gid)
-    store = Snapshots(place / "snapshots")
+    os.chown(reachable, user.uid, user.gid)
+    store = Snapshots(reachable / "snapshots")
     # A fork and not a new interpreter: the other user may have no right to read this one's installation.
     child = os.fork()
     if child == 0:
@@ -188,17 +179,17 @@ def test_ordinary_user_makes_restores_and_removes(place: Path) -> None:
             os.setgroups([])
             os.setresgid(user.gid, user.gid, user.gid)
             os.setresuid(user.uid, user.uid, user.uid)
-            os.environ["FLUSHLAB_HOME"] = str(place / "home")
+            os.environ["FLUSHLAB_HOME"] = str(reachable / "home")
             snapshot = store.make(KEY, fill)
-            store.restore(snapshot, place / "data", uid=user.uid, gid=user.gid)
+            store.restore(snapshot, reachable / "data", uid=user.uid, gid=user.gid)
             store.verify(snapshot)
-            assert contents(place / "data") == contents(snapshot.path)
+            assert contents(reachable / "data") == contents(snapshot.path)
             assert store.remove(KEY)
             os._exit(0)
         finally:
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert len(contents(place / "data")) == 22
+    assert len(contents(reachable / "data")) == 22
     assert [path.name for path in store.directory.iterdir()] == ["locks"]
 
 
@@ -264,9 +255,11 @@ def killed(child: subprocess.Popen[str]) -> None:
     child.communicate()
 
 
-def test_kill_while_a_snapshot_is_made_costs_only_a_folder_that_the_next_make_removes(place: Path) -> None:
-    store = Snapshots(place / "snapshots")
-    killed(started_until_here(place, "make"))
+def test_kill_while_a_snapshot_is_made_costs_only_a_folder_that_the_next_make_removes(
+    reachable: Path,
+) -> None:
+    store = Snapshots(reachable / "snapshots")
+    killed(started_until_here(reachable, "make"))
     assert store.find(KEY) is None
     assert len(list(store.directory.glob("flushlab-snapshot-*"))) == 1
     snapshot = store.make(KEY, fill)
@@ -274,49 +267,49 @@ def test_kill_while_a_snapshot_is_made_costs_only_a_folder_that_the_next_make_re
     assert sorted(path.name for path in store.directory.iterdir()) == sorted([KEY.digest, "locks"])
 
 
-def test_kill_while_a_snapshot_is_restored_leaves_no_half_of_a_data_directory(place: Path) -> None:
-    store = Snapshots(place / "snapshots")
-    killed(started_until_here(place, "restore"))
-    assert not (place / "data").exists()
-    (half,) = place.glob(".data.restoring-*")
+def test_kill_while_a_snapshot_is_restored_leaves_no_half_of_a_data_directory(reachable: Path) -> None:
+    store = Snapshots(reachable / "snapshots")
+    killed(started_until_here(reachable, "restore"))
+    assert not (reachable / "data").exists()
+    (half,) = reachable.glob(".data.restoring-*")
     snapshot = store.find(KEY)
     assert snapshot is not None
-    store.restore(snapshot, place / "data", uid=os.getuid(), gid=os.getgid())
-    assert contents(place / "data") == contents(snapshot.path)
+    store.restore(snapshot, reachable / "data", uid=os.getuid(), gid=os.getgid())
+    assert contents(reachable / "data") == contents(snapshot.path)
     assert half.is_dir(), "it goes with the sandbox's folder: by its name alone nobody may remove it"
 
 
-def test_another_process_waits_for_the_maker_and_takes_over_when_it_is_killed(place: Path) -> None:
-    first = started_until_here(place, "make")
+def test_another_process_waits_for_the_maker_and_takes_over_when_it_is_killed(reachable: Path) -> None:
+    first = started_until_here(reachable, "make")
     second = subprocess.Popen(
-        [sys.executable, "-c", CHILD, str(Path(__file__).parents[2]), str(place), "neither"],
+        [sys.executable, "-c", CHILD, str(Path(__file__).parents[2]), str(reachable), "neither"],
         env=child_environment(),
     )
     with pytest.raises(subprocess.TimeoutExpired):
         second.wait(timeout=1)
     killed(first)
     assert second.wait(timeout=900) == 0
-    assert (place / "data/ibdata1").stat().st_size == 3 * MIB
+    assert (reachable / "data/ibdata1").stat().st_size == 3 * MIB
 
 
 @pytest.mark.timeout(600 + 15 * KILLS)
-def test_kill_at_any_moment_leaves_all_or_nothing(place: Path) -> None:
+def test_kill_at_any_moment_leaves_all_or_nothing(reachable: Path) -> None:
     chance = random.Random(20)
     for _ in range(KILLS):
-        child = started_until_here(place, "any")
+        child = started_until_here(reachable, "any")
         try:
             child.wait(timeout=chance.uniform(0.0, 0.15))
         except subprocess.TimeoutExpired:
             child.kill()
         child.communicate()
-        store = Snapshots(place / "snapshots")
+        store = Snapshots(reachable / "snapshots")
         found = store.find(KEY)
         if found is not None:
             store.verify(found)
         snapshot = store.make(KEY, fill)
-        if not (place / "data").exists():
-            store.restore(snapshot, place / "data", uid=os.getuid(), gid=os.getgid())
-        assert contents(place / "data") == contents(snapshot.path)
+        if not (reachable / "data").exists():
+            store.restore(snapshot, reachable / "data", uid=os.getuid(), gid=os.getgid())
+        assert contents(reachable / "data") == contents(snapshot.path)
         assert {path.name for path in store.directory.iterdir()} == {KEY.digest, "locks"}
-        shutil.rmtree(place / "data")
+        shutil.rmtree(reachable / "data")
         store.remove(KEY)

@@ -19,7 +19,6 @@ import pytest
 import flushlab
 from flushlab.datadir import DataRoot, Snapshot, Snapshots
 from flushlab.machine import home
-from flushlab.server import DataDirectory
 from flushlab.suite import servers
 from flushlab.suite.database import Database
 from flushlab.suite.profile import throwaway
@@ -31,12 +30,6 @@ from tests.integration.suite_project import SHM, Project, python, wait_until_mem
 from tests.waiting import wait_for_end, wait_until
 
 ALL = flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", "mysql@9.7", first=2)
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    require_build("mariadb@10.11")
-    return Project(tmp_path)
 
 
 def templates(project: Project) -> list[Path]:
@@ -440,7 +433,7 @@ def test_url_of_a_reset_that_nobody_knows(project: Project) -> None:
 
 def test_a_server_moves_from_memory_to_disk_with_its_data_and_its_port(sandbox: StartSandbox) -> None:
     settings = throwaway(require_build("mariadb@10.11"), "memory")
-    server = sandbox("mariadb@10.11", settings=settings, data=DataDirectory(DataRoot.open(SHM)))
+    server = sandbox("mariadb@10.11", settings=settings, data_root=DataRoot.open(SHM))
     server.query("CREATE DATABASE d")
     server.query("CREATE TABLE d.t (id INT PRIMARY KEY)")
     server.query("INSERT INTO d.t VALUES (1), (2)")

@@ -16,7 +16,6 @@ import pytest
 
 from flushlab.machine import home
 from flushlab.machine.cgroup import group_of_self
-from tests.conftest import require_build
 from tests.integration.suite_project import Project, python, wait_until_memory_is_free
 
 MIB = 1 << 20
@@ -52,12 +51,6 @@ its connection is cut, and gives up after so many failures."""
 
 def grows(own_mib: int = 0, patience: int = 6000) -> list[str]:
     return python(GROWS.format(own_mib=own_mib, patience=patience))
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    require_build("mariadb@10.11")
-    return Project(tmp_path)
 
 
 @pytest.fixture

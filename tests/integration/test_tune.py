@@ -10,22 +10,15 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import find_build
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.settings.check import check
 from flushlab.store import Store
 from tests.command import flushlab
-from tests.conftest import require_build
 from tests.integration.interrupted import interrupted_twice, servers_of, trials_saved
 
 FLUSHLAB = [sys.executable, "-m", "flushlab"]
 SECRET = "planted-s3cret"
 SMALL = ["--tables", "1", "--table-size", "100", "--threads", "4", "--window", "0.5"]
-
-
-@pytest.fixture
-def home(furnished_home: Path) -> Path:
-    require_build("mariadb@10.11")
-    return furnished_home
 
 
 def start(*words: str) -> subprocess.Popen[str]:
@@ -85,10 +78,10 @@ def test_tune_survives_kill_and_ctrl_c_and_hands_over_a_file_that_works(home: Pa
 def check_option_file(file: Path, expected: dict[str, object]) -> None:
     """A server started with the file has exactly these settings."""
     build = find_build("mariadb@10.11", get=False)
-    with Sandbox.start(build) as plain:
+    with Sandbox.start(SandboxSpec(build)) as plain:
         checked = check(file.read_text(), plain.identity, path=str(file))
         assert not checked.others
-    with Sandbox.start(build, settings=checked.settings) as server:
+    with Sandbox.start(SandboxSpec(build, settings=checked.settings)) as server:
         assert server.read_back(expected) == expected
 
 

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from flushlab.errors import MeasurementError
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.workload.parse import build_workload
 from flushlab.workload.protocol import Measured, Timing
 from flushlab.workload.sql import TxnWorkload
@@ -30,7 +30,7 @@ BUILDS = ("mariadb@10.11", "mysql@8.0")
 @pytest.fixture(scope="module", params=BUILDS)
 def server(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     settings = {"innodb_flush_log_at_trx_commit": 0}
-    with Sandbox.start(require_build(request.param), settings=settings) as running:
+    with Sandbox.start(SandboxSpec(require_build(request.param), settings=settings)) as running:
         yield running
 
 

@@ -172,12 +172,6 @@ def listed(server: Sandbox) -> set[str]:
     }
 
 
-@pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that is busy with other tests is no reason to leave a question out."""
-    monkeypatch.setattr(session, "DEADLINE_S", 30.0)
-
-
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize(
     "build",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from flushlab.build import Build
-from flushlab.datadir import DataRoot, Snapshots
+from flushlab.datadir import DataRoot, Snapshots, Volume
+from flushlab.server import SandboxSpec
 from flushlab.trial.runner import Preparation, TrialRunner
 from flushlab.workload.protocol import Timing, Workload
 
@@ -25,11 +26,10 @@ def trial_runner(
         progress=lambda text: None,
     )
     return TrialRunner(
-        build=build,
+        spec=SandboxSpec(build, arguments=arguments),
         workloads=workloads,
         timing=timing,
         progress=preparation.progress,
         preparation=preparation,
-        data_root=root,
-        arguments=arguments,
+        volume=Volume(root),
     )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from flushlab.errors import UsageError
 from flushlab.experiment.protocol import Request, Standing
 from flushlab.record import Arm
 from flushlab.store import Store
+from tests.loading import loaded_by
 from tests.unit.crashes import CONTROL, LOSING, rows
 from tests.unit.probes import SHARE, SWITCHING, probe_record
 from tests.unit.records import load_result, trial
@@ -57,18 +56,13 @@ COMMANDS: list[tuple[str, tuple[str, ...], set[str]]] = [
 
 
 def test_importing_flushlab_loads_none_of_its_parts() -> None:
-    program = "import sys, flushlab; dir(flushlab); print(*sorted(m for m in sys.modules if 'flushlab' in m))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["flushlab", "flushlab.version"]
+    loaded, _ = loaded_by("import flushlab; dir(flushlab)")
+    assert {one for one in loaded if "flushlab" in one} == {"flushlab", "flushlab.version"}
 
 
 def test_what_needs_no_statistics_loads_none() -> None:
-    program = (
-        "import sys, flushlab; flushlab.sandbox, flushlab.database, flushlab.records, flushlab.bench\n"
-        "print(*(m for m in ('scipy', 'prometheus_client', 'rich', 'click') if m in sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
+    used = "import flushlab; flushlab.sandbox, flushlab.database, flushlab.records, flushlab.bench"
+    assert not loaded_by(used)[0] & {"scipy", "prometheus_client", "rich", "click"}
 
 
 def test_every_name_is_there_and_explained() -> None:

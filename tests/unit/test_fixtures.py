@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 
 from flushlab.errors import HarnessError
+from flushlab.server import SandboxSpec
 from tests import conftest
 
 
 def test_a_server_that_cannot_be_removed_leaves_no_other_running(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[str] = []
 
-    def start(_build: object, *, name: str, **_: object) -> Any:
+    def start(spec: SandboxSpec) -> Any:
+        name = spec.name or ""
+
         def end() -> None:
             ended.append(name)
             if name == "hangs":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import pytest
 
 from flushlab import pytest_plugin
 from flushlab.pytest_plugin import Database, ResetFailed
+from tests.loading import loaded_by
 
 pytest_plugins = ["pytester"]
 
@@ -232,8 +232,6 @@ def test_collecting_starts_nothing(pytester: pytest.Pytester, outside: None, sta
 
 
 def test_a_run_without_the_option_loads_nothing_of_flushlab() -> None:
-    program = (
-        "import sys, flushlab.pytest_plugin; print([m for m in sys.modules if m.startswith('flushlab.')])"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout.replace("'", '"')) == ["flushlab.version", "flushlab.pytest_plugin"]
+    loaded, _ = loaded_by("import flushlab.pytest_plugin")
+    own = {one for one in loaded if one.startswith("flushlab.")}
+    assert own == {"flushlab.version", "flushlab.pytest_plugin"}

@@ -20,7 +20,7 @@ import msgspec
 
 from flushlab import atomic
 from flushlab.build import Build, find_build
-from flushlab.datadir import own_disk
+from flushlab.datadir import DataRoot, slow_disk_in
 from flushlab.dataset.loaded import fast_settings
 from flushlab.dataset.survey import Survey
 from flushlab.errors import NotWritable, UsageError
@@ -29,11 +29,11 @@ from flushlab.process import ProcessIdentity
 from flushlab.process.identity import myself
 from flushlab.progress import Progress
 from flushlab.record import Storage, Value
-from flushlab.server import DataDirectory, Instance, Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.protocol import Server
 from flushlab.server.remote.login import Address, addresses_of
-from flushlab.server.remote.put_back import Changes
+from flushlab.server.remote.put_back import Changes, putting_back
 from flushlab.server.remote.rights import Needs, require_rights
 from flushlab.server.remote.server import RemoteServer, members, require_alike
 from flushlab.server.sql import REDO_CAPACITY, redo_capacity_in_force, require_not_system, set_variable
@@ -126,10 +126,7 @@ def _external(spec: FillSpec, plan: FillPlan, load_bytes: int, progress: Progres
             _tune(changes, progress)
             require_alike(nodes, wanted)
 
-        with Undo() as undo:
-            for one in reversed(changes):
-                one.report_silence(progress)
-                undo.callback(one.put_back, progress)
+        with putting_back(changes, progress):
             yield replace(found, quicken=quicken)
 
 
@@ -149,16 +146,10 @@ def _tune(every: Sequence[Changes], progress: Progress) -> None:
 
 @contextmanager
 def _new_sandbox(spec: FillSpec, load_bytes: int, progress: Progress) -> Iterator[Destination]:
-    build, data = _build_and_data(spec, progress)
-    settings, arguments = settings_for(build, load_bytes, spec.floor or Floor.THROWAWAY)
-    server = Sandbox.start(
-        build,
-        settings={} if spec.compare_methods else settings,
-        arguments=[] if spec.compare_methods else arguments,
-        data=data,
-        instance=Instance(kept=True),
-        progress=progress,
-    )
+    plain = _kept_server(spec, progress)
+    settings, arguments = settings_for(plain.build, load_bytes, spec.floor or Floor.THROWAWAY)
+    relaxed = replace(plain, settings=settings, arguments=arguments)
+    server = Sandbox.start(plain if spec.compare_methods else relaxed, progress)
     with _kept_once_begun(server, progress):
         progress(f"rows go to the new sandbox {server.name}")
         with _made_for_load(server, spec, settings, arguments, progress) as found:
@@ -234,10 +225,7 @@ def _cluster(kept: str, spec: FillSpec, progress: Progress) -> Iterator[Destinat
         if kept:
             cluster = stack.enter_context(Cluster.attach(kept))
         else:
-            build, data = _build_and_data(spec, progress)
-            assert spec.server.cluster is not None
-            size, instance = spec.server.cluster, Instance(kept=True)
-            cluster = Cluster.start(build, size=size, data=data, instance=instance, progress=progress)
+            cluster = Cluster.start(_kept_server(spec, progress), progress)
             stack.enter_context(_kept_once_begun(cluster, progress))
         floor = spec.floor or (Floor.SECOND if kept else Floor.THROWAWAY)
         quicken = stack.enter_context(relaxed_cluster(cluster, floor))
@@ -262,11 +250,17 @@ def relaxed_cluster(cluster: Cluster, floor: Floor) -> Iterator[Callable[[], Non
         yield quicken
 
 
-def _build_and_data(spec: FillSpec, progress: Progress) -> tuple[Build, DataDirectory]:
+def _kept_server(spec: FillSpec, progress: Progress) -> SandboxSpec:
     basedir = Path(spec.server.basedir) if spec.server.basedir else None
     found = find_build(spec.server.build, basedir=basedir, progress=progress)
-    disk = own_disk(spec.storage.disk)
-    return found, DataDirectory.below(spec.storage.data_root, disk)
+    root = DataRoot.open(Path(spec.storage.data_root) if spec.storage.data_root else None)
+    return SandboxSpec(
+        found,
+        data_root=root,
+        slow_disk=slow_disk_in(root, spec.storage.disk),
+        kept=True,
+        nodes=spec.server.cluster or 1,
+    )
 
 
 @contextmanager

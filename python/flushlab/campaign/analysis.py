@@ -1,14 +1,9 @@
-"""Analysis of a campaign's trials: facts, warnings and answers that all planners share. Pure.
+"""Analysis of a campaign: what all planners conclude alike from its request and its trials.
 
-Answers to a claim of a plan, by the interval of its ratio:
+    TuneAnalysis | SeriesAnalysis (request, …) -> experiment -> told its trials -> conclude -> CampaignFacts
 
-- `expected`: confirmed if the interval contains it and excludes 1, refuted if the interval excludes it. An
-  interval that contains both says nothing for one of them. 1 itself is confirmed within 5 % of 1.
-- `at_least`, `at_most`: confirmed if the whole interval lies on the claimed side, refuted if on the other.
-  Where that ratio is 1, the claim is "faster" or "slower". An interval with 1 inside and both bounds within
-  2.5 % of it decides that, too: no difference.
-- of something counted: judged alike. A count has no noise of the clock, so its bounds are the least and the
-  greatest ratio of any block. Two blocks are needed.
+Pure. Everything that depends on the server's version and the storage is bound here, once. A planner adds its
+arms, its own warnings, and what only its facts have (`tuning`, `plan`).
 
 A load that was only observed has a fixed demand, if requests come at the rate of the application's users:
 latency alone shows a gain. In a closed loop, connections send the next request when they have the answer.
@@ -17,34 +12,23 @@ latency alone shows a gain. In a closed loop, connections send the next request 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, geometric_mean
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.data import warnings_of
-from flushlab.campaign.facts import (
-    Answer,
-    ArmResult,
-    CampaignFacts,
-    CampaignRun,
-    ClaimFacts,
-    Demand,
-    FleetMachine,
-)
+from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun, Demand, FleetMachine, resuming
 from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.diagnosis.evidence import WITH_READS
 from flushlab.experiment.protocol import SELECTING, is_stalled, p99_us
-from flushlab.plan.plan import COUNTED, Claim
 from flushlab.record import (
+    BASE,
     CONTROL,
     Comparison,
     LoadClient,
     ObservedLoad,
-    Ratio,
     ServerIdentity,
     StandIn,
     Storage,
@@ -53,6 +37,7 @@ from flushlab.record import (
     together,
 )
 from flushlab.redact import without_passwords
+from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.spec.parts import WorkloadSpec
 from flushlab.units import counted, format_size
@@ -80,12 +65,15 @@ LOPSIDED = 2.0
 
 LEAST_MACHINES = 3
 """From so many machines on, intervals are about all machines like them; see `statistics.machines`."""
+FOR_OTHERS = f"{LEAST_MACHINES} machines or more"
+"""So many it takes to tell of others like them."""
 
 GROWTH = 1.25
 """Data that are this many times as large at the end as at the beginning are another workload."""
 
 R = TypeVar("R", TuneRequest, SeriesRequest)
 E = TypeVar("E", "Tune", "Series")
+Result: TypeAlias = "TuneResult | SeriesResult"
 
 
 @dataclass(frozen=True)
@@ -93,6 +81,11 @@ class Analysis(Generic[R, E]):
     request: R
     identity: ServerIdentity
     storage: Storage
+
+    @property
+    def bases(self) -> Mapping[str, BoundArm]:
+        """By their names in trials; the first is the campaign's."""
+        raise NotImplementedError
 
     def experiment(self) -> E:
         raise NotImplementedError
@@ -106,58 +99,140 @@ class Analysis(Generic[R, E]):
             experiment.tell(trial)
         return self.conclude(experiment, trials, run)
 
-    def measured(
-        self, arm: BoundArm, own: Sequence[Trial], result: TuneResult | SeriesResult, **more: Any
-    ) -> ArmResult:
+    def on_server(self, warning: Warning, base: str = BASE) -> Warning:
+        """Names the base's server, where there are several."""
+        return warning
+
+    def measured(self, arm: BoundArm, own: Sequence[Trial], result: Result, **more: Any) -> ArmResult:
         name = more.get("name", arm.name)
         known: dict[str, Any] = {
+            "comparison": result.comparisons.get(name),
             "p99": result.p99.get(name),
+            "throughput": result.throughput.get(name),
             "machines": result.machines.get(name),
             "observed": observed_of(own),
             "result": mean_result(own),
             "p99_us": mean_p99_us(own),
         }
-        if not isinstance(self.request, TuneRequest):
-            known["throughput"] = cast("SeriesResult", result).throughput.get(name)
         return ArmResult.of(arm, **{**known, **more})
 
+    def caveats(
+        self,
+        result: Result,
+        trials: Sequence[Trial],
+        arms: Iterable[ArmResult],
+        against: Mapping[str, str] = {},
+        takes: str = FOR_OTHERS,
+    ) -> Iterator[Warning]:
+        """`against`: by arm, the base of its ratio; `takes`: how many machines tell of others like them."""
+        yield from map(self.on_server, of_controls(result.control, result.best_control))
+        yield from map(self.on_server, of_observed(observed_of(trials)))
+        for name, base in self.bases.items():
+            own = results_of(trials, name)
+            for caveat in of_base(confirming(own), Sizes.of(own, self.configured(base, own))):
+                yield self.on_server(caveat, name)
+        yield from of_machine(trials, disk=self.request.spec.storage.disk)
+        looked_at = {CONTROL: result.control, **result.comparisons}
+        yield from of_interim((one for one in looked_at.values() if one is not None), against)
+        yield from of_fleet(arms, takes)
+
+    def configured(self, base: BoundArm, own: Sequence[Trial]) -> Configuration:
+        return Configuration(base.settings, base.server or self.identity, own[-1].settings if own else {})
+
     def gathered(
-        self, trials: Sequence[Trial], of_base: Sequence[Trial], run: CampaignRun, **own: Any
+        self,
+        result: Result,
+        trials: Sequence[Trial],
+        run: CampaignRun,
+        *,
+        warnings: Iterable[Warning],
+        recovery_s: Mapping[str, float] = {},
+        **own: Any,
     ) -> CampaignFacts:
         request: TuneRequest | SeriesRequest = self.request
-        last = of_base[-1] if of_base else None
-        stand_in: StandIn | None = next(
-            (trial.stand_in for trial in trials if trial.stand_in is not None), None
-        )
-        own["warnings"] = (*warnings_of(request.dataset, stand_in), *own["warnings"])
+        base, of_base = self.bases[BASE], results_of(trials, BASE)
+        last, is_interrupted = of_base[-1] if of_base else None, run.ending == "interrupted"
+        configuration = self.configured(base, of_base)
+        stand_in: StandIn | None = next(filter(None, (trial.stand_in for trial in trials)), None)
+        warnings = (*warnings_of(request.dataset, stand_in), *request.notes, *warnings)
+        control = None
+        if result.control is not None:
+            again = confirming(results_of(trials, CONTROL))
+            control = self.measured(base, again, result, name=CONTROL, text="", comparison=result.control)
         return CampaignFacts(
             campaign_id=run.campaign_id,
             kind=request.kind,
             ending=run.ending,
-            resume=run.resume(request.kind, request.spec.remote),
+            resume=resuming(request.kind, run.campaign_id, request.spec.remote) if is_interrupted else "",
             server=(last.server if last else None) or self.identity,
             load_command=without_passwords(command_of(request.workload)),
             sources=request.sources,
             data=request.dataset,
-            tables=next((trial.tables for trial in of_base if trial.tables), ()),
+            tables=next(filter(None, (trial.tables for trial in of_base)), ()),
             stand_in=stand_in,
             objective=request.objective,
             unit=last.unit if last else "",
             higher_is_better=last.higher_is_better if last else True,
+            base=self.measured(
+                base,
+                confirming(of_base),
+                result,
+                name=request.base_name,
+                settings=configuration.as_reported(),
+                recovery_s=recovery_s.get(BASE),
+            ),
+            control=control,
+            blocks=result.blocks,
             trials=len(trials),
             disturbed=disturbed(trials),
             others=run.others,
+            interleaved=any(group.kept_running for group in request.groups),
+            why_fresh=request.why_fresh,
+            **Sizes.of(of_base, configuration)._asdict(),
             machine=run.machine,
             machines=fleet_machines(of_base),
             clients=clients_of(of_base),
+            warnings=tuple(dict.fromkeys(warnings)),
             **own,
         )
 
 
+def results_of(trials: Iterable[Trial], arm: str) -> list[Trial]:
+    """Without those of the blocks of `best`, which has its own base."""
+    return [
+        trial
+        for trial in trials
+        if trial.arm.name == arm and trial.stage != "best" and trial.result is not None
+    ]
+
+
+def confirming(own: list[Trial]) -> list[Trial]:
+    """The trials that ratios are of; before the first of them, all."""
+    return [trial for trial in own if trial.stage in ("arms", "confirm")] or own
+
+
+def short_windows(trials: Iterable[Trial]) -> set[str]:
+    """Arms with a window that did not outlast the redo log."""
+    return {
+        trial.arm.name
+        for trial in trials
+        if any(warning.slug == "window-too-short" for warning in trial.warnings)
+    }
+
+
+def needing_steady_state(settings: Iterable[str]) -> list[str]:
+    catalog = load_catalog()
+    return [name for name in settings if name in catalog and catalog.setting(name).needs_steady_state]
+
+
+def _by_machine(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
+    found: dict[str, list[Trial]] = {}
+    for trial in trials:
+        found.setdefault(trial.machine, []).append(trial)
+    return found
+
+
 def fleet_machines(base: Iterable[Trial]) -> tuple[FleetMachine, ...]:
-    by_name: dict[str, list[Trial]] = {}
-    for trial in base:
-        by_name.setdefault(trial.machine, []).append(trial)
     return tuple(
         FleetMachine(
             name=name,
@@ -165,7 +240,7 @@ def fleet_machines(base: Iterable[Trial]) -> tuple[FleetMachine, ...]:
             result=result,
             compared=any(trial.stage not in SELECTING for trial in own),
         )
-        for name, own in sorted(by_name.items())
+        for name, own in sorted(_by_machine(base).items())
         if name and (result := mean_result(own)) is not None
     )
 
@@ -176,9 +251,7 @@ def clients_of(base: Iterable[Trial]) -> tuple[LoadClient, ...]:
     return found[len(found) // 2] if found else ()
 
 
-def of_fleet(
-    arms: Iterable[ArmResult], takes: str = f"{LEAST_MACHINES} machines or more"
-) -> Iterator[Warning]:
+def of_fleet(arms: Iterable[ArmResult], takes: str = FOR_OTHERS) -> Iterator[Warning]:
     over = {arm.name: arm.machines for arm in arms if arm.machines is not None}
     few = [arm for arm, one in over.items() if len(one.ratios) < LEAST_MACHINES]
     if few:
@@ -240,10 +313,7 @@ def of_base(base: Sequence[Trial], sizes: Sizes) -> Iterator[Warning]:
         blind = "I/O settings" if all_wait else "settings that speed up reads"
         text = f"{fit}, so {blind} can show no gain here. If yours does not fit, your gains will differ."
         yield Warning("fits-in-pool", text)
-    by_machine: dict[str, list[Trial]] = {}
-    for trial in base:
-        by_machine.setdefault(trial.machine, []).append(trial)
-    spread = 0.0
+    by_machine, spread = _by_machine(base), 0.0
     for own in by_machine.values():
         results = [trial.result for trial in own if trial.result is not None]
         if len(results) > 2:
@@ -278,7 +348,7 @@ def of_machine(trials: Collection[Trial], *, disk: str | None) -> Iterator[Warni
         )
 
 
-def of_interim(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
+def of_interim(comparisons: Iterable[Comparison], against: Mapping[str, str] = {}) -> Iterator[Warning]:
     """Caveats where interim analyses exclude each other, or where an earlier one still bounds the
     interval."""
     for one in comparisons:
@@ -291,6 +361,7 @@ def of_interim(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
                 "something changed, probably for this arm alone. The interval spans both; repeat this before "
                 "relying on it.",
                 arms=(one.arm,),
+                against=against.get(one.arm, ""),
             )
             continue
         ratio = one.ratio
@@ -302,6 +373,7 @@ def of_interim(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
                 f"{one.arm}: its {which} bound, {bound:.2f}, was proven by an earlier interim analysis and is"
                 f" kept; later blocks scattered more, or moved the ratio towards it, to {ratio.estimate:.2f}",
                 arms=(one.arm,),
+                against=against.get(one.arm, ""),
             )
 
 
@@ -353,9 +425,7 @@ def mean_p99_us(trials: Iterable[Trial]) -> float | None:
     """Geometric mean of the latencies' 99th percentiles, of the same trials; None unless all have one."""
     latencies = [p99_us(trial) for trial in _good(trials)]
     known = [latency for latency in latencies if latency is not None]
-    return (
-        math.exp(sum(map(math.log, known)) / len(known)) if known and len(known) == len(latencies) else None
-    )
+    return geometric_mean(known) if known and len(known) == len(latencies) else None
 
 
 def _good(trials: Iterable[Trial]) -> list[Trial]:
@@ -393,74 +463,3 @@ def of_observed(load: ObservedLoad | None) -> Iterator[Warning]:
             "the server has no binary log, and Handler_commit counts reads, too: if the load reads much, its"
             " write latency is too low and the ratios are too near to 1",
         )
-
-
-# -- claims of a plan
-
-NO_DIFFERENCE = (0.95, 1.05)
-"""An interval within these bounds confirms the claim that something makes no difference."""
-NEAR_ONE = (0.975, 1.025)
-"""Narrow, so that an effect of 3 %, which people report, does not count as no effect."""
-
-
-_CLASSES = dict(zip(COUNTED, ("redo", "binlog"), strict=True))
-
-
-def answered(claim: Claim, ratio: Ratio | None) -> ClaimFacts:
-    wanted = f"{claim.expected:g}" if claim.expected is not None else ""
-    if claim.at_least is not None:
-        wanted = f"at least {claim.at_least:g}"
-    elif claim.at_most is not None:
-        wanted = f"at most {claim.at_most:g}"
-    return ClaimFacts(
-        text=claim.text,
-        arm=claim.arm,
-        against=claim.against,
-        wanted=wanted,
-        answer=answer(claim, ratio),
-        ratio=ratio,
-        source=claim.source,
-    )
-
-
-def counted_answer(claim: Claim, trials: Iterable[Trial]) -> ClaimFacts:
-    seen: dict[str, dict[tuple[str, int], tuple[int, int]]] = {claim.arm: {}, claim.against: {}}
-    for trial in trials:
-        activity = trial.file_activity.get(_CLASSES[claim.quantity])
-        syncs = activity.fsyncs if activity is not None else None
-        commits = trial.load.commits if trial.load is not None else None
-        if trial.arm.name in seen and trial.result is not None and syncs is not None and commits:
-            seen[trial.arm.name][trial.stage, trial.block] = syncs, commits
-    arm, against = seen[claim.arm], seen[claim.against]
-    blocks = [block for block in arm if against.get(block, (0, 0))[0]]
-    if len(blocks) < 2:
-        return msgspec.structs.replace(answered(claim, None), quantity=claim.quantity)
-    ratios = [_each([arm[block]]) / _each([against[block]]) for block in blocks]
-    counts = _each([arm[block] for block in blocks]), _each([against[block] for block in blocks])
-    ratio = Ratio(estimate=counts[0] / counts[1], low=min(ratios), high=max(ratios))
-    return msgspec.structs.replace(answered(claim, ratio), quantity=claim.quantity, counts=counts)
-
-
-def _each(of: Sequence[tuple[int, int]]) -> float:
-    return sum(syncs for syncs, _ in of) / sum(commits for _, commits in of)
-
-
-def answer(claim: Claim, ratio: Ratio | None) -> Answer:
-    if ratio is None:
-        return "not measured"
-    if (bound := claim.at_most if claim.at_least is None else claim.at_least) is not None:
-        above, below = ratio.low >= bound, ratio.high < bound
-        if claim.at_least is None:
-            above, below = ratio.high <= bound, ratio.low > bound
-        near = NEAR_ONE[0] <= ratio.low and ratio.high <= NEAR_ONE[1]
-        return "no difference" if bound == 1 and near and not above and not below else _side(above, below)
-    assert claim.expected is not None, "a claim has one of three ratios"
-    contained = ratio.low <= claim.expected <= ratio.high
-    if claim.expected == 1:
-        near = NO_DIFFERENCE[0] <= ratio.low and ratio.high <= NO_DIFFERENCE[1]
-        return _side(contained and near, not contained)
-    return _side(contained and not ratio.low <= 1 <= ratio.high, not contained)
-
-
-def _side(confirmed: bool, refuted: bool) -> Answer:
-    return "confirmed" if confirmed else "refuted" if refuted else "undecided"

@@ -7,9 +7,10 @@ Sits in `campaign`. The planners are `tune.py` and `series.py`. A machine of a f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 import msgspec
@@ -42,7 +43,7 @@ from flushlab.errors import UsageError
 from flushlab.experiment.protocol import LATENCIES, Objective, Request
 from flushlab.process.running import publish_status
 from flushlab.progress import Progress
-from flushlab.record import BASE, Arm, Trial
+from flushlab.record import BASE, Arm, ServerIdentity, Storage, Trial
 from flushlab.redact import without_passwords
 from flushlab.settings.floor import aims
 from flushlab.spec.build import stored
@@ -50,7 +51,7 @@ from flushlab.store import new_id, open_store
 from flushlab.trial.runner import AlternatingRunner, ArmRunner, restart_settings
 from flushlab.trial.sliced import SlicedRunner
 from flushlab.units import counted, format_seconds
-from flushlab.workload.options import EngineOptions
+from flushlab.workload.options import threads_of
 from flushlab.workload.parse import fingerprint
 
 AnyRequest = TuneRequest | SeriesRequest
@@ -64,6 +65,14 @@ class Asked(Generic[S]):
     target: Target
     objective: Objective = "throughput"
     data: Data | None = None
+
+    def on_data(
+        self, workloads: Iterable[str], files: Iterable[Path | str | None], progress: Progress
+    ) -> Self:
+        data = self.target.open_data(self.spec.data, workloads, progress)
+        target = self.target.fitting(data, files, progress)
+        spec = msgspec.structs.replace(self.spec, server=target.server)
+        return replace(self, spec=spec, target=target, data=data)
 
     def settled(self, pool: ServerPool, **changes: Any) -> S:
         spec = pool.settled(stored(self.spec))
@@ -102,7 +111,7 @@ def run(
     if spec.run.dry_run:
         if resume is not None:
             raise UsageError("--dry-run cannot be combined with --resume", hint="remove one of the two")
-        with target.look(watcher.say) as pool, pool.volumes(watcher.say) as volumes:
+        with target.open(watcher.say, dry_run=True) as pool, pool.volumes(watcher.say) as volumes:
             return _foreseen(decide(pool, volumes), pool, watcher)
     with publish_status(spec.kind, server=spec.server.build, **status), open_store() as store:
         earlier = stored_request(store, resume, spec.kind, stored_as) if resume else None
@@ -134,14 +143,20 @@ def require_same_values(request: AnyRequest, settings: ServerSettings) -> None:
         )
 
 
-def analysis_of(request: AnyRequest, pool: ServerPool) -> TuneAnalysis | SeriesAnalysis:
+def analysis_of(
+    request: AnyRequest, identity: ServerIdentity, storage: Storage
+) -> TuneAnalysis | SeriesAnalysis:
     if isinstance(request, TuneRequest):
-        return TuneAnalysis(request, pool.settings.identity, pool.settings.storage)
-    return SeriesAnalysis(request, pool.settings.identity, pool.settings.storage)
+        return TuneAnalysis(request, identity, storage)
+    return SeriesAnalysis(request, identity, storage)
+
+
+def _analysis_here(request: AnyRequest, pool: ServerPool) -> TuneAnalysis | SeriesAnalysis:
+    return analysis_of(request, pool.settings.identity, pool.settings.storage)
 
 
 def _foreseen(request: AnyRequest, pool: ServerPool, watcher: Watcher) -> CampaignFacts:
-    bound = analysis_of(request, pool)
+    bound = _analysis_here(request, pool)
     if bound.experiment().ask() is not None:
         with pool.used(_use(request), watcher.say):
             pass
@@ -157,7 +172,7 @@ def carry_out(
     finish: Finish | None = None,
 ) -> CampaignFacts:
     watcher, machines = session.watcher, pool.fleet.names if pool.fleet else ()
-    bound = analysis_of(request, pool)
+    bound = _analysis_here(request, pool)
     experiment: Any = bound.experiment()
     runs, others = experiment.ask() is not None, None
 
@@ -215,7 +230,7 @@ def on_machine(request: AnyRequest, composed: Composed, progress: Progress) -> I
     with (
         NewServers(request.spec.server, request.spec.storage).open(progress) as pool,
         pool.volumes(progress) as volumes,
-        ArmServers(analysis_of(request, pool), composed, pool, volumes, Watcher(progress)) as servers,
+        ArmServers(_analysis_here(request, pool), composed, pool, volumes, Watcher(progress)) as servers,
     ):
         require_same_build(request, pool.settings.key)
         servers.open()
@@ -354,10 +369,7 @@ def _use(request: AnyRequest) -> Use:
         lasts_s, workloads = request.budget_s, list(request.workloads[:1])
     else:
         of_arms = {arm.name: request.workload_of(arm) for arm in (request.base, *request.running)}
-        threads = {
-            name: workload.threads if isinstance(workload, EngineOptions) else 1
-            for name, workload in of_arms.items()
-        }
+        threads = {name: threads_of(workload) for name, workload in of_arms.items()}
         connections = 2 * threads[BASE]  # base and control
         connections += max((sum(threads[name] for name in group.arms) for group in request.groups), default=0)
         distinct = {(one.name, *sorted(one.data_key.items())): one for one in of_arms.values()}

@@ -11,20 +11,18 @@ from typing import Any
 
 import msgspec
 
-from flushlab.campaign.binding import names_of
 from flushlab.campaign.configurations import Configuration, Given, named_after, read, spelled
-from flushlab.campaign.data import Data
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.objective import objective_of, require_comparable
 from flushlab.campaign.pool.protocol import ServerPool
-from flushlab.campaign.scheduling import INTERIM_BLOCKS, ends_by_itself
-from flushlab.campaign.series import Loaded, SeriesAsked, run_plan
+from flushlab.campaign.scheduling import ends_by_itself
+from flushlab.campaign.series import SeriesAsked, run_plan
 from flushlab.campaign.target import target_of
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
-from flushlab.plan.plan import COMPARE, ArmPlan, Plan
+from flushlab.plan.plan import COMPARE, WINDOW_S, ArmPlan, Plan
 from flushlab.progress import Progress, silent
-from flushlab.record import Value, Warning
+from flushlab.record import BASE, Value
 from flushlab.settings.admission import parse_settings
 from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.option_names import load_option_names
@@ -116,38 +114,36 @@ def compare(
         PRECISE_SECONDS if precise else OWN_LOAD_SECONDS if spec.own_load else DEFAULT_SECONDS,
         blocks * (len(found) * (1 + len(others)) + 1),
     )
-    data = target.open_data(spec.data, names_of(workloads), watcher.say)
-    target = target.fitting(data, [one.file for one in found.values()], watcher.say)
+    base, *names = found
 
-    def load(pool: ServerPool) -> Loaded:
-        threads = [one.options.get("threads") for one in workloads.values()]
-        connections = max([count for count in threads if isinstance(count, int)], default=1)
-        whole, notes = _whole(found, pool, spec, data, connections, watcher)
-        (base, settings), *rest = whole.items()
-        plan = Plan(
+    def plan(pool: ServerPool) -> Plan:
+        settings = _typed(found, spec, pool)
+        return Plan(
             name=COMPARE,
-            title=f"{', '.join(other for other, _ in rest)} against {base}",
+            title=f"{', '.join(names)} against {base}",
             workload=first,
-            base=settings,
-            arms=tuple(_arm(other, own, found[other], workloads[other], first) for other, own in rest),
+            base=settings[base],
+            arms=tuple(_arm(name, settings[name], found[name], workloads[name], first) for name in names),
             base_name=base,
+            blocks=blocks,
+            window=window_s,
             seed=spec.seed,
             best=False,
+            folder=Path.cwd(),
         )
-        return Loaded(plan, "", Path.cwd(), notes, [one.file for one in found.values()])
 
     asked = SeriesAsked(
-        spec=msgspec.structs.replace(spec, configurations=spelled(found, under), server=target.server),
+        spec=msgspec.structs.replace(
+            spec, configurations=spelled(found, under), workload=settled(spec.workload)
+        ),
         target=target,
-        load=load,
-        data=data,
-        interim=precise or blocks >= INTERIM_BLOCKS,
+        plan=plan,
+        files={BASE if name == base else name: one.file for name, one in found.items()},
         objective="latency" if spec.own_load else objective_of(spec.objective, first.name, first.options),
-        blocks=blocks,
-        window_s=window_s,
         measured_s=measured_s,
     )
-    return run_plan(asked, watcher)
+    kinds = [one.name for one in workloads.values()]
+    return run_plan(asked.on_data(kinds, asked.files.values(), watcher.say), watcher)
 
 
 def _require_alone(spec: CompareSpec) -> None:
@@ -214,9 +210,7 @@ def _require_places(found: Mapping[str, Given], remote: RemoteAccess) -> None:
             )
 
 
-def _timing(
-    workload: str, seconds: float | None, default_s: float, runs: int
-) -> tuple[float | None, float | None]:
+def _timing(workload: str, seconds: float | None, default_s: float, runs: int) -> tuple[float | None, float]:
     workload_options(workload)  # refuses a name that is no workload's
     if ends_by_itself(workload):
         if seconds is not None:
@@ -225,7 +219,7 @@ def _timing(
                 f"--duration means nothing to {kind}: it runs until it ends",
                 hint="--blocks says how often each configuration runs it",
             )
-        return None, None
+        return None, WINDOW_S
     in_all = default_s if seconds is None else seconds
     if not runs * MIN_SECONDS <= in_all <= runs * MAX_SECONDS:
         hint = f"{runs} runs, those of the control included, need {runs * MIN_SECONDS:g} s at least"
@@ -233,29 +227,12 @@ def _timing(
     return in_all, in_all / runs
 
 
-def _whole(
-    found: Mapping[str, Given],
-    pool: ServerPool,
-    spec: CompareSpec,
-    data: Data | None,
-    connections: int,
-    watcher: Watcher,
-) -> tuple[dict[str, dict[str, Value]], tuple[Warning, ...]]:
-    several = bool(spec.server.others)
-    typed = _where_it_exists if several else _typed
+def _typed(found: Mapping[str, Given], spec: CompareSpec, pool: ServerPool) -> dict[str, dict[str, Value]]:
+    typed = _where_it_exists if spec.server.others else _typed_here
     common = typed(spec.base.settings, pool)
     settings = {name: {**common, **typed(one.settings, pool)} for name, one in found.items()}
     _require_different(found, settings)
-    files = tuple(dict.fromkeys(one.file for one in found.values()))
-    server = pool.settings.identity.name if several else ""
-    users = pool.settings.of_files(files, spec.base, data, connections, watcher, server)
-    notes = [
-        msgspec.structs.replace(note, text=f"{file}: {note.text}" if file else note.text)
-        for file, user in users.items()
-        for note in user.warnings
-    ]
-    whole = {name: {**users[one.file].here, **settings[name]} for name, one in found.items()}
-    return whole, tuple(notes)
+    return settings
 
 
 def _require_different(found: Mapping[str, Given], settings: Mapping[str, Mapping[str, Value]]) -> None:
@@ -270,7 +247,7 @@ def _require_different(found: Mapping[str, Given], settings: Mapping[str, Mappin
                 )
 
 
-def _typed(given: Mapping[str, Value], pool: ServerPool) -> dict[str, Value]:
+def _typed_here(given: Mapping[str, Value], pool: ServerPool) -> dict[str, Value]:
     identity = pool.settings.identity
     settings = parse_settings(given, identity.flavor, identity.version)
     for name in settings:
@@ -290,7 +267,7 @@ def _typed(given: Mapping[str, Value], pool: ServerPool) -> dict[str, Value]:
 
 def _where_it_exists(given: Mapping[str, Value], pool: ServerPool) -> dict[str, Value]:
     try:
-        return _typed(given, pool)
+        return _typed_here(given, pool)
     except (UnknownSetting, ValueOutOfRange):
         names = {canonical(name) for name in given}
         if any(name not in load_catalog() for name in names):

@@ -105,11 +105,11 @@ def spelled(found: Mapping[str, Given], base: Path | None) -> tuple[str, ...]:
 
 def named_after(name: str, one: Given) -> bool:
     try:
-        rest, workload, storage = _split(name)
-        settings = _settings(rest) if rest else {}
+        rest, own = _split(name)
+        own = own._replace(file=one.file, settings=_settings(rest) if rest else {})
     except UsageError:
         return False
-    return (settings, workload, storage) == one[1:] and one != Given(one.file)
+    return own == one != Given(one.file)
 
 
 def require_settings(found: Mapping[str, Given], command: str) -> None:
@@ -137,7 +137,7 @@ def _typed(words: Sequence[str], base: Path | None) -> dict[str, Given]:
         labelled = None if _mode(Path(word)) == stat.S_IFREG else _LABELLED.fullmatch(word)
         label, text = (labelled[1].strip(), labelled[2]) if labelled else ("", word)
         typed = text
-        text, workload, storage = _split(text)
+        text, own = _split(text)
         if text == BASE:
             name, one = text if number == 0 or BASE in found else str(base or "defaults"), Given(base)
         elif _mode(Path(text)) in (stat.S_IFREG, stat.S_IFIFO) or (
@@ -154,8 +154,8 @@ def _typed(words: Sequence[str], base: Path | None) -> dict[str, Given]:
                 )
             name = _called(typed)
             one = Given(under, _settings(_called(text)) if text or typed == text else {})
-        if (workload, storage) != (SAME_WORKLOAD, StorageSpec()):
-            one, name = one._replace(workload=workload, storage=storage), _called(typed)
+        if not own.is_plain:
+            one, name = own._replace(file=one.file, settings=one.settings), _called(typed)
         if (label or name) in found or (not label and one in found.values()):
             raise UsageError(
                 f"{label or typed!r} is given twice",
@@ -173,10 +173,9 @@ def _called(text: str) -> str:
     return _SPACED.sub(lambda match: match[1] or "=", text)
 
 
-def _split(text: str) -> tuple[str, WorkloadSpec, StorageSpec]:
-    nothing = SAME_WORKLOAD, StorageSpec()
+def _split(text: str) -> tuple[str, Given]:
     if not re.search(r"(?<!\S)--\w", text):
-        return text, *nothing
+        return text, Given()
     rest = list[str]()
     name, options, places = "", dict[str, Value](), dict[str, str]()
     words = deque(_words(text))
@@ -206,10 +205,8 @@ def _split(text: str) -> tuple[str, WorkloadSpec, StorageSpec]:
             options[key] = declared[key].check(declared[key].read(value))
         else:
             places[key] = taken[key].check(taken[key].read(value))
-    workload = WorkloadSpec(name=name, options=options)
-    if (workload, places) == (SAME_WORKLOAD, {}):
-        return text, *nothing
-    return shlex.join(rest), workload, build(StorageSpec, places)
+    found = Given(workload=WorkloadSpec(name=name, options=options), storage=build(StorageSpec, places))
+    return text if found.is_plain else shlex.join(rest), found
 
 
 def _mode(path: Path) -> int:

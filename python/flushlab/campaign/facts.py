@@ -140,12 +140,12 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
             taken.
     """
 
-    pool_bytes: int
-    memory_bytes: int
-    available_memory_bytes: int
-    data_bytes: int | None
-    disk_bytes: int | None
-    free_disk_bytes: int
+    pool_bytes: int = 0
+    memory_bytes: int = 0
+    available_memory_bytes: int = 0
+    data_bytes: int | None = None
+    disk_bytes: int | None = 0
+    free_disk_bytes: int = 0
     servers: int = 1
 
 
@@ -439,9 +439,6 @@ class CampaignRun(msgspec.Struct, frozen=True, kw_only=True):
     ending: str
     machine: Machine
     others: OtherLoad | None = None
-
-    def resume(self, kind: str, remote: RemoteAccess) -> str:
-        return resuming(kind, self.campaign_id, remote) if self.ending == "interrupted" else ""
 
 
 def resuming(kind: str, campaign_id: str, remote: RemoteAccess) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from flushlab.campaign.binding import place, with_keys, workloads_of
+from flushlab.campaign.binding import workloads_of
 from flushlab.campaign.scheduling import ends_by_itself
 from flushlab.errors import UsageError
 from flushlab.experiment.protocol import OBJECTIVES, Objective
@@ -28,9 +28,8 @@ def objective_of(asked: str | None, workload: str, options: Mapping[str, object]
         raise UsageError(f"unknown objective {asked!r}", hint=f"it takes {' or '.join(OBJECTIVES)}")
     fixed = next(iter(_schedule(workload, options)), None)
     if asked == "p99" and "rate" not in workload_options(workload):
-        kind, colon, _ = workload.partition(":")
         raise UsageError(
-            f"--objective p99 needs a fixed rate, and {kind}{colon} takes none",
+            f"--objective p99 needs a fixed rate, and {_short(workload)} takes none",
             hint="use --objective throughput",
         )
     if asked == "p99" and fixed is None:
@@ -46,14 +45,14 @@ def objective_of(asked: str | None, workload: str, options: Mapping[str, object]
     return "throughput" if fixed is None else "p99"
 
 
-def objective_of_plan(asked: str | None, plan: Plan, path: str, only: Collection[str] = ()) -> Objective:
-    workloads = workloads_of(plan, path)
+def objective_of_plan(asked: str | None, plan: Plan, only: Collection[str] = ()) -> Objective:
+    workloads = workloads_of(plan)
     places = dict[str, str]()
-    for arm, key in with_keys(plan.arms):
+    for arm in plan.arms:
         named = next(
             (name for name in (NAME, *SCHEDULE) if name in difference(arm.workload, SAME_WORKLOAD)), ""
         )
-        places[arm.name] = place(plan, path, f"{key}.workload.{named}") if named else ""
+        places[arm.name] = plan.at(f"{arm.place}.workload.{named}") if named else ""
     running = {name: one for name, one in workloads.items() if name == BASE or not only or name in only}
     require_comparable(running, places)
     return objective_of(asked, plan.workload.name, plan.workload.options)
@@ -81,12 +80,9 @@ def require_comparable(workloads: Mapping[str, WorkloadSpec], places: Mapping[st
 
 def _schedule(workload: str, options: Mapping[str, object]) -> dict[str, object]:
     known = workload_options(workload)
-    found = {name: options.get(name) or known[name].default for name in SCHEDULE if name in known}
-    return (
-        {name: value for name, value in found.items() if value}
-        if found.get("rate") or found.get("profile")
-        else {}
-    )
+    asked = {name: options.get(name) or known[name].default for name in SCHEDULE if name in known}
+    found = {name: value for name, value in asked.items() if value}
+    return found if found.keys() & {"rate", "profile"} else {}
 
 
 def _words(schedule: Mapping[str, object]) -> str:

@@ -114,6 +114,8 @@ class TuneRequest(ComparingRequest, frozen=True, kw_only=True, tag="tune"):
     why_fresh: str = ""
     crash_fail: Literal["process", "os", "power"] = "power"
 
+    base_name: ClassVar[str] = BASE
+
     @property
     def seed(self) -> int:
         return self.spec.seed or 0
@@ -255,6 +257,11 @@ class SeriesRequest(ComparingRequest, frozen=True, kw_only=True, tag="series"):
     @property
     def kept_running(self) -> bool:
         return any(group.kept_running for group in self.groups)
+
+    @property
+    def why_fresh(self) -> str:
+        whys = (why for group in self.groups for why in group.why.values())
+        return "" if self.kept_running else next(whys, "")
 
     def group_of(self, block: int) -> ArmGroup:
         for group in self.groups:

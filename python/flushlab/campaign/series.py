@@ -9,27 +9,20 @@ one plan.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from flushlab.campaign.binding import (
-    ServerHere,
-    base_settings,
-    bind,
-    names_of,
-    with_other_tables,
-    workloads_of,
-)
+from flushlab.campaign.binding import ServerHere, base_settings, bind, with_other_tables, workloads_of
 from flushlab.campaign.campaign import Asked, run
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.objective import objective_of_plan
 from flushlab.campaign.pool.protocol import ServerPool
 from flushlab.campaign.pool.room import Volumes
-from flushlab.campaign.pool.settings import UserSettings, texts_of
+from flushlab.campaign.pool.settings import ServerSettings, texts_of
 from flushlab.campaign.request import ArmGroup, SeriesRequest
 from flushlab.campaign.scheduling import INTERIM_BLOCKS, in_slices
 from flushlab.campaign.several_servers import joined
@@ -47,39 +40,29 @@ from flushlab.settings.floor import Floor
 from flushlab.settings.option_names import load_option_names
 from flushlab.spec.build import build, taking
 from flushlab.spec.kinds import CompareSpec, SeriesSpec
-from flushlab.spec.parts import ServersSpec
+from flushlab.spec.parts import ServersSpec, WorkloadSpec
 from flushlab.units import counted, format_seconds
 from flushlab.workload import protocol
 from flushlab.workload.engine import require_cluster
 from flushlab.workload.parse import (
     build_workload,
     parse_timing,
-    settled,
     source_text,
     sources_of,
     workload_options,
 )
 from flushlab.workload.protocol import Workload
 
-
-class Loaded(NamedTuple):
-    plan: Plan
-    path: str
-    folder: Path
-    notes: tuple[Warning, ...] = ()
-    files: Iterable[Path | None] = ()
+TABLE_SIZE = "table_size"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeriesAsked(Asked[SeriesSpec | CompareSpec]):
-    """`only`: whole names; none: all. `measured_s`: of a comparison, None where its workload ends by
-    itself."""
+    """`plan`: on a server; `files`: of the base and of arms, whose settings lie above those of their option
+    file; `measured_s`: of a comparison, None where its workload ends by itself."""
 
-    load: Callable[[ServerPool], Loaded] | None = None
-    only: tuple[str, ...] = ()
-    interim: bool = False
-    blocks: int | None = None
-    window_s: float | None = None
+    plan: Callable[[ServerPool], Plan] | None = None
+    files: Mapping[str, Path | None] = field(default_factory=dict)
     measured_s: float | None = None
 
 
@@ -108,25 +91,19 @@ def series(
     if spec.plan is None:
         return run_plan(SeriesAsked(spec=spec, target=target), watcher)
     target.require_files(spec.base.memory, spec.base.base, spec.data.dataset)
-    loaded = _load(spec.plan)
-    arms = chosen(spec.only, [arm.name for arm in loaded.plan.arms])
-    target = target.planned(loaded.plan.server, loaded.plan.cluster)
-    if spec.window is not None:
-        parse_timing(spec.window)
-    data = target.open_data(spec.data, names_of(workloads_of(loaded.plan)), watcher.say)
-    target = target.fitting(data, [spec.base.base], watcher.say)
+    read = _as_asked(_load(spec.plan), spec)
+    only = chosen(spec.only, [arm.name for arm in read.arms])
+    name = f"{PIPED}.toml" if read.name == PIPED else read.name
+    files = {BASE: Path(spec.base.base) if spec.base.base else None}
     asked = SeriesAsked(
-        spec=msgspec.structs.replace(spec, server=target.server),
-        target=target,
-        load=lambda _: loaded,
-        data=data,
-        only=arms,
-        interim=spec.precision is not None,
-        objective=objective_of_plan(spec.objective, loaded.plan, loaded.path, arms),
-        blocks=spec.blocks,
-        window_s=spec.window,
+        spec=msgspec.structs.replace(spec, plan=_file_of(read) or name, only=only, seed=read.seed),
+        target=target.planned(read.server, read.cluster),
+        plan=lambda _: read,
+        files=files,
+        objective=objective_of_plan(spec.objective, read, only),
     )
-    return run_plan(asked, watcher)
+    workloads = [one.name for one in workloads_of(read).values()]
+    return run_plan(asked.on_data(workloads, files.values(), watcher.say), watcher)
 
 
 def run_plan(asked: SeriesAsked, watcher: Watcher) -> CampaignFacts:
@@ -149,29 +126,65 @@ def run_plan(asked: SeriesAsked, watcher: Watcher) -> CampaignFacts:
     return run(asked, SeriesRequest, decided, watcher, time.monotonic())
 
 
-def _load(name: str) -> Loaded:
-    path = find_plan(name)
-    folder = Path.cwd() if path.is_fifo() else path.absolute().parent
-    plan = read_plan(path)
-    workloads = workloads_of(plan, str(path))  # refuses names that are no workload's
+def _load(name: str) -> Plan:
+    plan = read_plan(find_plan(name))
+    workloads = workloads_of(plan)  # refuses names that are no workload's
     if protocol.OWN_LOAD in {one.name for one in workloads.values()}:
         raise protocol.only_compared()
-    return Loaded(plan, str(path), folder)
+    return plan
+
+
+def _file_of(plan: Plan) -> str:
+    path = Path(plan.path)
+    return str(path.absolute()) if path.is_file() and path != shipped(plan.name) else ""
+
+
+def _as_asked(plan: Plan, spec: SeriesSpec) -> Plan:
+    if spec.threads is not None:
+        options = {**plan.workload.options, "threads": spec.threads}
+        plan = msgspec.structs.replace(plan, workload=msgspec.structs.replace(plan.workload, options=options))
+    return msgspec.structs.replace(
+        plan if spec.scale == 1 else scaled(plan, spec.scale),
+        blocks=spec.blocks or plan.blocks,
+        window=spec.window or plan.window,
+        seed=plan.seed if spec.seed is None else spec.seed,
+    )
+
+
+def scaled(plan: Plan, factor: float) -> Plan:
+    known = workload_options(plan.workload.name)
+    if TABLE_SIZE not in known:
+        message = f"{plan.workload.name} has no {TABLE_SIZE} for --scale to multiply"
+        raise UsageError(message, hint="remove --scale")
+
+    def multiplied(workload: WorkloadSpec, size: Value | None) -> WorkloadSpec:
+        if not isinstance(size, int):
+            return workload
+        return msgspec.structs.replace(
+            workload, options={**workload.options, TABLE_SIZE: max(1, round(size * factor))}
+        )
+
+    sizes = {TABLE_SIZE: known[TABLE_SIZE].default, **plan.workload.options}
+    arms = [(arm, arm.workload.options.get(TABLE_SIZE)) for arm in plan.arms]
+    return msgspec.structs.replace(
+        plan,
+        workload=multiplied(plan.workload, sizes[TABLE_SIZE]),
+        arms=tuple(
+            msgspec.structs.replace(arm, workload=multiplied(arm.workload, size)) for arm, size in arms
+        ),
+    )
 
 
 def decide(asked: SeriesAsked, pool: ServerPool, volumes: Volumes, watcher: Watcher) -> SeriesRequest:
-    assert asked.load is not None, "what is new has a plan"
-    spec, settings, loaded = asked.spec, pool.settings, asked.load(pool)
-    plan, identity = loaded.plan, settings.identity
-    if isinstance(spec, SeriesSpec) and spec.threads is not None:
-        options = {**plan.workload.options, "threads": spec.threads}
-        workload = msgspec.structs.replace(plan.workload, options=options)
-        plan = msgspec.structs.replace(plan, workload=workload)
-    for one in workloads_of(plan, loaded.path).values():
+    assert asked.plan is not None, "what is new has a plan"
+    spec, settings, plan = asked.spec, pool.settings, asked.plan(pool)
+    identity, compared = settings.identity, isinstance(spec, CompareSpec)
+    only = spec.only if isinstance(spec, SeriesSpec) else ()
+    for one in workloads_of(plan).values():
         require_cluster(one.options.get("cluster_load", "one"), identity.nodes)
     connections = _threads(plan)
     launch = settings.launch(connections, connections * (len(plan.arms) + 3))
-    base, _ = base_settings(plan, identity, path=loaded.path)
+    base, _ = base_settings(plan, identity)
     known_names = load_option_names()
     for own in (plan.base, *(arm.settings for arm in plan.arms)):
         settings.require_taken(
@@ -181,15 +194,20 @@ def decide(asked: SeriesAsked, pool: ServerPool, volumes: Volumes, watcher: Watc
                 if known_names.knows(canonical(name), identity.flavor, identity.version)
             }
         )
-    compared = isinstance(spec, CompareSpec)  # its configurations are whole
-    file = None if compared or not spec.base.base else Path(spec.base.base)
-    user = UserSettings() if compared else settings.of_base(spec.base, asked.data, connections, watcher)
-    plan = msgspec.structs.replace(plan, base={**user.here, **plan.base})
+    beneath, notes = _of_files(asked, settings, connections, watcher)
+    plan = msgspec.structs.replace(
+        plan,
+        base={**beneath[BASE], **plan.base},
+        arms=tuple(
+            msgspec.structs.replace(arm, settings={**beneath.get(arm.name, {}), **arm.settings})
+            for arm in plan.arms
+        ),
+    )
     names = {*plan.base, *(requirement.setting for requirement in plan.requires)}
     for arm in plan.arms:
         names |= {*arm.settings, *(name for instead in arm.instead for name in instead)}
-    values = settings.read({**user.here, **base}, launch, watcher, also=names)
-    plan, left_out = (plan, ()) if compared else settings.reduced(plan, values)
+    values = settings.read({**beneath[BASE], **base}, launch, watcher, also=names)
+    plan, left_out = (plan, ()) if compared else settings.reduced(plan, values)  # configurations are whole
     here = ServerHere(
         identity=identity,
         values=values,
@@ -200,17 +218,9 @@ def decide(asked: SeriesAsked, pool: ServerPool, volumes: Volumes, watcher: Watc
         shares=not settings.restarts and not compared,
         options=settings.hidden_options(names, values),
     )
-    bound = bind(
-        plan,
-        here,
-        volumes,
-        only=asked.only or None,
-        scale=spec.scale if isinstance(spec, SeriesSpec) else 1.0,
-        folder=loaded.folder,
-        path=loaded.path,
-    )
+    bound = bind(plan, here, volumes, only or None)
     workloads = {
-        arm.name: build_workload(arm.workload.name, arm.workload.options, folder=loaded.folder)
+        arm.name: build_workload(arm.workload.name, arm.workload.options, folder=plan.folder)
         for arm in (bound.base, *bound.arms)
     }
     for each in workloads.values():
@@ -219,43 +229,53 @@ def decide(asked: SeriesAsked, pool: ServerPool, volumes: Volumes, watcher: Watc
         _require_same_tables(workloads)
     texts = (source for workload in workloads.values() for source in sources_of(workload))
     changed = dict.fromkeys(name for arm in bound.arms for name in arm.changes)
-    answerable = {*asked.only, BASE, *((BEST,) if len(asked.only) > 1 else ())}
+    answerable = {*only, BASE, *((BEST,) if len(only) > 1 else ())}
     of_factors = {*crossed(plan.factors).values()} - {BASE}
-    seed = plan.seed if spec.seed is None else spec.seed
-    path = Path(loaded.path)
-    plan_file = str(path.absolute()) if path.is_file() and path != shipped(plan.name) else ""
-    if isinstance(spec, CompareSpec):
-        own_spec: dict[str, Any] = {"workload": settled(spec.workload)}
-    else:
-        name = f"{PIPED}.toml" if plan.name == PIPED else plan.name
-        own_spec = {"plan": plan_file or name, "only": asked.only, "seed": seed}
     plan_text = list[SourceText]()
     if plan.source:
-        plan_text.append(source_text("plan", plan_file or plan.name, plan.source.encode()))
+        plan_text.append(source_text("plan", _file_of(plan) or plan.name, plan.source.encode()))
     return SeriesRequest(
-        spec=asked.settled(pool, **own_spec),
+        spec=asked.settled(pool),
         **asked.shared(pool),
         has=here.has,
         plan=plan.name,
         title=plan.title,
-        folder=str(loaded.folder),
-        sources=(*plan_text, *texts_of((file, *loaded.files)), *dict.fromkeys(texts)),
+        folder=str(plan.folder or Path.cwd()),
+        sources=(*plan_text, *texts_of(asked.files.values()), *dict.fromkeys(texts)),
         base=bound.base,
         arms=bound.arms,
-        factors=plan.factors if of_factors <= {*(asked.only or of_factors)} else (),
-        claims=tuple(one for one in plan.claims if not asked.only or {one.arm, one.against} <= answerable),
+        factors=plan.factors if of_factors <= {*(only or of_factors)} else (),
+        claims=tuple(one for one in plan.claims if not only or {one.arm, one.against} <= answerable),
         floor=spec.floor or plan.floor,
-        blocks=asked.blocks or plan.blocks,
-        interim=asked.interim and not asked.target.on_fleet,
-        timing=parse_timing(asked.window_s or plan.window),
-        best=plan.best and len(asked.only) != 1,  # of one arm it would be that arm once more
+        blocks=plan.blocks,
+        interim=not asked.target.on_fleet
+        and (spec.precision is not None or (compared and plan.blocks >= INTERIM_BLOCKS)),
+        timing=parse_timing(plan.window),
+        best=plan.best and len(only) != 1,  # of one arm it would be that arm once more
         alternate=plan.alternate,
         arguments=launch.arguments,
-        seed=seed,
-        notes=(*settings.warnings(changed), *user.warnings, *loaded.notes, *left_out, *bound.notes),
+        seed=plan.seed,
+        notes=(*settings.warnings(changed), *notes, *left_out, *bound.notes),
         base_name=plan.base_name,
         measured_s=asked.measured_s,
     )
+
+
+def _of_files(
+    asked: SeriesAsked, settings: ServerSettings, connections: int, watcher: Watcher
+) -> tuple[dict[str, Mapping[str, Value]], tuple[Warning, ...]]:
+    """By the names of arms. A comparison has several files, so it names them."""
+    spec, server = asked.spec, None
+    if isinstance(spec, CompareSpec):
+        server = settings.identity.name if spec.server.others else ""
+    files = [*dict.fromkeys(asked.files.values())]
+    users = settings.of_files(files, spec.base, asked.data, connections, watcher, server)
+    notes = (
+        note if server is None or file is None else msgspec.structs.replace(note, text=f"{file}: {note.text}")
+        for file, user in users.items()
+        for note in user.warnings
+    )
+    return {name: users[file].here for name, file in asked.files.items()}, tuple(notes)
 
 
 def _require_same_tables(workloads: Mapping[str, Workload]) -> None:

@@ -1,53 +1,35 @@
-"""A series: from the bound request to the facts of its report.
+"""What a series found: arms, `best` and claims, beyond what `analysis` has of every campaign.
 
-    SeriesAnalysis(request, …) -> run(experiment, runners) -> conclude: what became of every arm, claims
-    answered, warnings gathered -> CampaignFacts
+    conclude: what became of every arm, claims answered, its warnings -> `analysis` -> CampaignFacts
 
-Sits in `campaign`. `best` is composed here, because only here is known which arms are settings and which are
-places; the experiment decides when it runs and what its results count.
+`best` is composed here, because only here is known which arms are settings and which are places; the
+experiment decides when it runs and what its results count.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from flushlab.campaign.analysis import (
     Analysis,
-    Sizes,
-    answered,
-    counted_answer,
     demand_of,
+    needing_steady_state,
     observed_of,
-    of_base,
-    of_controls,
-    of_fleet,
-    of_interim,
-    of_machine,
-    of_observed,
+    results_of,
+    short_windows,
     workload_words,
 )
 from flushlab.campaign.arms import ArmOutcome, BoundArm, judged
+from flushlab.campaign.claims import answers
 from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun, PlanFacts
-from flushlab.campaign.request import ArmGroup, SeriesRequest
-from flushlab.campaign.scheduling import ends_by_itself, trial_s
+from flushlab.campaign.request import SeriesRequest
+from flushlab.campaign.scheduling import ends_by_itself, trial_s_of
 from flushlab.campaign.several_servers import differing, on_server
 from flushlab.experiment.series import RoundGroup, Series, SeriesPlan, SeriesResult
-from flushlab.plan.plan import Claim
-from flushlab.record import (
-    BASE,
-    BEST,
-    CONTROL,
-    Arm,
-    Ratio,
-    Trial,
-    Value,
-    Warning,
-)
-from flushlab.settings.catalog import load_catalog
+from flushlab.record import BASE, BEST, CONTROL, Arm, Trial, Value, Warning
 from flushlab.settings.configuration import NO_BINLOG, Configuration
 from flushlab.spec.kinds import SeriesSpec
 from flushlab.spec.parts import as_change
@@ -67,19 +49,16 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
             parts = self._composable(names)
             return Arm(name=BEST, settings=self.best(names).settings) if parts else None
 
-        def seconds(group: ArmGroup) -> float | None:
-            if ends_by_itself(request.workload):
-                return None
-            timing, cluster = group.timing(request.timing), request.spec.server.cluster
-            return trial_s(request.workload, timing, kept_running=group.kept_running, cluster=cluster)
-
+        known = not ends_by_itself(request.workload)
         return Series(
             SeriesPlan(
                 base=Arm(name=BASE, settings=request.base.settings),
                 arms=tuple(Arm(name=arm.name, settings=arm.settings) for arm in request.running),
                 blocks=request.blocks,
                 groups=tuple(
-                    RoundGroup(arms=one.arms, blocks=one.blocks, trial_s=seconds(one))
+                    RoundGroup(
+                        arms=one.arms, blocks=one.blocks, trial_s=trial_s_of(request, one) if known else None
+                    )
                     for one in request.groups
                 ),
                 compose=compose if request.best else None,
@@ -121,8 +100,7 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
 
     def conclude(self, experiment: Series, trials: Iterable[Trial], run: CampaignRun) -> CampaignFacts:
         request, trials, result = self.request, list(trials), experiment.result()
-        base, again = _measured(trials, BASE), _measured(trials, CONTROL)
-        configuration = self._configured(request.base, base)
+        base = results_of(trials, BASE)
         lengths = [round(one.seconds, 2) for trial in base for one in trial.slices if not one.dropped]
         arms = [self._facts(arm, result, trials, run.ending) for arm in request.arms]
         if request.best and result.best is None:
@@ -132,39 +110,24 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
             best = self._facts(self.best(result.best_of), result, trials, run.ending)
             composed_of = tuple(arm.name for arm in self._composable(result.best_of))
             arms.append(msgspec.structs.replace(best, composed_of=composed_of))
-        control = None
-        if result.control is not None:
-            named: dict[str, Any] = {"name": CONTROL, "text": "", "comparison": result.control}
-            control = self.measured(request.base, again, result, **named)
-        warnings = [
-            *request.notes,
-            *self._warnings(result, trials, run.ending),
-            *(
-                self._on_server(caveat, name)
-                for name, arm in self._bases.items()
-                for own in [_measured(trials, name)]
-                for caveat in of_base(own, Sizes.of(own, self._configured(arm, own)))
-            ),
-            *of_machine(trials, disk=request.spec.storage.disk),
-            *of_fleet(arms),
-        ]
+        against = {arm.name: arm.against or request.base_name for arm in request.running}
         return self.gathered(
+            result,
             trials,
-            base,
             run,
             title=request.title,
             workload=workload_words(request.base.workload),
             floor=request.floor or "",
-            base=self.measured(
-                request.base, base, result, name=request.base_name, settings=configuration.as_reported()
-            ),
             arms=tuple(arms),
-            control=control,
-            blocks=result.blocks,
-            interleaved=request.kept_running,
-            why_fresh="" if request.kept_running else next(iter(self._why_fresh.values()), ""),
-            **Sizes.of(base, configuration)._asdict(),
-            warnings=tuple(dict.fromkeys(warnings)),
+            warnings=(
+                *self._of_ending(result, run.ending),
+                *self._conflicts(result),
+                *self._same_as_base(trials),
+                *self._short_windows(result, trials),
+                *self._debts(trials),
+                *self._of_trials(trials),
+                *self.caveats(result, trials, arms, against),
+            ),
             demand=demand_of(arms) if request.objective == "latency" else "",
             plan=PlanFacts(
                 name=request.plan,
@@ -175,35 +138,27 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
                 scale=request.spec.scale if isinstance(request.spec, SeriesSpec) else 1.0,
                 alternate=request.alternate,
                 precision=request.spec.precision,
-                claims=tuple(
-                    counted_answer(claim, trials)
-                    if claim.quantity
-                    else answered(claim, _ratio(claim, result))
-                    for claim in request.claims
-                ),
+                claims=answers(request.claims, result, trials),
                 factors=request.factors,
                 effects=result.effects,
             ),
         )
 
     @property
-    def _bases(self) -> dict[str, BoundArm]:
+    def bases(self) -> Mapping[str, BoundArm]:
         further = {arm.name: arm for arm in self.request.running if arm.build and not arm.against}
         return {BASE: self.request.base, **further}
 
-    def _called(self, base: str) -> str:
-        if base not in ("", BASE):
-            return base
-        return "the base" if self.request.base_name == BASE else self.request.base_name
-
-    def _on_server(self, warning: Warning, base: str = BASE) -> Warning:
+    def on_server(self, warning: Warning, base: str = BASE) -> Warning:
         if len(self.request.servers) < 2:
             return warning
-        servers = dict(zip(self._bases, self.request.servers, strict=False))
+        servers = dict(zip(self.bases, self.request.servers, strict=False))
         return on_server(warning, servers[base], self.request.base_name if base == BASE else base)
 
-    def _configured(self, arm: BoundArm, trials: list[Trial]) -> Configuration:
-        return Configuration(arm.settings, arm.server or self.identity, trials[-1].settings if trials else {})
+    def _base_of(self, arm: BoundArm) -> str:
+        """In a sentence."""
+        base = arm.against or self.request.base_name
+        return "the base" if base == BASE else base
 
     @property
     def _why_fresh(self) -> dict[str, str]:
@@ -218,13 +173,8 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
         ]
 
     def _facts(self, arm: BoundArm, result: SeriesResult, trials: list[Trial], ending: str) -> ArmResult:
-        outcome, reason = arm.outcome, arm.reason
         own = [trial for trial in trials if trial.arm.name == arm.name]
-        if outcome == "measured":
-            outcome, reason = _outcome(arm.name, result, own, ending)
-            if outcome == "measured" and arm.against in result.out:
-                became, why = result.out[arm.against]
-                reason = f"{arm.against}, its base, {became}: {why}"
+        outcome, reason = _outcome(arm, result, own, ending)
         figures = [trial for trial in own if trial.result is not None]
         read_back = figures[-1].settings if figures else {}
         base = next((t.settings for t in trials if t.arm.name == (arm.against or BASE) and t.settings), {})
@@ -250,10 +200,9 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
                 if not (name in base and name in read_back and base[name] == read_back[name])
             },
             unit=figures[-1].unit if figures and arm.other_event else "",
-            comparison=result.comparisons.get(arm.name),
             observed=observed_of(figures),
             server=next((trial.server for trial in own if trial.server), arm.server) if arm.build else None,
-            same_as=self._same_as(arm, trials),
+            same_as=self._same_as(arm, _read_back(trials)),
         )
 
     def _no_best(self, result: SeriesResult, ending: str) -> str:
@@ -274,38 +223,19 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
             return f"what proved faster is {what}, not a setting: {names}"
         return "no arm proved faster"
 
-    def _warnings(self, result: SeriesResult, trials: list[Trial], ending: str) -> list[Warning]:
-        request = self.request
-        found = []
+    def _of_ending(self, result: SeriesResult, ending: str) -> Iterator[Warning]:
         if ending == "interrupted" and result.comparisons:
-            planned = counted(sum(group.blocks for group in request.groups), "block")
-            found.append(
-                Warning(
-                    "interrupted",
-                    f"stopped after {result.blocks} of {planned}. Valid only if you "
-                    "did not stop because you liked the results.",
-                )
-            )
+            planned = counted(sum(group.blocks for group in self.request.groups), "block")
+            text = f"stopped after {result.blocks} of {planned}. Valid only if you"
+            yield Warning("interrupted", f"{text} did not stop because you liked the results.")
         if BASE in result.out:
             outcome, reason = result.out[BASE]
             text = f"the base {outcome} in block {result.blocks}: {reason}"
-            found.append(self._on_server(Warning("base-failed", text)))
+            yield self.on_server(Warning("base-failed", text))
         if CONTROL in result.out:
             outcome, reason = result.out[CONTROL]
             text = f"the control {outcome}, so nothing checks the blocks: {reason}"
-            found.append(self._on_server(Warning("control-failed", text)))
-        found += map(self._on_server, of_controls(result.control, result.best_control))
-        found += map(self._on_server, of_observed(observed_of(trials)))
-        looked_at = [one for one in (result.control, *result.comparisons.values()) if one]
-        against = {arm.name: arm.against or request.base_name for arm in request.running}
-        for caveat in of_interim(looked_at):
-            found.append(msgspec.structs.replace(caveat, against=against.get(caveat.arms[0], "")))
-        found += self._conflicts(result)
-        found += self._same_as_base(trials)
-        found += self._short_windows(result, trials)
-        found += self._debts(trials)
-        found += self._of_trials(trials)
-        return found
+            yield self.on_server(Warning("control-failed", text))
 
     def _conflicts(self, result: SeriesResult) -> Iterator[Warning]:
         if result.best is None:
@@ -320,35 +250,30 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
                 text = f"{arms} change {name} differently; best takes it from the fastest, {values[-1][0]}"
                 yield Warning("best-conflict", text, arms=(BEST,))
 
-    def _same_as_base(self, trials: list[Trial]) -> Iterator[Warning]:
-        counted = [trial for trial in trials if trial.result is not None]
+    def _same_as_base(self, trials: Iterable[Trial]) -> Iterator[Warning]:
+        last = _read_back(trials)
         for arm in self.request.running:
-            own = [trial for trial in counted if trial.arm.name == arm.name]
-            base = [trial for trial in counted if trial.arm.name == (arm.against or BASE)]
             is_base = bool(arm.build) and not arm.against
-            if not own or not base or arm.workload_changes or is_base or not arm.composable:
+            ran = {arm.name, arm.against or BASE} <= last.keys()
+            if not ran or arm.workload_changes or is_base or not arm.composable:
                 continue
-            got, reference = own[-1].settings, base[-1].settings
-            same, but = f"{arm.name} reads back the same as", ""
+            reference, but = last[arm.against or BASE], ""
             if arm.no_effect:
                 but = f", but for what has {NO_BINLOG} ({', '.join(arm.no_effect)})"
-            if all(reference.get(name) == value for name, value in got.items() if name not in arm.no_effect):
-                text = f"{same} {self._called(arm.against)}{but}: its ratio is only noise"
+            same = f"{arm.name} reads back the same as"
+            got = {name: value for name, value in last[arm.name].items() if name not in arm.no_effect}
+            if all(reference.get(name) == value for name, value in got.items()):
+                text = f"{same} {self._base_of(arm)}{but}: its ratio is only noise"
                 yield Warning("same-as-base", text, arms=(arm.name,))
-            elif twin := self._same_as(arm, trials):
+            elif twin := self._same_as(arm, last):
                 text = f"{same} {twin}{but}: their difference is only noise"
                 yield Warning("same-as-another", text, arms=(arm.name, twin))
 
-    def _same_as(self, arm: BoundArm, trials: Iterable[Trial]) -> str:
-        def same(other: BoundArm) -> bool:
-            out = {*arm.no_effect, *other.no_effect}
-            one, another = (
-                {name: value for name, value in last[of.name].items() if name not in out}
-                for of in (arm, other)
-            )
-            return one == another
+    def _same_as(self, arm: BoundArm, last: Mapping[str, Mapping[str, Value]]) -> str:
+        def seen(one: BoundArm, other: BoundArm) -> dict[str, Value]:
+            out = {*one.no_effect, *other.no_effect}
+            return {name: value for name, value in last[one.name].items() if name not in out}
 
-        last = {trial.arm.name: trial.settings for trial in trials if trial.result is not None}
         alike = [
             other
             for other in self.request.running
@@ -356,7 +281,7 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
             and not other.workload_changes
             and other.composable
             and {other.name, arm.name} <= last.keys()
-            and same(other)
+            and seen(other, arm) == seen(arm, other)
         ]
         least = min(alike, key=lambda other: len(other.changes), default=arm)
         return least.name if arm in alike and least is not arm else ""
@@ -371,7 +296,7 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
             own = [trial for trial in trials if trial.arm.name == arm.name and trial.slices]
             left = _left_bytes(own)
             if own and max(left, least) > DEBT_BYTES and not least / DEBT_FACTOR < left < most * DEBT_FACTOR:
-                base = self._called(arm.against)
+                base = self._base_of(arm)
                 text = (
                     f"after its slices, {arm.name} still wrote {format_size(round(left))} per transaction,"
                     f" {base} {format_size(round(reference))}. The ratio leaves these writes out, which"
@@ -412,15 +337,13 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
             found.setdefault(build_of.get(name, ""), []).append(name)
         return found.values()
 
-    def _short_windows(self, result: SeriesResult, trials: list[Trial]) -> Iterator[Warning]:
-        short = {t.arm.name for t in trials if any(w.slug == "window-too-short" for w in t.warnings)}
-        needy: dict[str, list[str]] = {}
-        catalog = load_catalog()
-        best = [self.best(result.best_of)] if result.best is not None else []
-        for arm in (*self.request.running, *best):
-            names = [n for n in arm.changes if n in catalog and catalog.setting(n).needs_steady_state]
-            if arm.name in short and names:
-                needy[arm.name] = names
+    def _short_windows(self, result: SeriesResult, trials: Sequence[Trial]) -> Iterator[Warning]:
+        short, best = short_windows(trials), [self.best(result.best_of)] if result.best is not None else []
+        needy = {
+            arm.name: names
+            for arm in (*self.request.running, *best)
+            if arm.name in short and (names := needing_steady_state(arm.changes))
+        }
         for arms in self._by_server(needy):
             text = "; ".join(f"{arm} ({', '.join(needy[arm])})" for arm in arms)
             by_window = all(trial.higher_is_better for trial in trials)  # what is timed ends by itself
@@ -432,32 +355,27 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
             )
 
 
+def _read_back(trials: Iterable[Trial]) -> dict[str, Mapping[str, Value]]:
+    return {trial.arm.name: trial.settings for trial in trials if trial.result is not None}
+
+
 def _left_bytes(trials: list[Trial]) -> float:
     events = sum(one.events for trial in trials for one in trial.slices)
     return sum(trial.later_bytes or 0 for trial in trials) / events if events else 0.0
 
 
-def _measured(trials: Iterable[Trial], arm: str) -> list[Trial]:
-    return [t for t in trials if t.arm.name == arm and t.stage == "arms" and t.result is not None]
-
-
-def _outcome(name: str, result: SeriesResult, trials: list[Trial], ending: str) -> tuple[ArmOutcome, str]:
-    if name in result.out:
-        outcome, reason = result.out[name]
+def _outcome(
+    arm: BoundArm, result: SeriesResult, own: Sequence[Trial], ending: str
+) -> tuple[ArmOutcome, str]:
+    if arm.outcome != "measured":
+        return arm.outcome, arm.reason
+    if arm.name in result.out:
+        outcome, reason = result.out[arm.name]
         if outcome == "failed":
             return "failed", reason
         return "refused", reason if outcome == "refused" else f"{outcome}: {reason}"
-    if not trials:
+    if not own:
         stopped = "stopped" if ending == "interrupted" else "the base failed"
         return "skipped", f"{stopped} before its turn"
-    return "measured", ""
-
-
-def _ratio(claim: Claim, result: SeriesResult) -> Ratio | None:
-    if claim.against == BASE:
-        found = result.control if claim.arm == CONTROL else result.comparisons.get(claim.arm)
-        return found.ratio if found is not None else None
-    if claim.arm == BASE:
-        found = result.comparisons.get(claim.against)
-        return found.ratio.inverse() if found is not None else None
-    return result.pairs.get((claim.arm, claim.against))
+    became, why = result.out.get(arm.against, ("", ""))
+    return "measured", f"{arm.against}, its base, {became}: {why}" if became else ""

@@ -10,10 +10,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from flushlab.campaign.campaign import AnyRequest, analysis_of
 from flushlab.campaign.facts import CampaignFacts, CampaignRun
-from flushlab.campaign.request import SeriesRequest, TuneRequest
-from flushlab.campaign.series_analysis import SeriesAnalysis
-from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.errors import FlushlabError
 from flushlab.record import Trial
 from flushlab.store import CampaignRow
@@ -21,30 +19,16 @@ from flushlab.store import CampaignRow
 
 def facts_so_far(row: CampaignRow, trials: Sequence[Trial]) -> CampaignFacts | None:
     """None where they prove nothing, or where another flushlab planned them."""
-    try:
-        found = _told(row, trials)
-    except (FlushlabError, msgspec.DecodeError):
+    first = next((one for one in trials if one.server and one.storage and one.launch), None)
+    if first is None or first.server is None or first.storage is None:
         return None
-    if found is None:
+    try:
+        request = msgspec.json.decode(row.plan, type=AnyRequest)
+        if request.kind != row.kind:
+            return None
+        run = CampaignRun(campaign_id=row.id, ending="interrupted", machine=request.machine)
+        found = analysis_of(request, first.server, first.storage).retold(trials, run)
+    except (FlushlabError, msgspec.DecodeError):
         return None
     proven = found.tuning.frontier if found.tuning else any(arm.comparison for arm in found.arms)
     return found if proven else None
-
-
-def _told(row: CampaignRow, trials: Sequence[Trial]) -> CampaignFacts | None:
-    for trial in trials:
-        if trial.server and trial.storage and trial.launch:
-            break
-    else:
-        return None
-    bound: TuneAnalysis | SeriesAnalysis
-    if row.kind == "tune":
-        tuning = msgspec.json.decode(row.plan, type=TuneRequest)
-        bound = TuneAnalysis(tuning, trial.server, trial.storage)
-    elif row.kind in ("series", "compare"):
-        series = msgspec.json.decode(row.plan, type=SeriesRequest)
-        bound = SeriesAnalysis(series, trial.server, trial.storage)
-    else:
-        return None
-    run = CampaignRun(campaign_id=row.id, ending="interrupted", machine=bound.request.machine)
-    return bound.retold(trials, run)

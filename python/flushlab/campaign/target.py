@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -161,26 +161,13 @@ class NewServers:
 
                     root = root_for(self.server, self.storage)
                     machines = stack.enter_context(claimed(progress, root))
-            here = (
-                self._on_paper(progress)
-                if dry_run
-                else open_servers(self.server, self.storage, progress, self.signs)
-            )
-            pool = stack.enter_context(here)
+            if dry_run:
+                build = find_build(self.server.build, basedir=_path(self.server.basedir), get=False)
+                paper = Volume(paper_root(_path(self.storage.data_root) or home_path() / "run"))
+                pool = replace(_pool(build, paper, self.server, self.signs, progress), dry_run=True)
+            else:
+                pool = stack.enter_context(open_servers(self.server, self.storage, progress, self.signs))
             yield replace(pool, fleet=machines, clients=clients) if self.fleet else pool
-
-    def look(self, progress: Progress) -> AbstractContextManager[SandboxPool]:
-        return self.open(progress, dry_run=True)
-
-    @contextmanager
-    def _on_paper(self, progress: Progress) -> Iterator[SandboxPool]:
-        build = find_build(self.server.build, basedir=_path(self.server.basedir), get=False)
-        root = paper_root(_path(self.storage.data_root) or home_path() / "run")
-        nodes = nodes_of(self.server.cluster, build)
-        kind = SandboxPool if nodes == 1 else ClusterPool
-        pool = kind(build, Volume(root), nodes, self.server.latency_s or 0.0, dry_run=True, signs=self.signs)
-        pool.tell_caveats(progress)
-        yield pool
 
 
 FLEET = "FLUSHLAB_FLEET"
@@ -230,16 +217,27 @@ def open_servers(
     for reaped in reap():
         progress(f"cleaned up after an earlier run: {reaped}")
     build = find_build(server.build, basedir=_path(server.basedir), progress=progress)
-    nodes = nodes_of(server.cluster, build)
-    if nodes > 1:
+    if nodes_of(server.cluster, build) > 1:
         galera_for(build, progress)  # found out here, not after the data are made
     if server.latency_s is not None:
         require_network(server.latency_s)
-    kind = SandboxPool if nodes == 1 else ClusterPool
     with open_volume(_path(storage.data_root), storage.disk, progress) as volume:
-        pool = kind(build, volume, nodes, server.latency_s or 0.0, signs=signs)
-        pool.tell_caveats(progress)
-        yield pool
+        yield _pool(build, volume, server, signs, progress)
+
+
+def _pool(
+    build: Build,
+    volume: Volume,
+    server: ServerSpec | ServersSpec,
+    signs: tuple[Sign, ...],
+    progress: Progress,
+) -> SandboxPool:
+    nodes = nodes_of(server.cluster, build)
+    pool = (SandboxPool if nodes == 1 else ClusterPool)(
+        build, volume, nodes, server.latency_s or 0.0, signs=signs
+    )
+    pool.tell_caveats(progress)
+    return pool
 
 
 def nodes_of(cluster: int | None, build: Build) -> int:
@@ -255,21 +253,19 @@ def target_of(spec: CampaignSpec | BenchSpec, workload: WorkloadSpec | None = No
         raise protocol.only_compared()
     if spec.remote.named_by:
         return RemoteTarget.of(spec.remote, spec.data.database, workload, spec.server)
-    if isinstance(spec, BenchSpec) and spec.client:
-        if is_kept(spec.server.build):
+    run = spec if isinstance(spec, BenchSpec) else spec.run
+    if run.client:
+        if isinstance(spec, BenchSpec) and is_kept(spec.server.build):
             raise UsageError(
                 f"{spec.server.build} listens on this machine only, so that no --client reaches it",
                 hint="bench a server that is started for it, such as --server mariadb",
             )
-        return _with_clients(spec, spec.client, spec.fleet)
-    if not isinstance(spec, BenchSpec) and spec.run.client:
-        return _with_clients(spec, spec.run.client, spec.run.fleet)
+        return _with_clients(spec, run.client, run.fleet)
     if isinstance(spec, BenchSpec):
         return NewServers(spec.server, spec.storage)
-    fleet = fleet_unless(spec.run.fleet, *_not_spread(spec))
-    if fleet.address:
-        return NewServers(spec.server, spec.storage, fleet.address, is_asked=bool(spec.run.fleet))
-    return NewServers(spec.server, spec.storage, alone=fleet.why_not)
+    fleet = fleet_unless(run.fleet, *_not_spread(spec))
+    is_asked = bool(run.fleet or not fleet.address)
+    return NewServers(spec.server, spec.storage, fleet.address, is_asked=is_asked, alone=fleet.why_not)
 
 
 def _not_spread(spec: CampaignSpec) -> Iterator[UsageError]:

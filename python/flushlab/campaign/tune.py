@@ -35,7 +35,7 @@ from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import BudgetTooSmall, UsageError
 from flushlab.experiment.tune import Tune
 from flushlab.progress import Progress, silent
-from flushlab.record import BASE, CrashFacts, Launch, Value, Warning
+from flushlab.record import BASE, CrashFacts, Value, Warning
 from flushlab.settings.candidates import propose
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.fit import names_fixed
@@ -47,7 +47,6 @@ from flushlab.workload.options import EngineOptions
 from flushlab.workload.parse import (
     all_options,
     fingerprint,
-    parse_timing,
     settled,
     sources_of,
     workload_options,
@@ -76,14 +75,12 @@ def tune(*, progress: Progress | Watcher = silent, **given: Any) -> CampaignFact
     began, watcher = time.monotonic(), watching(progress)
     spec = build(TuneSpec, given, all_options())
     workload = spec.workload
-    asked = Asked(spec=spec, target=target_of(spec, workload))
+    target = target_of(spec, workload)
+    objective = objective_of(spec.objective, workload.name, workload.options)
+    asked = Asked(spec=spec, target=target, objective=objective)
     if spec.run.resume is None:
-        objective = objective_of(spec.objective, workload.name, workload.options)
-        require_sensible(spec, asked.target)
-        data = asked.target.open_data(spec.data, (workload.name,), watcher.say)
-        target = asked.target.fitting(data, [spec.base.base], watcher.say)
-        spec = msgspec.structs.replace(spec, server=target.server)
-        asked = Asked(spec=spec, target=target, objective=objective, data=data)
+        require_sensible(spec, target)
+        asked = asked.on_data((workload.name,), [spec.base.base], watcher.say)
 
     def decided(pool: ServerPool, volumes: Volumes) -> TuneRequest:
         return decide(asked, pool, watcher)
@@ -101,15 +98,11 @@ def require_sensible(spec: TuneSpec, target: Target) -> None:
         )
     if len(threads) > 1 and "threads" not in workload_options(name):
         raise UsageError(f"--threads has several numbers, but {name} opens no connections itself")
-    if spec.minutes is None and spec.trials is not None and spec.trials <= 0:
-        raise UsageError("the budget must be above 0", hint="give --minutes or --trials")
     workloads = workloads_of_tune(spec, Path.cwd())
     for workload in workloads:
         target.require_load(workload)
     if spec.crash:
         require_crashable(workloads[0], dataset=spec.data.dataset is not None, disk=spec.storage.disk)
-    if spec.window is not None:
-        parse_timing(spec.window)
 
 
 def decide(asked: Asked[TuneSpec], pool: ServerPool, watcher: Watcher) -> TuneRequest:
@@ -120,14 +113,34 @@ def decide(asked: Asked[TuneSpec], pool: ServerPool, watcher: Watcher) -> TuneRe
     if isinstance(workload, EngineOptions):
         require_cluster(workload.cluster_load, settings.identity.nodes)
     launch = settings.launch(max(spec.threads), BESIDE_MOST * sum(spec.threads))
-    own = _start(asked, pool, watcher, launch, steady=steady)
+    lowest = settings.lowest(spec.floor, spec.offer)
+    given = settings.parse(spec.base.settings)
+    settings.require_taken(given)
+    user = settings.of_base(spec.base, asked.data, max(spec.threads), watcher)
+    has = settings.guarding(given)
+    runs = {**has, **user.here, **given}
+    kept = [load_catalog().setting(name.replace("-", "_")).name for name in spec.fixed]
+    kept += names_fixed(user.scaled)
+    changes, reasons = settings.raise_to_floor(runs, spec.floor, kept, launch)
+    base = {**runs, **changes}
+    proposed = partial(
+        propose,
+        settings.identity,
+        floor=lowest,
+        storage=settings.storage,
+        launch=launch,
+        steady_state=steady,
+    )
+    seen = settings.read(base, launch, watcher, also=base)
+    candidates, notes = settings.candidates(proposed, base, seen, kept, spec.base.memory)
     timing = STEADY if steady else SHORT
     if spec.window is not None:
-        seconds = parse_timing(spec.window).seconds
-        timing = msgspec.structs.replace(timing, seconds=seconds) if steady else timing.with_window(seconds)
+        timing = (
+            msgspec.structs.replace(STEADY, seconds=spec.window) if steady else SHORT.with_window(spec.window)
+        )
     crash_fail, caveat = failure_mode(settings.storage) if spec.crash else UNCRASHED
-    original, has = own["original"], own["has"]
-    here = {one.name: own["base"][one.name] for one in own["scaled"]}  # as it runs, whatever a machine holds
+    original = {**has, **user.original, **given}
+    here = {one.name: base[one.name] for one in user.scaled}  # as it runs, whatever a machine holds
     to_repeat = {name: value for name, value in {**original, **here}.items() if name not in has}
     request = TuneRequest(
         spec=asked.settled(
@@ -141,9 +154,17 @@ def decide(asked: Asked[TuneSpec], pool: ServerPool, watcher: Watcher) -> TuneRe
         **asked.shared(pool),
         folder=str(folder),
         arguments=launch.arguments,
+        has=has,
         workload_digest=fingerprint(workload),
         sources=(*texts_of([Path(spec.base.base) if spec.base.base else None]), *sources_of(workload)),
-        **{**own, "notes": (*own["notes"], *([caveat] if caveat else []))},
+        base=base,
+        original=original,
+        yours=runs if changes and settings.may_be_below(given) else None,
+        raised_why=reasons,
+        scaled=user.scaled,
+        candidates=candidates,
+        lowest=lowest,
+        notes=(*settings.warnings(), *user.warnings, *notes, *([caveat] if caveat else [])),
         timing=timing,
         steady_state=steady,
         crash_fail=crash_fail,
@@ -162,43 +183,6 @@ def decide(asked: Asked[TuneSpec], pool: ServerPool, watcher: Watcher) -> TuneRe
         f" doublewrite need {longer}"
     )
     return msgspec.structs.replace(request, notes=(*request.notes, Warning("short-measurement", text)))
-
-
-def _start(
-    asked: Asked[TuneSpec], pool: ServerPool, watcher: Watcher, launch: Launch, *, steady: bool
-) -> dict[str, Any]:
-    spec, settings = asked.spec, pool.settings
-    lowest = settings.lowest(spec.floor, spec.offer)
-    given = settings.parse(spec.base.settings)
-    settings.require_taken(given)
-    user = settings.of_base(spec.base, asked.data, max(spec.threads), watcher)
-    has = settings.guarding(given)
-    runs = {**has, **user.here, **given}
-    kept = [load_catalog().setting(name.replace("-", "_")).name for name in spec.fixed]
-    kept += names_fixed(user.scaled)
-    changes, reasons = settings.raise_to_floor(runs, spec.floor, kept, launch)
-    base = {**runs, **changes}
-    seen = settings.read(base, launch, watcher, also=base)
-    proposed = partial(
-        propose,
-        settings.identity,
-        floor=lowest,
-        storage=settings.storage,
-        launch=launch,
-        steady_state=steady,
-    )
-    candidates, notes = settings.candidates(proposed, base, seen, kept, spec.base.memory)
-    return {
-        "lowest": lowest,
-        "base": base,
-        "original": {**has, **user.original, **given},
-        "raised_why": reasons,
-        "candidates": candidates,
-        "scaled": user.scaled,
-        "notes": (*settings.warnings(), *user.warnings, *notes),
-        "has": has,
-        "yours": runs if changes and settings.may_be_below(given) else None,
-    }
 
 
 def _scheduled(

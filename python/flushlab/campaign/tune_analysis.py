@@ -1,48 +1,34 @@
-"""A tuning: from the request to the facts of its report.
+"""What a tuning found: the frontier and its proof, beyond what `analysis` has of every campaign.
 
-    TuneAnalysis(request, …) -> run(experiment, trial runner) -> conclude: guard by recovery time and by
-    window length, guarantees in words, warnings gathered -> CampaignFacts
-
-Everything that depends on the server's version and the storage is bound here, once.
+conclude: guard by window length, recovery time and crashes -> `analysis` -> CampaignFacts
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
 from flushlab.campaign.analysis import (
     LEAST_MACHINES,
     Analysis,
-    Sizes,
-    of_base,
-    of_controls,
-    of_fleet,
-    of_interim,
-    of_machine,
+    confirming,
+    needing_steady_state,
+    results_of,
+    short_windows,
     workload_words,
 )
 from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.crash.check import Crash, check
 from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun, TuningFacts
 from flushlab.campaign.request import TuneRequest
-from flushlab.campaign.scheduling import START_S, STARTUP_S, trial_s
+from flushlab.campaign.scheduling import START_S, STARTUP_S, trial_s_of
 from flushlab.errors import FlushlabError, ServerError
 from flushlab.experiment.blocks import YOURS
 from flushlab.experiment.tune import Guards, Tune, TunePlan
-from flushlab.record import (
-    BASE,
-    CONTROL,
-    Arm,
-    Comparison,
-    CrashFacts,
-    Trial,
-    Value,
-    Warning,
-)
-from flushlab.settings.catalog import load_catalog
+from flushlab.record import BASE, CONTROL, Arm, CrashFacts, Trial, Value, Warning
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import Guarantees, described, guarantees, keeps, level
 from flushlab.settings.floor import Floor
@@ -95,12 +81,7 @@ class TuneAnalysis(Analysis[TuneRequest, Tune]):
             is_free=self.is_free,
             budget_trials=request.spec.trials,
             budget_s=request.budget_s,
-            trial_s=trial_s(
-                request.workload,
-                request.timing,
-                kept_running=request.side_by_side > 0,
-                cluster=request.spec.server.cluster,
-            ),
+            trial_s=trial_s_of(request, request.groups[0]),
             start_s=START_S,
             startup_s=STARTUP_S if request.side_by_side else 0.0,
             spread=bool(request.fleet) and not request.clients,
@@ -125,6 +106,10 @@ class TuneAnalysis(Analysis[TuneRequest, Tune]):
     def is_free(self, settings: Mapping[str, Value]) -> bool:
         return keeps(self.guarantees(settings), self.guarantees(self.request.base))
 
+    @property
+    def bases(self) -> Mapping[str, BoundArm]:
+        return {BASE: self._bound(BASE, self.request.base)}
+
     def conclude(
         self,
         experiment: Tune,
@@ -136,71 +121,42 @@ class TuneAnalysis(Analysis[TuneRequest, Tune]):
         trials, request = list(trials), self.request
         self._reject_short_windows(experiment, trials)
         recovery_s, unchecked = dict[str, float](), dict[str, str]()
-
-        def recover() -> None:
-            if runner is not None:
-                self._recovery(experiment, runner, recovery_s, unchecked)
-
+        recover = partial(_recover, experiment, runner, recovery_s, unchecked)
         recover()
         crashed: CrashFacts | None = None
-        of_crashes: Sequence[Warning] = ()
+        warnings = list[Warning]()
         if crash is not None:
             crashed, of_crashes = check(
                 experiment, crash, request.crash_fail, request.spec.floor, recover, bool(request.raised)
             )
+            warnings += (*of_crashes, *(crashed.warnings if crashed else ()))
         result = experiment.result()
-        base = [trial for trial in trials if trial.arm.name == BASE and trial.result is not None]
-        confirmed = [trial for trial in base if trial.stage == "confirm"] or base
-        configuration = Configuration(request.base, self.identity, base[-1].settings if base else {})
-        sizes = Sizes.of(base, configuration)
         settings_of = {trial.arm.name: trial.arm.settings for trial in trials if trial.stage == "confirm"}
-        arms = dict[str, ArmResult]()
-        for one in result.confirmed:
-            own = [
-                t for t in trials if (t.arm.name, t.stage) == (one.arm, "confirm") and t.result is not None
-            ]
-            arms[one.arm] = self.measured(
-                self._bound(one.arm, settings_of.get(one.arm, {})),
-                own,
+        arms = {
+            name: self.measured(
+                self._bound(name, settings_of.get(name, {})),
+                confirming(results_of(trials, name)),
                 result,
-                comparison=one,
-                recovery_s=recovery_s.get(one.arm),
+                recovery_s=recovery_s.get(name),
             )
+            for name in result.comparisons
+            if name != CONTROL
+        }
         yours = arms.pop(YOURS, None) or ArmResult.of(self._bound(YOURS, request.original))
-        reported = configuration.as_reported()
-        cut_short = list[Warning]()
+        warnings += self.caveats(result, trials, arms.values(), takes=FLEET_FOR_OTHERS)
+        warnings += (*_of_trials(trials), *without_effect(trials), *_of_selection(trials))
         if result.cut_short:
             text = "ended early, as the base could no longer be measured; what had been proven by then holds"
-            cut_short.append(Warning("base-failed", f"{text}: {result.cut_short.splitlines()[0]}"))
+            warnings.append(Warning("base-failed", f"{text}: {result.cut_short.splitlines()[0]}"))
         return self.gathered(
+            result,
             trials,
-            base,
             run,
+            recovery_s=recovery_s,
             workload=workload_words(request.spec.workload, request.spec.threads),
             floor=request.spec.floor.value,
-            base=self.measured(
-                self._bound(BASE, request.base),
-                confirmed,
-                result,
-                settings=reported,
-                recovery_s=recovery_s.get(BASE),
-            ),
-            control=arms.pop(CONTROL, None),
             arms=tuple(arms.values()),
-            blocks=result.blocks,
-            interleaved=request.side_by_side > 0,
-            why_fresh=request.why_fresh,
-            **sizes._asdict(),
-            warnings=(
-                *of_crashes,
-                *(crashed.warnings if crashed else ()),
-                *self._warnings(trials, confirmed, result.control, sizes),
-                *of_interim(result.confirmed),
-                *of_fleet((arm for name, arm in arms.items() if name != CONTROL), FLEET_FOR_OTHERS),
-                *_of_selection(trials),
-                *cut_short,
-                *(Warning("recovery-unchecked", text) for text in unchecked.values()),
-            ),
+            warnings=(*warnings, *(Warning("recovery-unchecked", text) for text in unchecked.values())),
             tuning=TuningFacts(
                 lowest=request.lowest.value,
                 raised=request.raised,
@@ -223,66 +179,43 @@ class TuneAnalysis(Analysis[TuneRequest, Tune]):
             guarantees=words,
         )
 
-    def _reject_short_windows(self, experiment: Tune, trials: list[Trial]) -> None:
-        base, catalog = self.request.base, load_catalog()
-        for trial in trials:
-            changed = [name for name, value in trial.arm.settings.items() if base.get(name) != value]
-            needy = [name for name in changed if name in catalog and catalog.setting(name).needs_steady_state]
-            short = any(warning.slug == "window-too-short" for warning in trial.warnings)
-            if trial.stage == "confirm" and short and needy:
+    def _reject_short_windows(self, experiment: Tune, trials: Iterable[Trial]) -> None:
+        confirmed = [trial for trial in trials if trial.stage == "confirm"]
+        short, base = short_windows(confirmed), self.request.base
+        for arm in {trial.arm.name: trial.arm for trial in confirmed if trial.arm.name in short}.values():
+            changed = [name for name, value in arm.settings.items() if base.get(name) != value]
+            if needy := needing_steady_state(changed):
                 reason = f"window too short to credit {', '.join(needy)}: it did not outlast the redo log"
-                experiment.reject(trial.arm.name, reason)
+                experiment.reject(arm.name, reason)
 
-    def _recovery(
-        self, experiment: Tune, runner: SlicedRunner, seconds: dict[str, float], unchecked: dict[str, str]
-    ) -> None:
-        """An arm that is too slow is rejected, and the next one measured."""
-        result = experiment.result()
-        if not result.proposed:
+
+def _recover(
+    experiment: Tune, runner: SlicedRunner | None, seconds: dict[str, float], unchecked: dict[str, str]
+) -> None:
+    """An arm that is too slow is rejected, and the next one measured."""
+    while runner is not None and (proposed := experiment.result().proposed):
+        base = experiment.result().base
+        arms = [base, *(Arm(name=one.arm, settings={**base.settings, **one.settings}) for one in proposed)]
+        known = seconds.keys() | unchecked.keys()
+        due = next((arm for arm in arms if arm.name not in known), None)
+        if due is None:
             return
-        if BASE not in seconds.keys() | unchecked.keys():
-            try:
-                _note_recovery(runner, result.base, seconds, unchecked)
-            except ServerError as error:
-                unchecked[BASE] = f"the base did not start again after SIGKILL: {error.message}"
+        try:
+            _note_recovery(runner, due, seconds, unchecked)
+        except ServerError as error:
+            text = f"did not start again after SIGKILL: {error.message}"
+            if due.name == BASE:
+                unchecked[BASE] = f"the base {text}"
+            else:
+                experiment.reject(due.name, f"it {text}")
+            continue
         limit = RECOVERY_RATIO * seconds.get(BASE, math.inf) + RECOVERY_SLACK_S
-        while True:
-            known = seconds.keys() | unchecked.keys()
-            due = next((point for point in experiment.result().proposed if point.arm not in known), None)
-            if due is None:
-                return
-            arm = Arm(name=due.arm, settings={**result.base.settings, **due.settings})
-            try:
-                _note_recovery(runner, arm, seconds, unchecked)
-            except ServerError as error:
-                experiment.reject(arm.name, f"it did not start again after SIGKILL: {error.message}")
-                continue
-            if seconds.get(arm.name, 0.0) > limit:
-                experiment.reject(
-                    arm.name,
-                    f"recovery after SIGKILL took {seconds[arm.name]:.1f} s, beyond {limit:.1f} s "
-                    f"({RECOVERY_RATIO:g} × the base's {seconds[BASE]:.1f} s + {RECOVERY_SLACK_S:g} s)",
-                )
-
-    def _warnings(
-        self, trials: list[Trial], base: list[Trial], control: Comparison | None, sizes: Sizes
-    ) -> tuple[Warning, ...]:
-        found = [*self.request.notes]
-        found += of_controls(control)
-        found += of_base(base, sizes)
-        found += of_machine(trials, disk=self.request.spec.storage.disk)
-        seen = {"window-too-short", "disturbed", _NO_EFFECT}
-        for warning in (w for trial in base for w in trial.warnings):
-            if warning.slug not in seen:
-                seen.add(warning.slug)
-                found.append(msgspec.structs.replace(warning, text=f"{BASE}: {warning.text}"))
-        stalled = {
-            Warning(one.slug, f"{trial.arm.name}: {one.text}"): None
-            for trial in trials
-            for one in trial.warnings
-            if trial.stage == "confirm" and trial.arm.name != BASE and one.slug == "nothing-committed"
-        }
-        return (*found, *stalled, *without_effect(trials))
+        if seconds.get(due.name, 0.0) > limit:
+            experiment.reject(
+                due.name,
+                f"recovery after SIGKILL took {seconds[due.name]:.1f} s, beyond {limit:.1f} s "
+                f"({RECOVERY_RATIO:g} × the base's {seconds[BASE]:.1f} s + {RECOVERY_SLACK_S:g} s)",
+            )
 
 
 def _note_recovery(
@@ -299,6 +232,20 @@ def _note_recovery(
         else:
             unchecked.pop(arm.name, None)
             return
+
+
+def _of_trials(trials: Sequence[Trial]) -> Iterator[Warning]:
+    """Of the base's each kind once."""
+    seen = {"window-too-short", "disturbed", _NO_EFFECT}
+    for warning in (one for trial in confirming(results_of(trials, BASE)) for one in trial.warnings):
+        if warning.slug not in seen:
+            seen.add(warning.slug)
+            yield msgspec.structs.replace(warning, text=f"{BASE}: {warning.text}")
+    for trial in trials:
+        if trial.stage == "confirm" and trial.arm.name != BASE:
+            for one in trial.warnings:
+                if one.slug == "nothing-committed":
+                    yield Warning(one.slug, f"{trial.arm.name}: {one.text}")
 
 
 def _of_selection(trials: Iterable[Trial]) -> Iterator[Warning]:

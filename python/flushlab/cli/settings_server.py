@@ -13,7 +13,7 @@ from flushlab.cli.output import say
 from flushlab.machine import available_memory_bytes
 from flushlab.record import ServerIdentity, Value
 from flushlab.report.words import FAILURES
-from flushlab.server import DataDirectory, Sandbox, Server
+from flushlab.server import Sandbox, SandboxSpec, Server
 from flushlab.server.settings_check import Judged, Started
 from flushlab.settings.admission import describe_left_out
 from flushlab.settings.candidates import Candidate, propose
@@ -147,7 +147,7 @@ def survey(name: str, *, basedir: str | None, floor: Floor | None, only: str | N
         load_catalog().setting(only)  # an unknown name shall not cost the start of a server
     with open_servers(ServerSpec(server=name, basedir=basedir), progress=say) as target:
         say(f"reading {target.build.name}'s settings")
-        with Sandbox.start(target.build, data=DataDirectory(target.volume.data_root), progress=say) as server:
+        with Sandbox.start(SandboxSpec(target.build, data_root=target.volume.data_root), say) as server:
             return _read(server, floor, only)
 
 

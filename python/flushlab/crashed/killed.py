@@ -32,7 +32,6 @@ from flushlab.crashed.recording import (
     LoadOutcome,
     UnderLoad,
     run_until_killed,
-    start_server,
 )
 from flushlab.crashed.recovered_server import (
     AcksTable,
@@ -52,10 +51,9 @@ from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import FaultDisk, FaultImage, remove_record
 from flushlab.errors import FlushlabError, ServerDied, StartFailed
 from flushlab.record import Crash, CrashNode, CrashPoint, Failure, NodesKind, NodeWay, Storage
-from flushlab.server import DataDirectory, Instance, Sandbox, Startup
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.server.galera.bootstrap import NoPosition
 from flushlab.server.galera.cluster import Cluster
-from flushlab.server.sandbox.spec import SandboxSpec
 
 _STALL_S = 15.0
 """Longest wait for commits to go on without a node that died: Galera gives it up after 5 s."""
@@ -159,7 +157,7 @@ class KilledServer(Killed):
         return judge.judge(point, ran.notes, ran.ended_ns, recovered)
 
     def _begin(self) -> tuple[Sandbox, CrashingLoad]:
-        started = start_server(self._spec)
+        started = self._spec.start()
         assert not isinstance(started, Cluster), "it is alone"
         server = self._stack.enter_context(started)
         self.storage = server.storage
@@ -194,8 +192,8 @@ def bring_back(cluster: Cluster, down: Collection[int]) -> dict[int, NodeWay]:
 
 
 def node_on(image: FaultImage, datadir: Path, spec: SandboxSpec, stack: ExitStack) -> Sandbox:
-    data = DataDirectory(DataRoot.open(image.mount), adopt=datadir)
-    node = Sandbox.prepare(replace(spec, data=data, startup=Startup(check=image.require_served)))
+    root = DataRoot.open(image.mount)
+    node = Sandbox.prepare(replace(spec, data_root=root, adopt=datadir, check=image.require_served))
     stack.callback(node.close)
     return node
 
@@ -294,7 +292,7 @@ class KilledCluster(Killed):
         first = cluster.first
         load = self._prepare(first)
         assert load.spec and load.acks, "a cluster is judged by its acknowledgement table"
-        require_alike(cluster, self._spec.settings)
+        require_alike(cluster, self._spec.spec.settings)
         make_acks_table(first, load.acks)
         cluster.settled()
         for node, disk in zip(cluster.nodes, self._disks, strict=False):
@@ -306,12 +304,12 @@ class KilledCluster(Killed):
     def _alive(self) -> Cluster:
         if self._cluster is not None:
             return self._cluster
-        for _ in range(self._spec.nodes if self._spec.fail else 0):
+        for _ in range(self._spec.spec.nodes if self._spec.fail else 0):
             disk = self._spec.new_disk()
             self._stack.callback(remove_record, disk.record)
             self._disks.append(self._stack.enter_context(disk))
         self._under = [*self._disks]
-        started = start_server(self._spec, self._disks)
+        started = self._spec.start(self._disks)
         assert isinstance(started, Cluster), "it has nodes"
         self._cluster = started
         self._stack.callback(started.close)
@@ -329,14 +327,7 @@ class KilledCluster(Killed):
         image = self._under[number - 1] = self._stack.enter_context(left)
         moved = image.mount / "left"  # the node that comes back has the name of the one that is dead
         (image.mount / datadir.parts[0]).rename(moved)
-        spec = SandboxSpec(
-            build=dead.build,
-            settings=dead.settings,
-            arguments=dead.arguments,
-            instance=Instance(password=dead.endpoint.password),
-            membership=dead.membership,
-            link=dead.link,
-        )
+        spec = replace(dead.spec, view=None)
         cluster.replace(number, node_on(image, moved.joinpath(*datadir.parts[1:]), spec, self._stack))
 
     def _require_served(self) -> None:

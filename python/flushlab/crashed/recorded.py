@@ -35,11 +35,10 @@ from flushlab.datadir.recording import Extents, Record, Recording
 from flushlab.errors import FlushlabError, StartFailed
 from flushlab.process.run_record import passing_folder
 from flushlab.record import Crash, CrashNode, CrashPoint, Failure, NodeAlone, PointKind
-from flushlab.server import DataDirectory, Instance, Sandbox, Startup
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.sandbox.node import Membership, free_places
 from flushlab.server.sandbox.option_files import new_password
-from flushlab.server.sandbox.spec import SandboxSpec
 
 _ADVERSARIAL = 4
 """One point in so many is where a promise is most likely to break; the others are random moments."""
@@ -267,10 +266,10 @@ class CrashImages:
                 image, datadir = stack.enter_context(self._left(point, number - 1))
                 member = Membership(cluster=name, number=number, places=places, galera=galera)
                 spec = SandboxSpec(
-                    build=self._build,
+                    self._build,
                     settings=run.settings,
                     arguments=run.arguments,
-                    instance=Instance(password=password),
+                    password=password,
                     membership=member,
                 )
                 nodes.append(node_on(image, datadir, spec, stack))
@@ -343,12 +342,15 @@ class CrashImages:
         (image.mount / FILLER).unlink(missing_ok=True)
         settings = {name: one for name, one in self.run.settings.items() if name != "performance_schema"}
         return Sandbox.start(
-            self._build,
-            settings=settings,
-            arguments=(*self.run.arguments, _CHEAPER),
-            data=DataDirectory(DataRoot.open(image.mount), adopt=datadir),
-            # Some wait for room for ever, and say so all the time.
-            startup=Startup(idle_s=IDLE_S, check=image.require_served),
+            SandboxSpec(
+                self._build,
+                settings=settings,
+                arguments=(*self.run.arguments, _CHEAPER),
+                data_root=DataRoot.open(image.mount),
+                adopt=datadir,
+                idle_s=IDLE_S,
+                check=image.require_served,
+            )
         )
 
 

@@ -10,13 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
 import msgspec
 
 from flushlab import _core
-from flushlab.build import Build
 from flushlab.crashed.judge import NOTE_BYTES, AckNote, begun_after, read_notes
 from flushlab.crashed.recovered_server import IDLE_S, AcksTable, make_acks_table, require_alike, said
 from flushlab.crashed.replica import listening
@@ -26,7 +26,7 @@ from flushlab.datadir.recording import Recording
 from flushlab.errors import FlushlabError, HarnessError, MeasurementError, StorageError
 from flushlab.process import make_lasting
 from flushlab.record import AcksSpec, DiskProfile, Failure, LoadSpec, Storage, Value
-from flushlab.server import DataDirectory, Sandbox, Startup
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.server.galera.cluster import SYNC_LIMIT_S, Cluster
 from flushlab.units import counted
 from flushlab.workload.command import CommandWorkload
@@ -192,15 +192,11 @@ Fault = Literal["eio", "full"]
 
 
 class CrashedServer(msgspec.Struct, frozen=True, kw_only=True):
-    """`seconds`: longest time of load before a crash; `latency_s`: between the nodes, there and back."""
+    """`seconds`: longest time of load before a crash."""
 
-    build: Build
-    settings: Mapping[str, Value]
-    arguments: tuple[str, ...]
-    nodes: int
+    spec: SandboxSpec
     data_root: DataRoot
     seconds: float
-    latency_s: float = 0.0
     fail: Failure | None = None
     fs: FileSystemName = "ext4"
     disk_bytes: int = 0
@@ -211,25 +207,12 @@ class CrashedServer(msgspec.Struct, frozen=True, kw_only=True):
             self.data_root.path, self.disk_bytes, self.fs, self.emulate, record=True, record_in=record_in
         )
 
-
-def start_server(server: CrashedServer, disks: Sequence[FaultDisk] = ()) -> Sandbox | Cluster:
-    roots = [DataRoot.open(disk.mount) for disk in disks]
-    if server.nodes == 1:
-        return Sandbox.start(
-            server.build,
-            settings=server.settings,
-            arguments=server.arguments,
-            data=DataDirectory(roots[0] if roots else server.data_root),
-            startup=Startup(idle_s=IDLE_S),
-        )
-    return Cluster.start(
-        server.build,
-        size=server.nodes,
-        settings=server.settings,
-        arguments=server.arguments,
-        data=DataDirectory(server.data_root, node_roots=roots, settle=False),
-        latency_s=server.latency_s,
-    )
+    def start(self, disks: Sequence[FaultDisk] = ()) -> Sandbox | Cluster:
+        roots = [DataRoot.open(disk.mount) for disk in disks]
+        if self.spec.nodes == 1:
+            root = roots[0] if roots else self.data_root
+            return Sandbox.start(replace(self.spec, data_root=root, idle_s=IDLE_S))
+        return Cluster.start(replace(self.spec, data_root=self.data_root, node_roots=roots, settle=False))
 
 
 class RecordedNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -328,7 +311,7 @@ def record(
     free = _SPARED_BYTES
     try:
         with ExitStack() as stack:
-            own = [stack.enter_context(server.new_disk(folder)) for _ in range(server.nodes)]
+            own = [stack.enter_context(server.new_disk(folder)) for _ in range(server.spec.nodes)]
             try:
                 _run(server, own, prepare, folder, fault, server.data_root.path if replica else None)
             except BaseException:
@@ -356,12 +339,12 @@ def _run(
     fault: Fault | None,
     replicas: Path | None,
 ) -> None:
-    with start_server(server, own) as started:
+    with server.start(own) as started:
         nodes = started.nodes if isinstance(started, Cluster) else [started]
         first, disk = nodes[0], own[0]
         load = prepare(first)
         if isinstance(started, Cluster):
-            require_alike(started, server.settings)
+            require_alike(started, server.spec.settings)
         if load.acks:
             make_acks_table(first, load.acks)
         if load.side:
@@ -371,9 +354,9 @@ def _run(
             # Pages are written all the time, so that crashes meet them and not the redo log alone.
             node.query("SET GLOBAL innodb_max_dirty_pages_pct = 0")
         run = RecordedRun(
-            build=server.build.id,
-            settings=server.settings,
-            arguments=server.arguments,
+            build=server.spec.build.id,
+            settings=server.spec.settings,
+            arguments=tuple(server.spec.arguments),
             nodes=tuple(
                 RecordedNode(disk=one.record.name, datadir=str(node.datadir.relative_to(one.mount)))
                 for node, one in zip(nodes, own, strict=True)

@@ -30,7 +30,7 @@ from flushlab.datadir.restore import copy_tree
 from flushlab.errors import FlushlabError, ServerError, StorageError, UsageError
 from flushlab.process.run_record import passing_folder
 from flushlab.record import ReplicaOutcome, ReplicaState, ServerIdentity, Value
-from flushlab.server import DataDirectory, Instance, Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 
 RELAY = "relay"
 """Files of the relay log are `relay.000001`, …"""
@@ -259,15 +259,18 @@ def _started(
     own = {name: value for name, value in settings.items() if name in _SAME}
     mysql = build.flavor == "mysql"
     server = Sandbox.start(
-        build,
-        settings={**own, **_FAST, "server_id": number},
-        arguments=(
-            f"--relay-log={RELAY}",
-            "--relay-log-purge=0",
-            *(("--skip-log-bin",) if mysql and build.version >= (8, 0) else ()),
-        ),
-        data=DataDirectory(data_root, adopt=adopt),
-        instance=Instance(connects=True),
+        SandboxSpec(
+            build,
+            settings={**own, **_FAST, "server_id": number},
+            arguments=(
+                f"--relay-log={RELAY}",
+                "--relay-log-purge=0",
+                *(("--skip-log-bin",) if mysql and build.version >= (8, 0) else ()),
+            ),
+            data_root=data_root,
+            adopt=adopt,
+            connects=True,
+        )
     )
     server.answer_s = _LIMIT_S
     return server

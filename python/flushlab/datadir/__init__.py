@@ -11,6 +11,7 @@ from flushlab.datadir.slow_disk import (
     open_volume,
     own_disk,
     parse_disk,
+    slow_disk_in,
     volume_in,
 )
 from flushlab.datadir.snapshots import Snapshot, SnapshotKey, Snapshots

@@ -303,12 +303,17 @@ def open_volume(
 
 @contextmanager
 def volume_in(root: DataRoot, disk: str | None = None, progress: Progress = silent) -> Iterator[Volume]:
-    profile = own_disk(disk)
-    if profile is None:
+    model = slow_disk_in(root, disk)
+    if model is None:
         yield Volume(root)
         return
-    with closing(SlowDisk(root, profile).open(progress)) as slow:
+    with closing(model.open(progress)) as slow:
         yield Volume(slow.data_root, slow_disk=slow)
+
+
+def slow_disk_in(root: DataRoot, disk: str | None) -> SlowDisk | None:
+    profile = own_disk(disk)
+    return None if profile is None else SlowDisk(root, profile)
 
 
 def own_disk(disk: str | None) -> DiskProfile | None:

@@ -25,7 +25,7 @@ from flushlab.errors import StorageError, UsageError
 from flushlab.machine import available_memory_bytes
 from flushlab.progress import Progress
 from flushlab.record import Value
-from flushlab.server import DataDirectory, Sandbox, Server
+from flushlab.server import Sandbox, SandboxSpec, Server
 from flushlab.server.sql import SYSTEM_LIST, is_system, quoted, require_not_system
 from flushlab.units import counted, format_seconds, format_size
 
@@ -173,18 +173,24 @@ def loaded(
             copied = snapshots.make(SnapshotKey({"format": FORMAT, **data.key}), data.copy)
             progress(f"starting {build.name} on a copy of {data.path}")
             server = Sandbox.start(
-                build,
-                settings=layout,
-                arguments=[NO_PLUGINS],
-                data=DataDirectory(data_root, snapshot=copied, snapshots=snapshots),
+                SandboxSpec(
+                    build,
+                    settings=layout,
+                    arguments=[NO_PLUGINS],
+                    data_root=data_root,
+                    snapshot=copied,
+                    snapshots=snapshots,
+                )
             )
         else:
             server = Sandbox.start(
-                build,
-                settings={**fast_settings(build, data.survey()), **layout},
-                arguments=["--debug-no-sync"] if build.flavor == "mariadb" else [],
-                data=DataDirectory(data_root),
-                progress=progress,
+                SandboxSpec(
+                    build,
+                    settings={**fast_settings(build, data.survey()), **layout},
+                    arguments=["--debug-no-sync"] if build.flavor == "mariadb" else [],
+                    data_root=data_root,
+                ),
+                progress,
             )
         with server:
             adopt(server)

@@ -79,6 +79,7 @@ class LoadObserver:
     ) -> None:
         self._nodes, self._first_s = nodes, first_s
         self._one_source, self._sampled = one_source, 0
+        self.commits = 0
         self._sessions: list[Session] = []
         self._first: list[ServerStatus] = []
         self._last: list[ServerStatus] = []
@@ -120,6 +121,7 @@ class LoadObserver:
         after = [_counters(session) for session in self._sessions]
         load = side_by_side(list(map(between, before, after, looks)))
         self._last = after
+        self.commits += load.commits
         if load.source == "samples":
             self._sampled += load.commits
         return load.by_samples() if self._one_source and self._sampled >= _FEW else load

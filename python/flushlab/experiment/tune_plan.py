@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import ClassVar
 
 import msgspec
 
@@ -140,6 +141,13 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
     blocks: int = 0
     finished: bool = False
     cut_short: str = ""
+
+    throughput: ClassVar[Mapping[str, Comparison]] = {}
+    best_control: ClassVar[None] = None
+
+    @property
+    def comparisons(self) -> dict[str, Comparison]:
+        return {one.arm: one for one in self.confirmed}
 
     @property
     def proposed(self) -> tuple[FrontierPoint, ...]:

@@ -5,10 +5,13 @@ Fleet layer. A child process, because Ray ends a process that asks an address wh
 
 from __future__ import annotations
 
-import json
 import sys
 from importlib import import_module
 from typing import Any
+
+import msgspec
+
+from flushlab.fleet.connect import FleetNode
 
 
 def listed(address: str) -> dict[str, Any]:
@@ -21,15 +24,15 @@ def listed(address: str) -> dict[str, Any]:
     except exceptions.AuthenticationError:
         return {"refused": True}
     nodes = [
-        {
-            "id": node.node_id.hex(),
-            "name": node.node_name,
-            "address": node.node_manager_address,
-            "is_head": bool(node.is_head_node),
-            "flushlab": node.labels.get("flushlab", ""),
-            "ray": node.labels.get("flushlab-ray", ""),
-            "python": node.labels.get("flushlab-python", ""),
-        }
+        FleetNode(
+            id=node.node_id.hex(),
+            name=node.node_name,
+            address=node.node_manager_address,
+            is_head=bool(node.is_head_node),
+            flushlab=node.labels.get("flushlab", ""),
+            ray=node.labels.get("flushlab-ray", ""),
+            python=node.labels.get("flushlab-python", ""),
+        )
         for node in found.values()
         if node.state == 0
     ]
@@ -37,4 +40,4 @@ def listed(address: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(listed(sys.argv[1])))
+    sys.stdout.buffer.write(msgspec.json.encode(listed(sys.argv[1])))

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from flushlab.errors import UsageError, nearest
-from flushlab.plan.plan import RESERVED, ArmPlan, Claim, Plan, Requirement, crossed
+from flushlab.plan.plan import RESERVED, WINDOW_S, ArmPlan, Claim, Plan, Requirement, crossed
 from flushlab.plan.toml import Entry, Node, Scalar, Table, positions, read_text, read_toml, suggestion
 from flushlab.record import BASE, BEST, CONTROL, Value
 from flushlab.settings.catalog import canonical, load_catalog
@@ -94,7 +94,7 @@ class _File(_Table, frozen=True, kw_only=True):
     server: str | None = None
     cluster: Nodes | None = None
     blocks: Blocks = 5
-    window: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
+    window: Annotated[float, Meta(gt=0, le=86_400)] = WINDOW_S
     seed: Seed = 1
     floor: Floor | None = None
     best: bool | None = None
@@ -175,6 +175,7 @@ class _Reader:
             best=best,
             alternate=file.alternate,
             positions=places | {canonical(path): place for path, place in places.items()},
+            path=root.path,
         )
 
     def _read_arms(self) -> tuple[ArmPlan, ...]:
@@ -186,8 +187,9 @@ class _Reader:
             last = self._arms[_ARMS]
             raise last.error(last.node, f"a plan has at most {_ARMS} arms", "split it into two plans")
         arms = list(self._crossed())
-        for table, arm in zip(self._arms, self._file.arm, strict=True):
-            arms.append(self._arm(table, arm, name=arm.name, on=self._on(table, arm.on)))
+        for number, (table, arm) in enumerate(zip(self._arms, self._file.arm, strict=True)):
+            on = self._on(table, arm.on)
+            arms.append(self._arm(table, arm, name=arm.name, on=on, place=f"arm.{number}"))
         return tuple(arms)
 
     def _crossed(self) -> Iterator[ArmPlan]:
@@ -210,13 +212,11 @@ class _Reader:
         for combination, name in names.items():
             if combination:
                 number = numbers[combination[-1]]
-                arm = self._arm(
-                    tables[number], self._file.factor[number], name=name, on=names[combination[:-1]]
-                )
-                text = "" if len(combination) > 1 else arm.text
-                yield msgspec.structs.replace(arm, place=f"factor.{number}", text=text)
+                factor, on = self._file.factor[number], names[combination[:-1]]
+                arm = self._arm(tables[number], factor, name=name, on=on, place=f"factor.{number}")
+                yield msgspec.structs.replace(arm, text="" if len(combination) > 1 else arm.text)
 
-    def _arm(self, table: Table, given: _Factor, *, name: str, on: str) -> ArmPlan:
+    def _arm(self, table: Table, given: _Factor, *, name: str, on: str, place: str) -> ArmPlan:
         self._check_name(table, name, taken=(*self._sets, self._file.base.name))
         if self._file.alternate:
             for key in ("workload", *_PLACES):
@@ -236,6 +236,7 @@ class _Reader:
             defaults=tuple(self._default(table, item, on, settings) for item in items),
             instead=tuple(_settings(Table(table.path, node, "")) for node in table.items("instead")),
             workload=_workload(table.table("workload"), given.workload),
+            place=place,
         )
         if isinstance(given, _Arm):
             arm = msgspec.structs.replace(
@@ -408,7 +409,9 @@ def find_plan(name: str) -> Path:
 def read_plan(path: Path) -> Plan:
     text = read_text(path, _LARGEST)
     plan = msgspec.structs.replace(parse_plan(text, path=str(path)), source=text)
-    return msgspec.structs.replace(plan, name=PIPED) if path.is_fifo() else plan
+    if path.is_fifo():
+        return msgspec.structs.replace(plan, name=PIPED)
+    return msgspec.structs.replace(plan, folder=path.absolute().parent)
 
 
 def example() -> str:

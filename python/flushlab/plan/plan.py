@@ -8,7 +8,9 @@ and workloads the options that the plan asks for. An error names the place in th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
@@ -20,6 +22,7 @@ from flushlab.settings.floor import Floor
 from flushlab.spec.parts import SAME_WORKLOAD, WorkloadSpec
 
 COMPARE = "compare"
+WINDOW_S = 10.0
 COUNTED = ("redo syncs per commit", "binlog syncs per commit")
 """Quantities of a claim that are counted: their ratio says how many times as many, not how much faster."""
 RESERVED = (BASE, CONTROL, BEST)
@@ -34,7 +37,7 @@ class ArmPlan(msgspec.Struct, frozen=True, kw_only=True):
         instead: tried in this order in place of `settings` where the version lacks one of these.
         file_system: what that place must be, like `zfs`; else the arm is skipped with the reason.
         record_size: bytes that its file system must write as one record.
-        place: of its table among the plan's `positions`.
+        place: of its table among the plan's `positions`; empty: it came from no file.
     """
 
     name: str
@@ -98,6 +101,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         alternate: one running server, settings switched by SET GLOBAL between windows (all must be dynamic).
         positions: line and column, from 1, of all keys of the file by their paths, like `base.settings.NAME`,
             `workload.threads` or `arm.2.settings.NAME` (arms, factors, claims and requirements count from 0).
+        path: of its file, as errors name it.
+        folder: files that it names are relative to it; None: to the current one.
     """
 
     name: str
@@ -112,7 +117,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     claims: tuple[Claim, ...] = ()
     requires: tuple[Requirement, ...] = ()
     blocks: int = 5
-    window: float = 10.0
+    window: float = WINDOW_S
     seed: int = 1
     floor: Floor | None = None
     best: bool = True
@@ -120,7 +125,21 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     base_name: str = BASE
     base_text: str = ""
     positions: Mapping[str, tuple[int, int]] = {}
+    path: str = ""
+    folder: Path | None = None
     source: str = ""
+
+    def at(self, key: str) -> str:
+        """`PATH:LINE:COL: `, or an empty string where the key came from no file."""
+        position = self.positions.get(key)
+        return f"{self.path}:{position[0]}:{position[1]}: " if position else ""
+
+    @contextmanager
+    def placed(self, key: str) -> Iterator[None]:
+        try:
+            yield
+        except UsageError as error:
+            raise UsageError(f"{self.at(key)}{error.message}", hint=error.hint) from error
 
 
 def chosen(words: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:

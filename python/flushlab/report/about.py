@@ -10,16 +10,16 @@ from flushlab.record import StandIn, Value
 from flushlab.report.document import Cell, Row, Section, Table, facts_table
 from flushlab.report.stored import when, workload_of
 from flushlab.report.subject import OnServer, Subject
-from flushlab.report.words import data_words, disk_words, load_came_from, sizes, spell
+from flushlab.report.words import data_words, disk_words, load_came_from, sizes
 from flushlab.settings.catalog import SettingHere
 from flushlab.settings.configuration import Configuration
-from flushlab.units import counted, format_seconds, format_size
+from flushlab.units import counted, format_seconds, format_size, value_words
 from flushlab.version import __version__
 
 
 def machine(subject: Subject) -> Section:
     short = tuple(_short(subject.facts)) if subject.facts is not None else ()
-    table = facts_table(*_machine_rows(subject))
+    table = facts_table(_machine_rows(subject))
     return Section("machine", "Machine and versions", tables=(table,), short=short)
 
 
@@ -98,7 +98,7 @@ def stand_in(load: StandIn) -> Section:
         f"The load is made from your data and stands in for yours: {shares}, each of one row by its primary"
         " key. A table gets transactions in proportion to its rows. An insert copies a row; a delete inserts"
         " its row again in the same transaction.",
-        tables=(Table(tuple(map(Cell, head)), tuple(rows)),),
+        tables=(Table(head, rows),),
         notes=tuple(notes),
     )
 
@@ -125,8 +125,8 @@ def _table(subject: Subject, one: OnServer) -> Table:
     values_of = {name: [values.get(name) for values in columns.values()] for name in names}
     rows = [row for name, values in values_of.items() if (row := _setting_row(name, values, one))]
     rows.sort(key=lambda row: (not any("changed" in cell.kind for cell in row), row[0].text))
-    head = (Cell("setting"), Cell("default"), *map(Cell, columns))
-    return Table(head, tuple(rows), one.server.title if len(subject.servers) > 1 else "")
+    head = ("setting", "default", *columns)
+    return Table(head, rows, one.server.title if len(subject.servers) > 1 else "")
 
 
 def _read_back(subject: Subject, arm: str) -> dict[str, Value]:
@@ -157,7 +157,7 @@ def _spell(here: SettingHere | None, value: Value | None) -> str:
     if value is None:
         return ""
     if here is None:
-        return spell(value)
+        return value_words(value)
     try:
         return here.render(value) or "(empty)"
     except ValueOutOfRange:

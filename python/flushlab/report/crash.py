@@ -25,14 +25,15 @@ from flushlab.crashed.measured import (
     tally,
 )
 from flushlab.record import Crash, CrashArm, CrashFacts, CrashOutcome, NodeWay
-from flushlab.report.document import Cell, Document, Row, Section, Table, heads, warnings_section
+from flushlab.report.document import Cell, Document, Row, Section, Table, warnings_section
 from flushlab.report.stored import foot, repeat, request_of
 from flushlab.report.words import extended
 from flushlab.spec.parts import RemoteAccess
 from flushlab.store import CampaignRow
 from flushlab.units import counted
 
-_WORST: tuple[CrashOutcome, ...] = ("not_started", "inconsistent", "lost", "unknown", "sound", "kept")
+_FAILED: tuple[CrashOutcome, ...] = ("not_started", "inconsistent", "lost")
+_WORST: tuple[CrashOutcome, ...] = (*_FAILED, "unknown", "sound", "kept")
 """Worst first."""
 _WAYS: Mapping[NodeWay, str] = {
     "bootstrap": "bootstrapped",
@@ -196,18 +197,18 @@ def sections(facts: CrashFacts) -> Iterator[Section]:
     place = f" on {facts.fs}{disk}" if facts.fs else ""
     names = sorted({crash.machine for arm in facts.arms for crash in arm.crashes if crash.machine})
     machines = f", on {counted(len(names), 'machine')} ({', '.join(names)})" if names else ""
-    head = heads("configuration", "kept", "fail at most", "commits lost")
+    rows = [row for arm in facts.arms for row in _measured(arm)]
     yield Section(
         "crashes",
         "What crashes left",
         f"{_KEPT if all(arm.checks_rows for arm in facts.arms) else _SOUND} {_BOUND}",
         (f"{load}: {nodes}{WHAT[facts.failure]}{place}{machines}.",),
-        tables=(Table(head, tuple(row for arm in facts.arms for row in _measured(arm))),),
+        tables=(Table(("configuration", "kept", "fail at most", "commits lost"), rows),),
         notes=tuple(_on_controls(facts)),
     )
-    head = (Cell("cut"), Cell("outcome"), Cell("what is wrong"))
+    head = ("cut", "outcome", "what is wrong")
     if tables := tuple(
-        Table(head, tuple(_failing(facts, arm)), arm.name)
+        Table(head, [*_failing(facts, arm)], arm.name)
         for arm in facts.arms
         if failing(arm) and not arm.positive_control
     ):
@@ -313,11 +314,11 @@ def _failing(facts: CrashFacts, arm: CrashArm) -> Iterator[Row]:
 
 def _settings(facts: CrashFacts) -> Section:
     names = dict.fromkeys(name for arm in facts.arms for name in arm.settings)
-    rows = tuple(
+    rows = [
         (Cell(name, "code"), *(Cell(str(arm.settings.get(name, "")), "code") for arm in facts.arms))
         for name in names
-    )
-    head = (Cell("setting"), *(Cell(arm.name) for arm in facts.arms))
+    ]
+    head = ("setting", *(arm.name for arm in facts.arms))
     return Section("settings", "Configurations", tables=(Table(head, rows),), short=())
 
 
@@ -343,13 +344,12 @@ def _worst(outcomes: Iterable[CrashOutcome]) -> CrashOutcome:
 
 
 def failing(arm: CrashArm) -> list[Crash]:
-    return [crash for crash in arm.crashes if crash.outcome in ("lost", "inconsistent", "not_started")]
+    return [crash for crash in arm.crashes if crash.outcome in _FAILED]
 
 
 def worst_first(arm: CrashArm) -> list[Crash]:
     """Servers that do not start, then inconsistent ones, then those that lost most."""
-    rank = ("not_started", "inconsistent", "lost")
-    return sorted(failing(arm), key=lambda crash: (rank.index(crash.outcome), -crash.lost))
+    return sorted(failing(arm), key=lambda crash: (_FAILED.index(crash.outcome), -crash.lost))
 
 
 def line(arm: CrashArm, crash: Crash) -> str | None:
@@ -370,15 +370,14 @@ def options(facts: CrashFacts) -> list[str]:
 
 def moment(arm: CrashArm, crash: Crash) -> str:
     """When and where; records of several disks count their own numbers, so of these it is a time."""
-    return f"{_moment(arm, crash)}{f', on {crash.machine}' if crash.machine else ''}"
-
-
-def _moment(arm: CrashArm, crash: Crash) -> str:
+    in_recovery = crash.point.kind == "in_recovery"
     if crash.nodes and arm.records:
-        return f"{crash.point.at / 1e9:.3f} s after the first commit"
-    if not crash.point.at:
-        return "a kill in recovery" if crash.point.kind == "in_recovery" else "a kill"
-    return f"record {crash.point.at:,}{', then in recovery' if crash.point.kind == 'in_recovery' else ''}"
+        when = f"{crash.point.at / 1e9:.3f} s after the first commit"
+    elif not crash.point.at:
+        when = "a kill in recovery" if in_recovery else "a kill"
+    else:
+        when = f"record {crash.point.at:,}{', then in recovery' if in_recovery else ''}"
+    return f"{when}{f', on {crash.machine}' if crash.machine else ''}"
 
 
 def _nodes(crashes: Sequence[Crash]) -> NodeCounts | None:

@@ -20,7 +20,7 @@ from flushlab.diagnosis.waits import wait_words
 from flushlab.machine.describe import DiskUse
 from flushlab.record import ServerIdentity, Value
 from flushlab.report import doctor_plots
-from flushlab.report.document import Cell, Code, Document, Line, Section, Table, heads, named
+from flushlab.report.document import Cell, Code, Document, Line, Section, Table, named
 from flushlab.report.words import FAILURES, changes, extended, rounded
 from flushlab.settings.catalog import SettingHere, load_catalog
 from flushlab.units import counted, format_seconds, format_size
@@ -226,7 +226,7 @@ def _waits(diagnosis: Diagnosis) -> Iterator[Section]:
         " is as fast as the sum allows, the client's turn included.",
         plots=tuple(plots),
         legend=tuple((wait_words(wait), doctor_plots.INKS.get(wait, "mute")) for wait in stack),
-        tables=(Table(heads("wait", "writers", "of the time"), tuple(rows)),),
+        tables=(Table(("wait", "writers", "of the time"), rows),),
         notes=(locks,) if time.connections.get("row lock") else (),
         short=(
             f"Time of {counted(time.writers, 'writer')}, from {time.samples} samples: {', '.join(parts)}.",
@@ -250,13 +250,14 @@ def _findings(diagnosis: Diagnosis) -> Iterator[Section]:
             (Cell(changes(change.settings), "name"), Cell(_cost(change, diagnosis)))
             for change in found.changes
         )
-        head = (Cell("settings"), Cell("costs"))
         yield Section(
             found.name.replace("_", "-"),
             found.title[0].upper() + found.title[1:],
             texts=(measured(found, diagnosis.evidence.time.writers), found.advice),
             lines=tuple(Line(seen.text, seen.sql) for seen in found.seen),
-            tables=(Table(head, to_try, "To try, untested on this server"),) if to_try else (),
+            tables=(Table(("settings", "costs"), to_try, "To try, untested on this server"),)
+            if to_try
+            else (),
             code=tuple(
                 Code(
                     to_take(change, diagnosis),
@@ -357,7 +358,7 @@ def _guarantees(diagnosis: Diagnosis) -> Iterator[Section]:
         "What happens to acknowledged commits in each failure, by the rules for this version."
         if rows
         else "",
-        tables=(Table((Cell("when"), Cell("what is kept")), rows, stacks=True),) if rows else (),
+        tables=(Table(("when", "what is kept"), rows, stacks=True),) if rows else (),
         notes=(floor,),
         short=(floor,),
     )

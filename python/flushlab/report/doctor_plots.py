@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from flushlab.diagnosis.shares import WriteTime
 from flushlab.diagnosis.waits import ROW_LOCK
 from flushlab.report.document import Plot
-from flushlab.report.plots import COLOURS, axes_in, note, round_ticks, short, time_axis
+from flushlab.report.plots import COLOURS, axes_in, note, round_ticks, short, ticked, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,10 +79,8 @@ def commits(rates: Sequence[tuple[float, float]], seconds: float, *, name: str, 
 def _axes(figure: Figure, seconds: float, top: float, unit: str) -> Axes:
     axes = axes_in(figure, left=_LEFT, right=14, top=24, bottom=44)
     time_axis(axes, seconds, "time since the window began")
-    axes.set_ylim(0, top)
     ticks = round_ticks(top / 1.06, count=3)
-    axes.set_yticks(ticks, [*map(short, ticks)])
-    axes.grid(axis="y")
+    ticked(axes, "y", (0, top), ticks, [*map(short, ticks)], grid=True)
     note(axes, unit, (0, 1), (-_LEFT + 4, 8), ha="left")
     return axes
 

@@ -6,7 +6,7 @@ knows nothing of columns, HTML or colours. JSON is made from the facts, not from
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from flushlab.record import Warning
@@ -42,26 +42,25 @@ def named(name: str, *figures: str, small: str = "") -> Row:
     return Cell(name, "name", small), *numbers(*figures)
 
 
-def heads(first: str, *figures: str) -> Row:
-    return Cell(first), *numbers(*figures)
-
-
 class Table(NamedTuple):
     """A table with its caption. A row of one cell belongs to the row before it and takes the whole width.
 
     Attributes:
-        head: empty: the rows are labels and values.
+        head: names of the columns; empty: the rows are labels and values.
         stacks: a narrow window shows the cells of a row below each other.
     """
 
-    head: Row
-    rows: tuple[Row, ...]
+    head: Sequence[str]
+    rows: Sequence[Row]
     caption: str = ""
     stacks: bool = False
 
+    def has_numbers(self, at: int) -> bool:
+        return any("num" in row[at].kind for row in self.rows if at < len(row))
 
-def facts_table(*rows: tuple[str, str]) -> Table:
-    return Table((), tuple((Cell(name, "mute"), Cell(text)) for name, text in rows if text))
+
+def facts_table(rows: Iterable[tuple[str, str]]) -> Table:
+    return Table((), [(Cell(name, "mute"), Cell(text)) for name, text in rows if text])
 
 
 class Plot(NamedTuple):

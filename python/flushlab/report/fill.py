@@ -12,7 +12,7 @@ from flushlab.report.document import (
     Section,
     Table,
     facts_table,
-    numbers,
+    named,
     warnings_section,
 )
 from flushlab.units import counted, format_seconds, format_size
@@ -26,7 +26,7 @@ def document(done: Filled) -> Document:
         f"{counted(done.rows, 'row')} in {format_seconds(done.seconds)}:"
         f" {done.rows_per_s:,.0f} rows/s into {done.database} on {where}",
         sections=(
-            Section("results", "Results", tables=(facts_table(*_facts(done)), *_steps(done))),
+            Section("results", "Results", tables=(facts_table(_facts(done)), *_steps(done))),
             *warnings_section(done.warnings),
         ),
         todo=(_use(done),) if done.sandbox else (),
@@ -55,11 +55,11 @@ def _verified(table: FilledTable) -> str:
 
 def _steps(done: Filled) -> Iterator[Table]:
     if done.steps:
-        rows = tuple(
-            (Cell(step.name, "name"), *numbers(f"{step.rows_per_s:,.0f}", step.times), Cell(step.bound_by))
+        rows = [
+            (*named(step.name, f"{step.rows_per_s:,.0f}", step.times), Cell(step.bound_by))
             for step in done.steps
-        )
-        yield Table((Cell("step"), *numbers("rows/s", "times"), Cell("bound by")), rows)
+        ]
+        yield Table(("step", "rows/s", "times", "bound by"), rows)
 
 
 def _use(done: Filled) -> Section:

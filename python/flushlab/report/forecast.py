@@ -9,7 +9,7 @@ import msgspec
 from flushlab.campaign.facts import ArmResult, CampaignFacts, Forecast, Kind, Resources
 from flushlab.record import Machine, ServerIdentity, Warning
 from flushlab.report.document import Cell, Document, Line, Row, Section, Table, facts_table
-from flushlab.report.words import data_words
+from flushlab.report.words import data_words, extended
 from flushlab.settings.floor import aims
 from flushlab.units import counted, format_seconds, format_size
 
@@ -36,15 +36,8 @@ class ForecastDocument(
 def as_json(facts: CampaignFacts, writes: Mapping[str, str]) -> ForecastDocument:
     """The JSON; `writes` is what the command itself would write, by place."""
     forecast = _forecast(facts)
-    return ForecastDocument(
-        kind=facts.kind,
-        server=facts.server,
-        workload=facts.workload,
-        base=facts.base,
-        forecast=msgspec.structs.replace(forecast, writes={**forecast.writes, **writes}),
-        warnings=facts.warnings,
-        machine=facts.machine,
-    )
+    every = msgspec.structs.replace(forecast, writes={**forecast.writes, **writes})
+    return extended(ForecastDocument, facts, forecast=every)
 
 
 def document(facts: CampaignFacts, writes: Mapping[str, str]) -> Document:
@@ -62,19 +55,11 @@ def document(facts: CampaignFacts, writes: Mapping[str, str]) -> Document:
     )
     if not forecast.trials_most and forecast.trials_most is not None:
         return found._replace(lead=(f"It would try {what}, and end at once.",))
+    written = [(Cell(place), Cell(why)) for place, why in {**forecast.writes, **writes}.items()]
     sections = [
-        Section("arms", f"It would try {what}:", tables=(Table((), tuple(map(_arm, forecast.arms))),)),
-        Section("takes", "It would take:", tables=(facts_table(*_rows(facts, forecast)),)),
-        Section(
-            "writes",
-            "It would write:",
-            tables=(
-                Table(
-                    (),
-                    tuple((Cell(place), Cell(why)) for place, why in {**forecast.writes, **writes}.items()),
-                ),
-            ),
-        ),
+        Section("arms", f"It would try {what}:", tables=(Table((), [*map(_arm, forecast.arms)]),)),
+        Section("takes", "It would take:", tables=(facts_table(_rows(facts, forecast)),)),
+        Section("writes", "It would write:", tables=(Table((), written),)),
     ]
     if raised:
         title = f"Your settings do not meet {facts.raised_to}. It would raise them:"

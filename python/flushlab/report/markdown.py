@@ -52,10 +52,8 @@ def _section(section: Section) -> Iterator[str]:
 
 def _table(table: Table) -> Iterator[str]:
     count = max(map(len, (table.head, *table.rows)), default=0)
-    head = table.head or (Cell(""),) * count
-    is_figure = [any("num" in row[at].kind for row in table.rows if at < len(row)) for at in range(count)]
-    yield _row([plain(cell.text) for cell in head])
-    yield f"|{'|'.join('--:' if figure else '---' for figure in is_figure)}|"
+    yield _row([*map(plain, table.head or [""] * count)])
+    yield f"|{'|'.join('--:' if table.has_numbers(at) else '---' for at in range(count))}|"
     for row in table.rows:
         yield _row([*map(_cell, row), *[""] * (count - len(row))])
 

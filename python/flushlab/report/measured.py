@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from statistics import mean, median
-from typing import NamedTuple
 
 from flushlab.record import FILE_CLASSES, Trial
 from flushlab.report import plots
-from flushlab.report.document import Cell, Code, Row, Section, Table, heads, named, numbers
+from flushlab.report.document import Cell, Code, Row, Section, Table, named, numbers
 from flushlab.report.subject import (
     MAX_PANELS,
     Activity,
@@ -26,20 +24,19 @@ from flushlab.units import counted, format_size, format_spread
 
 
 def over_time(subject: Subject) -> Iterator[Section]:
-    arms, unit = subject.shown_arms, subject.units
-    slices = [one for arm in arms if (one := rounds(subject.named(arm), subject.arms[arm])) is not None]
+    arms, unit = [*subject.shown.items()], subject.units
+    slices = [one for arm in arms if (one := rounds(*arm)) is not None]
     shown = arms[:MAX_PANELS]
-    lines = [line for arm in shown if (line := throughput(subject.named(arm), subject.arms[arm])) is not None]
+    lines = [line for arm in shown if (line := throughput(*arm)) is not None]
     results = {
-        subject.named(arm): own
-        for arm in shown
-        if (own := [trial.result for trial in subject.arms[arm] if trial.result is not None])
+        arm: results
+        for arm, trials in shown
+        if (results := [trial.result for trial in trials if trial.result is not None])
     }
     left = (len(slices) or len(arms)) - MAX_PANELS
     notes = [f"{left} more {'arms are' if left > 1 else 'arm is'} not shown."] if left > 0 else []
     if slices:
-        fresh = [subject.named(arm) for arm in arms if not any(trial.slices for trial in subject.arms[arm])]
-        if fresh:
+        if fresh := [arm for arm, trials in arms if not any(trial.slices for trial in trials)]:
             notes.append(f"{', '.join(fresh)}: a fresh server for each window, so no slices.")
         found = _every_slice(slices[:MAX_PANELS], unit)
     elif lines:
@@ -69,7 +66,7 @@ def _every_second(lines: Sequence[Throughput], unit: str) -> Section:
         f"Throughput of every second in {unit}; {counted(windows, 'measured window')} end to end, separated"
         " by thin lines. A triangle marks a stalled second: less than a tenth of its window's median.",
         plots=(plots.seconds(lines, unit=unit, name="time", title=title),),
-        tables=(Table(heads("arm", "median", "slowest", "stalled", "p99"), rows),),
+        tables=(Table(("arm", "median", "slowest", "stalled", "p99"), rows),),
     )
 
 
@@ -92,9 +89,7 @@ def _every_slice(panels: Sequence[Rounds], unit: str) -> Section:
         "Every slice over time",
         f"{how} A dot is one slice, in {unit}, when it was measured.{cross if has_dropped else ''}",
         plots=(plots.rounds(panels, unit=unit, name="time", title=f"Every slice in {unit}, per arm"),),
-        tables=(
-            Table(heads("arm", "least", "median", "most", "slices", "each", "dropped", "others' CPU"), rows),
-        ),
+        tables=(Table(("arm", "least", "median", "most", "slices", "each", "dropped", "others' CPU"), rows),),
     )
 
 
@@ -106,7 +101,7 @@ def _every_trial(results: Mapping[str, Sequence[float]], unit: str, better: str)
         "Every trial",
         f"Each trial yields one result in {unit}; {better} is better. A dot is a trial.",
         plots=(plots.figures(results, unit=unit, name="time", title=title),),
-        tables=(Table(heads("arm", "least", "median", "most", "trials"), rows),),
+        tables=(Table(("arm", "least", "median", "most", "trials"), rows),),
     )
 
 
@@ -126,32 +121,23 @@ _CLASSES = {
 }
 
 
-class _Quantity(NamedTuple):
-    name: str
-    read: Callable[[Activity], Mapping[str, float]]
-    spell: Callable[[float], str]
-    unit: str = ""
-
-
-_QUANTITIES = (
-    _Quantity("fsyncs", lambda row: row.fsyncs, small, " fsyncs"),
-    _Quantity("bytes", lambda row: row.bytes, format_size),
-)
+_SPELLED: Mapping[str, Callable[[float], str]] = {"fsyncs": small, "bytes": format_size}
 
 
 def files(subject: Subject) -> Iterator[Section]:
-    shown = subject.shown_arms[:MAX_PANELS]
-    rows = [one for arm in shown if (one := activity(subject.named(arm), subject.arms[arm])) is not None]
-    told = [quantity for quantity in _QUANTITIES if any(quantity.read(row) for row in rows)]
+    shown = [*subject.shown.items()][:MAX_PANELS]
+    rows = [one for arm in shown if (one := activity(*arm)) is not None]
+    told = [what for what in _SPELLED if any(row.amounts[what] for row in rows)]
     if not told:
         return
     per = " or ".join(dict.fromkeys(row.per for row in rows))
     drawn = []
-    for quantity in told:
-        title = f"{quantity.name.capitalize()} per {per} and class of files, per arm"
-        spell = partial(_spelled, quantity)
-        drawn.append(plots.stacked(rows, quantity.read, spell, name=quantity.name, title=title))
-    seen = {kind for row in rows for one in _QUANTITIES for kind, value in one.read(row).items() if value}
+    for what in told:
+        title = f"{what.capitalize()} per {per} and class of files, per arm"
+        sums = [sum(row.amounts[what].values()) for row in rows]
+        words = [_SPELLED[what](whole) + (" fsyncs" if what == "fsyncs" else "") for whole in sums]
+        drawn.append(plots.stacked(rows, what, words, title=title))
+    seen = {kind for row in rows for own in row.amounts.values() for kind, value in own.items() if value}
     yield Section(
         "files",
         "Fsyncs and bytes",
@@ -159,40 +145,32 @@ def files(subject: Subject) -> Iterator[Section]:
         "server does not show it; bars have no part for either.",
         plots=tuple(drawn),
         legend=tuple((kind, f"class-{kind}") for kind in FILE_CLASSES if kind in seen),
-        tables=tuple(_classes(quantity, rows, per) for quantity in told),
-        notes=(*(note for quantity in told for note in _unseen(quantity, rows)), *_flags(rows)),
+        tables=tuple(_classes(what, rows, per) for what in told),
+        notes=(*(note for what in told for note in _unseen(what, rows)), *_flags(rows)),
     )
 
 
-def _spelled(quantity: _Quantity, value: float) -> str:
-    return quantity.spell(value) + quantity.unit
-
-
-def _classes(quantity: _Quantity, arms: Sequence[Activity], per: str) -> Table:
-    kinds, rows = _columns(quantity, arms), []
+def _classes(what: str, arms: Sequence[Activity], per: str) -> Table:
+    kinds, rows = _columns(what, arms), []
     for arm in arms:
-        known = quantity.read(arm)
-        rows.append(
-            named(arm.arm, *(quantity.spell(known[kind]) if kind in known else "–" for kind in kinds))
-        )
-    caption = f"{quantity.name.capitalize()} per {per}"
-    return Table(heads("arm", *(_CLASSES[kind] for kind in kinds)), tuple(rows), caption)
+        known, spell = arm.amounts[what], _SPELLED[what]
+        rows.append(named(arm.arm, *(spell(known[kind]) if kind in known else "–" for kind in kinds)))
+    caption = f"{what.capitalize()} per {per}"
+    return Table(("arm", *(_CLASSES[kind] for kind in kinds)), rows, caption)
 
 
-def _columns(quantity: _Quantity, rows: Sequence[Activity]) -> list[str]:
-    return [
-        kind for kind in FILE_CLASSES if any(kind in (*row.looked_for, *quantity.read(row)) for row in rows)
-    ]
+def _columns(what: str, rows: Sequence[Activity]) -> list[str]:
+    return [kind for kind in FILE_CLASSES if any(kind in row.looked_for(what) for row in rows)]
 
 
-def _unseen(quantity: _Quantity, rows: Sequence[Activity]) -> Iterator[str]:
-    for kind in _columns(quantity, rows):
-        hidden = [row for row in rows if kind in row.classes and kind not in quantity.read(row)]
+def _unseen(what: str, rows: Sequence[Activity]) -> Iterator[str]:
+    for kind in _columns(what, rows):
+        hidden = [row for row in rows if kind in row.classes and kind not in row.amounts[what]]
         if not hidden:
             continue
         arms = "" if len(hidden) == len(rows) else f" in {', '.join(row.arm for row in hidden)}"
         why = next((row.why for row in hidden if row.why), "") if kind == "binlog" else ""
-        text = f"{quantity.name.capitalize()} of the {_CLASSES[kind]} are not visible on this server{arms}"
+        text = f"{what.capitalize()} of the {_CLASSES[kind]} are not visible on this server{arms}"
         yield f"{text}: {why}." if why else f"{text}."
 
 
@@ -210,11 +188,11 @@ def _flags(rows: Sequence[Activity]) -> Iterator[str]:
 
 
 def nodes(subject: Subject) -> Iterator[Section]:
-    rows = tuple(
+    rows = [
         row
-        for arm in subject.shown_arms[:MAX_PANELS]
-        for row in _nodes(subject.named(arm), [trial for trial in subject.arms[arm] if trial.nodes])
-    )
+        for arm, trials in [*subject.shown.items()][:MAX_PANELS]
+        for row in _nodes(arm, [trial for trial in trials if trial.nodes])
+    ]
     figures = ("commits", "received", "paused", "pauses asked", "queue", "conflicts lost", "side by side")
     if rows:
         yield Section(
@@ -225,7 +203,7 @@ def nodes(subject: Subject) -> Iterator[Section]:
             " Pauses asked: how often this node asked for a pause. Queue: write sets that waited to be"
             " applied. Conflicts lost: transactions lost to certification or to applied ones. Side by side:"
             " how many write sets could have been applied at once; appliers beyond that number are idle.",
-            tables=(Table((Cell("arm"), Cell("node"), *numbers(*figures)), rows),),
+            tables=(Table(("arm", "node", *figures), rows),),
         )
 
 
@@ -286,7 +264,7 @@ def warnings(subject: Subject) -> Iterator[Section]:
     rows += [(Cell(f"Trials {_OUTCOMES[name]}"), _share(count, whole)) for name, count in outcomes.items()]
     if rows:
         lead = "Reasons not to take the results at face value."
-        table = Table((Cell("warning"), Cell("about", "num")), tuple(rows))
+        table = Table(("warning", "about"), rows)
         short = tuple(f"warning: {warning.text}" for warning in found)
         yield Section("warnings", "Warnings", lead, tables=(table,), short=short)
     elif subject.facts is not None:
@@ -303,7 +281,7 @@ MAX_RUNS = 12
 
 def output(subject: Subject) -> Iterator[Section]:
     failed = [trial for trial in subject.trials if trial.outcome == "failed" and trial.output]
-    last = [subject.arms[arm][-1] for arm in subject.shown_arms if subject.arms[arm][-1].output]
+    last = [trials[-1] for trials in subject.shown.values() if trials[-1].output]
     code = []
     for run in [*failed, *last][:MAX_RUNS]:
         how = "failed" if run.result is None else f"{run.result:,.2f} {run.unit}"

@@ -19,7 +19,7 @@ import math
 import re
 import textwrap
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from flushlab.record import FILE_CLASSES, Ratio
@@ -77,7 +77,7 @@ _STYLE: dict[Any, Any] = {
 }
 _LABEL, _LABEL_LINES, _LINE = 36, 4, 15
 """Characters of a name that fit above its row, lines that it may take, and the height of one."""
-_RISE, _BELOW = 13, 14
+RISE, _BELOW = 13, 14
 """Heights of a name above its row's line, and of the room below that line."""
 _HIGH, _GAP, _FOOT = 64, 28, 44
 """Heights of a panel, of the room for the name above it, and of ticks and title of the axis below all."""
@@ -93,7 +93,7 @@ class Row(NamedTuple):
 
 
 def forest(rows: Sequence[Row], *, name: str, title: str) -> Plot:
-    ruled, ratios = _Rows([row.label for row in rows], 42, _FOOT), [row.ratio for row in rows]
+    ruled, ratios = Rows([row.label for row in rows], 42, _FOOT), [row.ratio for row in rows]
     low = max(min(1.0, *(min(ratio.low, ratio.estimate) for ratio in ratios)), 1e-3)
     high = min(max(1.0, *(max(ratio.high, ratio.estimate) for ratio in ratios)), 1e4)
     room = math.exp(max(math.log(high / low) * 0.06, 0.01))
@@ -101,19 +101,16 @@ def forest(rows: Sequence[Row], *, name: str, title: str) -> Plot:
 
     def draw(figure: Figure) -> None:
         axes = ruled.axes(figure)
-        axes.set_xscale("log", base=10, subs=[])
-        axes.set_xlim(low / room, high * room)
-        axes.set_xticks(ticks, [f"{tick:g}×" for tick in ticks])
-        axes.set_xticks([], minor=True)
+        words = [f"{tick:g}×" for tick in ticks]
+        ticked(axes, "x", (low / room, high * room), ticks, words, log=10, grid=True)
         axis_title(axes, "ratio, logarithmic; above 1 is better")
-        axes.grid(axis="x")
         axes.axvline(1, color=COLOURS["mute"], linewidth=1.2)
         for place, row in zip(ruled.places, rows, strict=True):
             colour = COLOURS[row.verdict]
             face = COLOURS["card"] if row.verdict == "mute" else colour
             axes.plot([row.ratio.low, row.ratio.high], [place, place], color=colour, linewidth=2.4)
-            _dots(axes, [row.ratio.estimate], [place], colour, size=7, edge=1.8, markerfacecolor=face)
-            above(axes, row.note, place, _RISE, at_end=True, colour=colour)
+            dots(axes, [row.ratio.estimate], [place], colour, size=7, edge=1.8, markerfacecolor=face)
+            above(axes, row.note, place, RISE, at_end=True, colour=colour)
 
     return Plot(name, title, ruled.height, draw)
 
@@ -128,12 +125,11 @@ class _Stack:
 
     def axes(self, figure: Figure, unit: str, over: str) -> Axes:
         axes = axes_in(figure, left=46, right=14, top=self._gap, bottom=_FOOT)
-        axes.set_ylim(0, self.floors[0] + self.top)
         time_axis(axes, self._seconds, over)
         ticks = round_ticks(self.top / 1.04)
         places = [floor + tick for floor in self.floors for tick in ticks]
-        axes.set_yticks(places, [*map(short, ticks)] * len(self._names))
-        axes.grid(axis="y")
+        words = [*map(short, ticks)] * len(self._names)
+        ticked(axes, "y", (0, self.floors[0] + self.top), places, words, grid=True)
         for name, floor in zip(self._names, self.floors, strict=True):
             above(axes, name, floor + self.top, 6)
         note(axes, unit, (1, 1), (0, 6), ha="right")
@@ -152,7 +148,7 @@ def seconds(panels: Sequence[Throughput], *, unit: str, name: str, title: str) -
             _line(axes, panel.seconds, floor, COLOURS["accent" if place else "mute"])
             stalls = sorted({second * POINTS // longest for second in panel.stalled})
             at, bottom = [stall * longest / POINTS + 0.5 for stall in stalls], [floor] * len(stalls)
-            _dots(axes, at, bottom, COLOURS["bad"], size=6, edge=1, marker="^", clip_on=False, zorder=3)
+            dots(axes, at, bottom, COLOURS["bad"], size=6, edge=1, marker="^", clip_on=False, zorder=3)
 
     return Plot(name, title, stack.height, draw)
 
@@ -171,58 +167,49 @@ def rounds(panels: Sequence[Rounds], *, unit: str, name: str, title: str) -> Plo
                 picked = shown[:: 1 + len(shown) // POINTS]
                 x, y = [at - first for at, _ in picked], [floor + rate for _, rate in picked]
                 edge = 0 if marker == "o" else 1.4
-                _dots(axes, x, y, ink, size=4, edge=edge, marker=marker, clip_on=False, zorder=3)
+                dots(axes, x, y, ink, size=4, edge=edge, marker=marker, clip_on=False, zorder=3)
 
     return Plot(name, title, stack.height, draw)
 
 
 def figures(rows: Mapping[str, Sequence[float]], *, unit: str, name: str, title: str) -> Plot:
-    ruled, top = _Rows([*rows], 38, _FOOT), max(max(values) for values in rows.values())
+    ruled, top = Rows([*rows], 38, _FOOT), max(max(values) for values in rows.values())
     ticks = round_ticks(top, count=4)
 
     def draw(figure: Figure) -> None:
         axes = ruled.axes(figure)
-        axes.set_xlim(0, 1.04 * top)
-        axes.set_xticks(ticks, [*map(short, ticks)])
+        ticked(axes, "x", (0, 1.04 * top), ticks, [*map(short, ticks)], grid=True)
         axis_title(axes, unit)
-        axes.grid(axis="x")
         for number, (place, values) in enumerate(zip(ruled.places, rows.values(), strict=True)):
             shown = list(values)[-POINTS:]
-            _dots(axes, shown, [place] * len(shown), COLOURS["accent" if number else "mute"], alpha=0.55)
+            dots(axes, shown, [place] * len(shown), COLOURS["accent" if number else "mute"], alpha=0.55)
 
     return Plot(name, title, ruled.height, draw)
 
 
-def stacked(
-    rows: Sequence[Activity],
-    read: Callable[[Activity], Mapping[str, float]],
-    spell: Callable[[float], str],
-    *,
-    name: str,
-    title: str,
-) -> Plot:
+def stacked(rows: Sequence[Activity], what: str, sums: Sequence[str], *, title: str) -> Plot:
     """One quantity per class of files, a stacked bar per arm; a sum that lacks a class is a bound."""
-    ruled = _Rows([row.arm for row in rows], 40, 24, width=_LABEL - 3)
-    sums = [sum(read(row).values()) for row in rows]
-    told = {kind for row in rows for kind in (*row.looked_for, *read(row))}
+    ruled = Rows([row.arm for row in rows], 40, 24, width=_LABEL - 3)
+    known = [row.amounts[what] for row in rows]
+    told = {kind for row in rows for kind in row.looked_for(what)}
 
     def draw(figure: Figure) -> None:
         axes = ruled.axes(figure)
-        axes.set_xlim(0, max(sums) or 1)
+        axes.set_xlim(0, max(sum(own.values()) for own in known) or 1)
         axes.set_xticks([])
         axis_title(axes, title.rpartition(", ")[0] or title, drop=16)
         axes.spines["bottom"].set_visible(False)
         left = [0.0] * len(rows)
         for kind in FILE_CLASSES:
-            values = [read(row).get(kind, 0.0) for row in rows]
+            values = [own.get(kind, 0.0) for own in known]
             if any(values):
                 axes.barh(ruled.places, values, 14, left, color=COLOURS[f"class-{kind}"], linewidth=0)
                 left = [start + value for start, value in zip(left, values, strict=True)]
-        for place, row, whole in zip(ruled.places, rows, sums, strict=True):
-            bound = "" if told & {*row.classes} <= read(row).keys() else "≥ "
-            above(axes, bound + spell(whole), place, _RISE, at_end=True)
+        for place, row, own, whole in zip(ruled.places, rows, known, sums, strict=True):
+            bound = "" if told & {*row.classes} <= own.keys() else "≥ "
+            above(axes, bound + whole, place, RISE, at_end=True)
 
-    return Plot(name, title, ruled.height, draw)
+    return Plot(what, title, ruled.height, draw)
 
 
 # -- drawing ---------------------------------------------------------------------------------------------
@@ -246,10 +233,29 @@ def axis_title(axes: Axes, text: str, *, drop: int = 36) -> None:
     note(axes, text, (1, 0), (0, -drop), ha="right")
 
 
+def ticked(
+    axes: Axes,
+    side: Literal["x", "y"],
+    ends: tuple[float, float],
+    ticks: Sequence[float],
+    words: Sequence[str],
+    *,
+    log: int = 0,
+    grid: bool = False,
+) -> None:
+    """`log`: the base of a logarithmic scale; 0: a linear one."""
+    if log:
+        getattr(axes, f"set_{side}scale")("log", base=log, subs=[])
+    getattr(axes, f"set_{side}lim")(*ends)
+    axis = axes.xaxis if side == "x" else axes.yaxis
+    axis.set_ticks(ticks, words)
+    axis.set_ticks([], minor=True)
+    axis.grid(grid)
+
+
 def time_axis(axes: Axes, seconds: float, over: str) -> None:
-    axes.set_xlim(0, seconds)
     marks = round_ticks(seconds, count=4)
-    axes.set_xticks(marks, [f"{mark:g} s" if mark else "0" for mark in marks])
+    ticked(axes, "x", (0, seconds), marks, [f"{mark:g} s" if mark else "0" for mark in marks])
     axis_title(axes, over)
 
 
@@ -262,7 +268,7 @@ def above(
         note(axes, line, (1 if at_end else 0, place), (0, rise + _LINE * number), **look)
 
 
-class _Rows:
+class Rows:
     """Rows below each other, each with its name above it; `places` of their lines are units from the top."""
 
     def __init__(self, names: Sequence[str], pitch: int, foot: int, *, width: int = _LABEL) -> None:
@@ -276,11 +282,11 @@ class _Rows:
         axes.set_ylim(self.height - self._foot, 0)
         axes.set_yticks([])
         for place, name in zip(self.places, self._names, strict=True):
-            above(axes, name, place, _RISE)
+            above(axes, name, place, RISE)
         return axes
 
 
-def _dots(
+def dots(
     axes: Axes,
     x: Sequence[float],
     y: Sequence[float],
@@ -381,7 +387,7 @@ def _inline(svg: str, height: float, name: str, title: str) -> str:
         one = re.sub(r"(href=\"#|url\(#)", rf"\g<1>{name}-", one)
         one = re.sub(r" ?font-family: [^;\"]*;?| transform=\"rotate\(-0 [^\"]*\"", "", one)
         one = re.sub(r"-?[0-9]+\.[0-9]{3,}", lambda two: f"{float(two[0]):.2f}", one)
-        return re.sub("|".join(INKS), _variable, re.sub(r"\s+", " ", one))
+        return re.sub("|".join(INKS), lambda two: f"var({INKS[two[0]]})", re.sub(r"\s+", " ", one))
 
     body = re.sub(r"<[^>]*>", tag, body)
     body = re.sub(r"\n\s*", "\n", body).strip()
@@ -389,7 +395,3 @@ def _inline(svg: str, height: float, name: str, title: str) -> str:
         f'<svg class="plot" viewBox="0 0 {WIDTH} {height:g}" role="img" aria-labelledby="{name}-title">'
         f'<title id="{name}-title">{html.escape(title)}</title>\n{body}\n</svg>'
     )
-
-
-def _variable(found: re.Match[str]) -> str:
-    return f"var({INKS[found[0]]})"

@@ -30,7 +30,6 @@ from flushlab.report.document import (
     Section,
     Table,
     facts_table,
-    heads,
     named,
     numbers,
 )
@@ -145,7 +144,7 @@ def _servers(record: ProbeRecord) -> Iterator[Section]:
             f" commit is acknowledged. {rates[0].rounds} rounds, strategies in turn; ratios per round,"
             " with the 95 % interval.",
             _reading(record, f"commits/s at {settings.name}. ", f"processors at {settings.name}:"),
-            tables=(Table(heads("strategy", *figures), rows),),
+            tables=(Table(("strategy", *figures), rows),),
         )
 
 
@@ -168,7 +167,7 @@ def _ceilings(record: ProbeRecord) -> Iterator[Section]:
             tuple(text for text in record.reading if text.startswith(f"At {settings.name} ")),
             plots=(probe_plots.ceilings(cells, name=key, title=title),),
             legend=_legend(probe_plots.strategies(cells)),
-            tables=(Table(heads("strategy", *figures), rows),),
+            tables=(Table(("strategy", *figures), rows),),
             notes=tuple(
                 f"Not measured: {one.reason}."
                 for one in record.refused
@@ -187,7 +186,7 @@ def _legend(strategies: Iterable[BinlogStrategy]) -> tuple[tuple[str, str], ...]
 
 
 def _switches(record: ProbeRecord) -> Iterator[Section]:
-    head = heads("strategy", "switch took", "commits/s")
+    head = ("strategy", "switch took", "commits/s")
     for one in record.switches:
         rows = tuple(
             named(
@@ -233,7 +232,7 @@ def _share_table(shares: Sequence[Share], names: Sequence[str]) -> Table:
         rates = (f"{share.commits_per_s:,.0f}", f"{share.ceiling_per_s:,.0f}", f"{share.share:.0%}")
         best = Cell(share.best_strategy, "num", f"{share.best_per_s:,.0f}")
         rows.append((*named(name, settings, str(share.threads), *rates, small=share.trial), best))
-    return Table(heads("server", *figures), tuple(rows))
+    return Table(("server", *figures), rows)
 
 
 def _scaling(record: ProbeRecord) -> Iterator[Section]:
@@ -300,7 +299,7 @@ def _gains(found: Mapping[BinlogStrategy, Curve], computed: Iterable[Gain]) -> T
         for place, processors in enumerate(PROCESSORS)
         if processors >= 4
     )
-    return Table(heads("processors", "serial", best.cost.binlog_strategy, "gain"), rows)
+    return Table(("processors", "serial", best.cost.binlog_strategy, "gain"), rows)
 
 
 def _disk(record: ProbeRecord) -> Iterator[Section]:
@@ -332,11 +331,11 @@ def _disk(record: ProbeRecord) -> Iterator[Section]:
         ),
         tables=(
             Table(
-                heads("way", "size", "per s", "p50", "p99", "max"),
-                tuple(
+                ("way", "size", "per s", "p50", "p99", "max"),
+                [
                     _figures(probe_plots.way_words(one), one, probe_plots.size_words(one.bytes))
                     for one in measured
-                ),
+                ],
             ),
         ),
         notes=tuple(dict.fromkeys(refused)),
@@ -346,24 +345,13 @@ def _disk(record: ProbeRecord) -> Iterator[Section]:
 def _depths(record: ProbeRecord) -> Iterator[Section]:
     deep = [one for one in record.disk if one.way == "direct" and one.bytes == 16384 and one.latency_us]
     if deep:
+        rates = [f"{one.operations_per_s * one.bytes / (1 << 20):,.0f}" for one in deep]
+        rows = [_figures(one.order, one, str(one.depth), mib) for one, mib in zip(deep, rates, strict=True)]
         yield Section(
             "depth",
             "Many writes at once: 16 KiB, O_DIRECT, no flush",
             "InnoDB's page cleaners write so.",
-            tables=(
-                Table(
-                    heads("order", "at once", "MiB/s", "per s", "p50", "p99", "max"),
-                    tuple(
-                        _figures(
-                            one.order,
-                            one,
-                            str(one.depth),
-                            f"{one.operations_per_s * one.bytes / (1 << 20):,.0f}",
-                        )
-                        for one in deep
-                    ),
-                ),
-            ),
+            tables=(Table(("order", "at once", "MiB/s", "per s", "p50", "p99", "max"), rows),),
         )
 
 
@@ -385,7 +373,7 @@ def _warnings(record: ProbeRecord) -> Iterator[Section]:
         "warnings",
         "Warnings",
         texts=() if rows else ("None.",),
-        tables=(Table((Cell("warning"), Cell("what")), rows),) if rows else (),
+        tables=(Table(("warning", "what"), rows),) if rows else (),
         short=tuple(f"warning: {one.text}" for one in found),
     )
 
@@ -402,7 +390,7 @@ def _machine(record: ProbeRecord) -> Iterator[Section]:
         ("kernel", machine.kernel),
         ("flushlab", record.flushlab),
     )
-    yield Section("machine", "Machine and versions", tables=(facts_table(*facts),))
+    yield Section("machine", "Machine and versions", tables=(facts_table(facts),))
 
 
 def device_words(record: ProbeRecord) -> str:

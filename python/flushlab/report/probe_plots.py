@@ -13,7 +13,7 @@ from flushlab.probe.reading import duration
 from flushlab.probe.servers import PROCESSORS, Curve
 from flushlab.record import BinlogStrategy, Ceiling, DiskResult
 from flushlab.report.document import Plot
-from flushlab.report.plots import COLOURS, above, axes_in, note, round_ticks, short
+from flushlab.report.plots import COLOURS, RISE, Rows, above, axes_in, dots, note, round_ticks, short, ticked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,33 +49,23 @@ def size_words(size: int) -> str:
 
 
 def syncs(figures: Sequence[DiskResult], *, name: str, title: str) -> Plot:
-    rows = [one for one in figures if one.latency_us is not None]
-    pitch, foot = 38, 26
-    height = pitch * len(rows) + foot
+    rows = [(one, one.latency_us) for one in figures if one.latency_us is not None]
+    ruled = Rows([f"{way_words(one)}, {size_words(one.bytes)}" for one, _ in rows], 42, 26)
+    low, high = min(took.p50 for _, took in rows) / 1.6, max(took.max for _, took in rows) * 1.3
+    marks = [10.0**power for power in range(-1, 8) if low <= 10.0**power <= high]
 
     def draw(figure: Figure) -> None:
-        axes = axes_in(figure, left=8, right=12, top=2, bottom=foot)
-        axes.set_ylim(len(rows) - 0.3, -0.8)
-        axes.set_xscale("log", base=10, subs=[])
-        low = min(one.latency_us.p50 for one in rows if one.latency_us)
-        high = max(one.latency_us.max for one in rows if one.latency_us)
-        low, high = low / 1.6, high * 1.3
-        axes.set_xlim(low, high)
-        marks = [10.0**power for power in range(-1, 8) if low <= 10.0**power <= high]
-        axes.set_xticks(marks, [duration(mark).replace(".0", "") for mark in marks])
-        axes.set_xticks([], minor=True)
-        axes.set_yticks([])
-        axes.grid(axis="x")
-        for place, one in enumerate(rows):
-            assert one.latency_us is not None
-            latency, colour = one.latency_us, COLOURS["mute" if one.way == "direct" else "accent"]
-            above(axes, f"{way_words(one)}, {size_words(one.bytes)}", place, 9)
-            above(axes, f"{one.operations_per_s:,.0f}/s", place, 9, at_end=True, colour=colour)
-            axes.plot([latency.p50, latency.p99], [place, place], color=colour, linewidth=2.4)
-            axes.plot([latency.max], [place], marker="|", markersize=8, color=colour, markeredgewidth=1.6)
-            axes.plot([latency.p50], [place], marker="o", markersize=7, color=colour, markeredgewidth=0)
+        axes = ruled.axes(figure)
+        words = [duration(mark).replace(".0", "") for mark in marks]
+        ticked(axes, "x", (low, high), marks, words, log=10, grid=True)
+        for place, (one, took) in zip(ruled.places, rows, strict=True):
+            colour = COLOURS["mute" if one.way == "direct" else "accent"]
+            above(axes, f"{one.operations_per_s:,.0f}/s", place, RISE, at_end=True, colour=colour)
+            axes.plot([took.p50, took.p99], [place, place], color=colour, linewidth=2.4)
+            dots(axes, [took.max], [place], colour, size=8, edge=1.6, marker="|")
+            dots(axes, [took.p50], [place], colour, size=7)
 
-    return Plot(name, title, height, draw)
+    return Plot(name, title, ruled.height, draw)
 
 
 def strategies(cells: Iterable[Ceiling]) -> list[BinlogStrategy]:
@@ -90,10 +80,8 @@ def ceilings(cells: Sequence[Ceiling], *, name: str, title: str) -> Plot:
 
     def draw(figure: Figure) -> None:
         axes = _axes(figure, "connections")
-        axes.set_ylim(0, top)
-        axes.set_xlim(-0.25, len(counts) - 0.75)
-        axes.set_xticks(range(len(counts)), [str(count) for count in counts], color=COLOURS["ink"])
-        axes.set_yticks(ticks, [*map(short, ticks)])
+        ticked(axes, "x", (-0.25, len(counts) - 0.75), range(len(counts)), [*map(str, counts)])
+        ticked(axes, "y", (0, top), ticks, [*map(short, ticks)], grid=True)
         for strategy in strategies(cells):
             own = {one.threads: one.commits_per_s for one in cells if one.binlog_strategy == strategy}
             x = [counts.index(threads) for threads in sorted(own)]
@@ -115,16 +103,11 @@ def scaling(
 
     def draw(figure: Figure) -> None:
         axes = _axes(figure, "processors")
-        axes.set_xscale("log", base=2, subs=[])
-        axes.set_yscale("log", base=10, subs=[])
-        axes.set_xlim(PROCESSORS[0] / 1.15, PROCESSORS[-1] * 1.15)
-        axes.set_ylim(low, high)
-        axes.set_xticks(PROCESSORS, [str(one) for one in PROCESSORS], color=COLOURS["ink"])
+        ends = PROCESSORS[0] / 1.15, PROCESSORS[-1] * 1.15
+        ticked(axes, "x", ends, PROCESSORS, [*map(str, PROCESSORS)], log=2)
         ticks = [digit * 10.0**power for power in range(2, 9) for digit in (1, 3)]
         ticks = [tick for tick in ticks if low <= tick <= high]
-        axes.set_yticks(ticks, [short(tick) for tick in ticks])
-        axes.set_xticks([], minor=True)
-        axes.set_yticks([], minor=True)
+        ticked(axes, "y", (low, high), ticks, [*map(short, ticks)], log=10, grid=True)
         for processors, words in marks.items():
             axes.axvline(processors, color=COLOURS["line"], linewidth=1.4)
             note(axes, words, (processors, low), (4, 5), xycoords="data", size=11)
@@ -140,7 +123,6 @@ def scaling(
 
 def _axes(figure: Figure, over: str) -> Axes:
     axes = axes_in(figure, left=50, right=16, top=8, bottom=42)
-    axes.grid(axis="y")
     axes.set_xlabel(over, color=COLOURS["mute"])
     return axes
 

@@ -15,7 +15,7 @@ from flushlab.experiment.protocol import LATENCIES, latency_words, throughput_wo
 from flushlab.plan.plan import crossed
 from flushlab.record import BASE, Comparison, FactorEffect, OverMachines, Ratio, Trial
 from flushlab.report import plots
-from flushlab.report.document import Cell, Plot, Row, Section, Table, heads, numbers
+from flushlab.report.document import Cell, Plot, Row, Section, Table, numbers
 from flushlab.report.plots import Verdict
 from flushlab.report.words import (
     AA_CONTROL,
@@ -33,14 +33,13 @@ from flushlab.report.words import (
     sizes,
     small,
     source_words,
-    spell,
     the_base,
     times,
     ways,
 )
 from flushlab.settings.configuration import NO_BINLOG
 from flushlab.settings.fit import SCALED
-from flushlab.units import counted, format_latency, format_seconds, format_size
+from flushlab.units import counted, format_latency, format_seconds, format_size, value_words
 
 MAX_PLOTTED = 40
 """Most rows of the forest plot; the table has them all."""
@@ -105,11 +104,11 @@ def _compared(
         if not between and arm.reason:
             rows.append((Cell(arm.reason.strip().splitlines()[0], "mute"),))
     left = (f"{len(drawn) - len(plotted)} more are in the table only.",) if len(drawn) > len(plotted) else ()
-    head = (*heads("arm", "ratio", "interval"), Cell("verdict"), *numbers(*columns))
+    head = ("arm", "ratio", "interval", "verdict", *columns)
     return blank._replace(
         about=blank.about + (_P99 if "p99 ratio" in columns else ""),
         plots=_forest(points, blank.key),
-        tables=(Table(head, tuple(rows)),),
+        tables=(Table(head, rows),),
         notes=(*_legend(facts), *left, *blank.notes),
     )
 
@@ -223,11 +222,12 @@ def _beside(arm: ArmResult | None, facts: CampaignFacts, columns: Sequence[str])
             yield Cell(text, "num", latency, absolute(arm, arm.unit or facts.unit))
 
 
-def _of_comparison(comparison: Comparison | None, words: Callable[[Comparison], str]) -> Cell:
-    if comparison is None:
-        return Cell("", "num")
-    ratio, kind = comparison.ratio, _VERDICTS.get(comparison.verdict, "mute")
-    return Cell(times(ratio.estimate), f"num {kind}", interval(ratio), words(comparison))
+def _of_comparison(found: Comparison | None, words: Callable[[Comparison], str]) -> Cell:
+    return Cell("", "num") if found is None else _compact(found.ratio, found.verdict, words(found))
+
+
+def _compact(ratio: Ratio, verdict: str, alone: str = "") -> Cell:
+    return Cell(times(ratio.estimate), f"num {_VERDICTS.get(verdict, 'mute')}", interval(ratio), alone)
 
 
 # -- machines of a fleet ---------------------------------------------------------------------------------
@@ -271,17 +271,13 @@ def _on_machines(
 ) -> Table:
     body: list[Row] = []
     for name, over in rows:
-        found = {one.machine: one.ratio for one in over.ratios}
-        cells = [Cell("", "num")] * len(names)
-        for place, machine in enumerate(names):
-            if (ratio := found.get(machine)) is not None:
-                kind = _VERDICTS.get(ratio.verdict, "mute")
-                cells[place] = Cell(times(ratio.estimate), f"num {kind}", interval(ratio))
+        found = {one.machine: _compact(one.ratio, one.ratio.verdict) for one in over.ratios}
+        cells = [found.get(machine, Cell("", "num")) for machine in names]
         unstable = "; depends on the machine" if over.unstable else ""
         body.append((Cell(name, "name", f"{_variance(over)}{unstable}"), *cells))
     results = {one.name: one for one in facts.machines}
     base = [Cell(rounded(results[name].result), "num", f"{results[name].blocks} blocks") for name in names]
-    return Table(heads("arm", *names), (*body, (Cell(facts.base.name, "name", facts.unit), *base)))
+    return Table(("arm", *names), (*body, (Cell(facts.base.name, "name", facts.unit), *base)))
 
 
 # -- effects and claims ----------------------------------------------------------------------------------
@@ -314,7 +310,7 @@ def effects(facts: CampaignFacts, plan: PlanFacts) -> Iterator[Section]:
         f"{plan.effects[0].blocks} blocks. A factor's effect is {_EFFECTS[facts.objective]}, "
         "over all combinations of the others alike. All intervals of this table hold together.",
         plots=_forest(points, "effects"),
-        tables=(Table((*heads("factor", "ratio", "interval"), Cell("verdict")), rows),),
+        tables=(Table(("factor", "ratio", "interval", "verdict"), rows),),
     )
 
 
@@ -339,7 +335,7 @@ _ANSWERS = {"confirmed": "good", "refuted": "bad"}
 
 
 def claims(plan: PlanFacts) -> Iterator[Section]:
-    rows = tuple(row for claim in plan.claims for row in _claim(claim))
+    rows = [*map(_claim, plan.claims)]
     if rows:
         yield Section(
             "claims",
@@ -347,11 +343,11 @@ def claims(plan: PlanFacts) -> Iterator[Section]:
             "What was claimed of these changes, and what was measured on this server and disk. Refuted: the "
             "interval excludes the claim. No difference: neither faster nor slower by more than 2.5 %. "
             "Undecided: the interval is too wide to tell.",
-            tables=(Table((*heads("claim", "claimed", "measured"), Cell("answer")), rows),),
+            tables=(Table(("claim", "claimed", "measured", "answer"), rows),),
         )
 
 
-def _claim(claim: ClaimFacts) -> Iterator[Row]:
+def _claim(claim: ClaimFacts) -> Row:
     measured, ratio = Cell("", "num"), claim.ratio
     if ratio is not None:
         digits = small if claim.counts else times
@@ -361,7 +357,7 @@ def _claim(claim: ClaimFacts) -> Iterator[Row]:
     what = f"{claim.quantity}: " if claim.quantity else ""
     counts = f" · {small(claim.counts[0])} against {small(claim.counts[1])}" if claim.counts else ""
     source = f" · {claim.source}" if claim.source else ""
-    yield (
+    return (
         Cell(claim.text, "", f"{what}{claim.arm} against {against}{counts}{source}"),
         Cell(claim.wanted, "num"),
         measured,
@@ -399,7 +395,7 @@ def frontier(facts: CampaignFacts, tuning: TuningFacts) -> Iterator[Section]:
     if columns:
         rows.append(row(base_name(facts), "", None, facts.base))
     for point in tuning.frontier:
-        settings = [f"{name}={spell(value)}" for name, value in tuning.changes(point).items()]
+        settings = [f"{name}={value_words(value)}" for name, value in tuning.changes(point).items()]
         about = [
             "the winner" if point == tuning.winner else "" if settings else "keep your settings",
             "an offer, below the floor" if point in tuning.offers else "",
@@ -419,12 +415,7 @@ def frontier(facts: CampaignFacts, tuning: TuningFacts) -> Iterator[Section]:
         _TITLES[facts.objective],
         "The gain of each durability floor, from the safest, its settings, and the part of the gain without "
         f"durability loss.{kept}{_P99 if 'p99 ratio' in columns else ''}",
-        tables=(
-            Table(
-                heads("floor", "ratio", "interval", *(["of yours"] if has_yours else []), *columns),
-                tuple(rows),
-            ),
-        ),
+        tables=(Table(("floor", "ratio", "interval", *(["of yours"] if has_yours else []), *columns), rows),),
         notes=(*_legend(facts), *([raised] if tuning.raised else [])),
     )
 
@@ -445,9 +436,9 @@ def guarantees(facts: CampaignFacts) -> Iterator[Section]:
         texts = [own.get(failure, "") for own in columns.values()]
         cells = (Cell(text, "" if text == before.get(failure, "") else "changed") for text in texts)
         rows += [(Cell(words), *cells)] if any(texts) else []
-    tables = [Table((Cell("when"), *map(Cell, columns)), tuple(rows))]
-    if otherwise := tuple(_otherwise(facts, shown)):
-        head = (Cell("arm"), Cell("when"), Cell("what is kept"))
+    tables = [Table(("when", *columns), rows)]
+    if otherwise := [*_otherwise(facts, shown)]:
+        head = ("arm", "when", "what is kept")
         tables.append(Table(head, otherwise, "Arms whose guarantees differ from the base's"))
     is_short = facts.tuning is not None and not facts.tuning.frontier and bool(facts.tuning.tried)
     yield Section(
@@ -496,15 +487,10 @@ def _otherwise(facts: CampaignFacts, shown: Collection[str]) -> Iterator[Row]:
 def left_out(found: Iterable[tuple[str, str, str]], *hidden: str) -> Iterator[Section]:
     out = list(found)
     if out:
-        rows = tuple((Cell(what, "name"), Cell(outcome), Cell(why)) for what, outcome, why in out)
-        head = (Cell("arm or change"), Cell("outcome"), Cell("why"))
+        rows = [(Cell(what, "name"), Cell(outcome), Cell(why)) for what, outcome, why in out]
         lines = tuple(f"{outcome} {what}: {why}" for what, outcome, why in out if outcome not in hidden)
-        yield Section(
-            "left-out",
-            "Not among the results",
-            tables=(Table(head, rows),),
-            short=lines,
-        )
+        table = Table(("arm or change", "outcome", "why"), rows)
+        yield Section("left-out", "Not among the results", tables=(table,), short=lines)
 
 
 def out_of_trials(trials: Iterable[Trial]) -> Iterator[tuple[str, str, str]]:
@@ -581,8 +567,6 @@ def carry_over(facts: CampaignFacts) -> Iterator[CarryOver]:
 def carries(facts: CampaignFacts) -> Iterator[Section]:
     if recommended(facts) or (facts.plan and any(arm.is_faster and not arm.is_base for arm in facts.arms)):
         there = "the load that your server has" if facts.is_remote else "your server"
-        rows = tuple(
-            (Cell(line.what, "name"), Cell(line.carries), Cell(line.why)) for line in carry_over(facts)
-        )
-        head = (Cell("result"), Cell("carries over"), Cell("why"))
-        yield Section("carry-over", f"What carries over to {there}", tables=(Table(head, rows),))
+        rows = [(Cell(line.what, "name"), Cell(line.carries), Cell(line.why)) for line in carry_over(facts)]
+        table = Table(("result", "carries over", "why"), rows)
+        yield Section("carry-over", f"What carries over to {there}", tables=(table,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
@@ -75,7 +75,7 @@ def crash_of(row: CampaignRow, crashes: Iterable[CrashRow]) -> CrashFacts:
     """UsageError if nothing was judged yet."""
     try:
         request = msgspec.json.decode(row.plan, type=CrashRequest)
-        ending: Literal["done", "interrupted"] = "done" if row.state == "done" else "interrupted"
+        ending = "done" if row.state == "done" else "interrupted"
         facts = facts_of_campaign(request, crashes, ending, row.id)
     except msgspec.DecodeError as error:
         raise unreadable(row) from error

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from flushlab.campaign.facts import CampaignFacts
@@ -73,20 +73,17 @@ class Subject(NamedTuple):
         return f"{unit} ({', '.join(others)})" if others else unit
 
     @property
-    def shown_arms(self) -> list[str]:
+    def shown(self) -> dict[str, list[Trial]]:
         """The base, the arms of the answer, then what was compared, the largest effects first; all that ran
         as long as nothing was."""
         facts, ran = self.facts, [arm for arm in self.arms if arm != CONTROL]
         if facts is not None:
-            ran = list(_compared(facts)) or ran
-        return [arm for arm in dict.fromkeys((BASE, *ran)) if arm in self.arms]
-
-
-def _compared(facts: CampaignFacts) -> Iterator[str]:
-    yours = facts.tuning.yours if facts.tuning is not None else None
-    compared = [arm for arm in (*facts.arms, *filter(None, (yours,))) if arm.comparison is not None]
-    by_effect = sorted(compared, key=lambda arm: max(arm.strength, 1 / arm.strength), reverse=True)
-    yield from (arm.name for arm in (*filter(None, best_arms(facts)[:1]), *by_effect))
+            yours = facts.tuning.yours if facts.tuning is not None else None
+            compared = [arm for arm in (*facts.arms, yours) if arm is not None and arm.comparison is not None]
+            compared.sort(key=lambda arm: max(arm.strength, 1 / arm.strength), reverse=True)
+            ran = [arm.name for arm in (*best_arms(facts)[:1], *compared) if arm is not None] or ran
+        names = [arm for arm in dict.fromkeys((BASE, *ran)) if arm in self.arms]
+        return {self.named(arm): self.arms[arm] for arm in names}
 
 
 # -- what the trials of an arm show ----------------------------------------------------------------------
@@ -135,22 +132,21 @@ class Activity(NamedTuple):
     """An arm's work on files, per unit of its workload.
 
     Attributes:
-        fsyncs, bytes: per class of files; a class that is not told is left out.
+        amounts: `fsyncs` and `bytes` per class of files; a class that is not told is left out.
         why: why the server tells nothing of its files but its status counters; empty if it does.
         per: the unit: `transaction`, `row` or `run`.
     """
 
     arm: str
     classes: tuple[str, ...]
-    fsyncs: Mapping[str, float]
-    bytes: Mapping[str, float]
+    amounts: Mapping[str, Mapping[str, float]]
     flags: Mapping[str, tuple[str, ...]]
     why: str = ""
     per: str = "transaction"
 
-    @property
-    def looked_for(self) -> list[str]:
-        return [name for name in ("redo", "binlog", "data") if name in self.classes]
+    def looked_for(self, what: str) -> set[str]:
+        """Classes with an amount, and those that every server has."""
+        return {*self.amounts[what], *({"redo", "binlog", "data"} & {*self.classes})}
 
 
 def by_arm(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
@@ -224,7 +220,7 @@ def activity(arm: str, trials: Sequence[Trial]) -> Activity | None:
     return Activity(
         arm,
         tuple(kind for kind in FILE_CLASSES if kind in flags),
-        **each,
+        each,
         flags={kind: tuple(sorted(flags[kind])) for kind in FILE_CLASSES if flags.get(kind)},
         why=next(filter(None, map(_untold, trials)), ""),
         per=per,

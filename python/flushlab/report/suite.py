@@ -10,13 +10,14 @@ import msgspec
 
 from flushlab.record import Performance, Ratio
 from flushlab.report.document import (
+    Cell,
     Document,
     Line,
     Row,
     Section,
     Table,
-    heads,
     named,
+    numbers,
     warnings_section,
 )
 from flushlab.suite.pool import PoolUse
@@ -186,7 +187,7 @@ def comparison(compared: Compared, request: SuiteRequest) -> Document:
     rows = [_seconds(label, stock, fast, of) for label, of in parts]
     slow, quick = stock[-1].fsyncs, fast[-1].fsyncs
     if slow is not None and quick is not None:
-        rows.append(heads("fsyncs", f"{slow:,}", f"{quick:,}", ""))
+        rows.append((Cell("fsyncs"), *numbers(f"{slow:,}", f"{quick:,}", "")))
     of_database = "" if share is None else f"; the database's share {_words(share)}"
     notes = []
     if len(stock) > 1:
@@ -199,12 +200,16 @@ def comparison(compared: Compared, request: SuiteRequest) -> Document:
             " only the template avoids them"
         )
     ran = tuple(Line(line.strip()) for line in _lines(compared.result, request))
-    head = heads("seconds", "stock", "fast", "times")
     return Document(
         "test",
         f"{_words(compared.ratio)} as fast{of_database}",
         sections=(
-            Section("parts", "Stock against fast", tables=(Table(head, tuple(rows)),), notes=tuple(notes)),
+            Section(
+                "parts",
+                "Stock against fast",
+                tables=(Table(("seconds", "stock", "fast", "times"), rows),),
+                notes=tuple(notes),
+            ),
             *_where(stock[-1]),
             *warnings_section(_warnings(compared)),
             Section("run", "The last fast run", lines=ran),
@@ -238,20 +243,20 @@ def _where(side: Side) -> Iterator[Section]:
             yield Section(f"stock-{part}", f"Stock, {what}", tables=tables, notes=untold)
 
 
-def _counters(told: Performance) -> Iterator[tuple[Row, tuple[Row, ...]]]:
+def _counters(told: Performance) -> Iterator[tuple[Sequence[str], Sequence[Row]]]:
     total = sum(one.seconds or 0.0 for one in told.io_by_file) or 1.0
     files = []
     for one in told.io_by_file:
         fsyncs = "" if one.fsyncs is None else f"{one.fsyncs:,}"
         time = f"{one.seconds or 0:.2f} s ({(one.seconds or 0.0) / total:.0%})"
         files.append(named(one.file, fsyncs, format_size(one.written_bytes or 0), time))
-    yield heads("file", "fsyncs", "written", "time"), tuple(files)
-    kinds = (
+    yield ("file", "fsyncs", "written", "time"), files
+    kinds = [
         named(one.kind, f"{one.count:,}", f"{one.seconds or 0:.2f} s") for one in told.statements_by_kind
-    )
-    yield heads("statement", "count", "time"), tuple(kinds)
-    stages = (named(one.stage, f"{one.count:,}", f"{one.seconds:.2f} s") for one in told.stages)
-    yield heads("stage", "count", "time"), tuple(stages)
+    ]
+    yield ("statement", "count", "time"), kinds
+    stages = [named(one.stage, f"{one.count:,}", f"{one.seconds:.2f} s") for one in told.stages]
+    yield ("stage", "count", "time"), stages
 
 
 _MOST = 6
@@ -264,7 +269,7 @@ def _seconds(label: str, stock: Sequence[Side], fast: Sequence[Side], of: Callab
         max(of(one), _LEAST_S) / max(of(other), _LEAST_S) for one, other in zip(stock, fast, strict=True)
     )
     times = f"{statistics.geometric_mean(ratios):.1f}×" if slow and quick > 0.005 else ""
-    return heads(label, f"{slow:.2f} s", f"{quick:.2f} s", times)
+    return Cell(label), *numbers(f"{slow:.2f} s", f"{quick:.2f} s", times)
 
 
 def _words(ratio: Ratio) -> str:

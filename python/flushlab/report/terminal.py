@@ -98,12 +98,12 @@ def _layout(table: Table, rows: Sequence[Row], room: int) -> _Columns:
     """A number is never wrapped; texts share the room that numbers leave, the longest first."""
     count = max(map(len, (table.head, *rows)))
     columns = [[row[at] for row in rows if at < len(row)] for at in range(count)]
-    heads = [cell.text for cell in table.head] or [""] * count
+    heads = table.head or [""] * count
     longest = []
     for at, head in enumerate(heads):
         texts = [head, *(_inline(cell, at) for cell in columns[at])]
         longest.append(max(len(line) for text in texts for line in text.split("\n")))
-    figures = {at for at in range(1, count) if any("num" in cell.kind for cell in columns[at])}
+    figures = {at for at in range(1, count) if table.has_numbers(at)}
     least = [
         wide if at in figures else min(wide, _LEAST_TEXT if at else _LEAST_NAME)
         for at, wide in enumerate(longest)

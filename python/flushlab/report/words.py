@@ -27,7 +27,7 @@ from flushlab.record import (
     Value,
 )
 from flushlab.settings.durability import FLOOR
-from flushlab.units import format_latency, format_size, option_size
+from flushlab.units import format_latency, format_size, value_words
 
 OUTCOMES = {"measured": "too few blocks", "not_in_version": "not in this version"}
 """What stands for the verdict of an arm that has none, where the word itself would not do."""
@@ -41,14 +41,9 @@ def extended(kind: type[S], facts: msgspec.Struct, **more: Any) -> S:
     return kind(**{**known, **more})
 
 
-def spell(value: Value) -> str:
-    is_round = isinstance(value, int) and value >= 1 << 20 and value % (1 << 20) == 0
-    return option_size(int(value)) if is_round else str(value)
-
-
 def changes(settings: Mapping[str, Value]) -> str:
     return ", ".join(
-        f"{name} = the default" if value is None else f"{name}={spell(value)}"
+        f"{name} = the default" if value is None else f"{name}={value_words(value)}"
         for name, value in settings.items()
     )
 

@@ -11,18 +11,14 @@ if TYPE_CHECKING:
     from flushlab.server.protocol import Refusal as Refusal
     from flushlab.server.protocol import Server as Server
     from flushlab.server.sandbox.sandbox import Sandbox as Sandbox
-    from flushlab.server.sandbox.spec import DataDirectory as DataDirectory
-    from flushlab.server.sandbox.spec import Instance as Instance
-    from flushlab.server.sandbox.spec import Startup as Startup
+    from flushlab.server.sandbox.spec import SandboxSpec as SandboxSpec
 
 _MODULES = {
     "Applied": "flushlab.server.protocol",
-    "DataDirectory": "flushlab.server.sandbox.spec",
-    "Instance": "flushlab.server.sandbox.spec",
     "Refusal": "flushlab.server.protocol",
     "Sandbox": "flushlab.server.sandbox.sandbox",
+    "SandboxSpec": "flushlab.server.sandbox.spec",
     "Server": "flushlab.server.protocol",
-    "Startup": "flushlab.server.sandbox.spec",
 }
 
 __all__ = [*_MODULES]

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from flushlab.build import find_build
-from flushlab.datadir import own_disk, require_fault_disk
+from flushlab.datadir import DataRoot, own_disk, require_fault_disk, slow_disk_in
 from flushlab.errors import StartFailed, UsageError
 from flushlab.progress import Progress, silent
 from flushlab.server.galera.bootstrap import BootstrapChoice
-from flushlab.server.galera.cluster import Cluster, kept_clusters, node_names
+from flushlab.server.galera.cluster import Cluster, kept_clusters, node_names, start_server
 from flushlab.server.sandbox import kept
 from flushlab.server.sandbox.log import refusal
 from flushlab.server.sandbox.sandbox import Sandbox
-from flushlab.server.sandbox.spec import DataDirectory, Instance
+from flushlab.server.sandbox.spec import SandboxSpec
 from flushlab.settings.admission import parse_settings
 from flushlab.spec.build import build, taking
 from flushlab.spec.commands import StartSpec
@@ -64,26 +64,31 @@ def sandbox(*, kept: bool = False, progress: Progress = silent, **given: Any) ->
         return attach(spec.server)
     if spec.name is not None:
         require_unused(spec.name)
-    profile = own_disk(spec.disk)
-    if profile is not None:
+    if own_disk(spec.disk) is not None:
         require_fault_disk()
     basedir = Path(spec.basedir) if spec.basedir else None
     found = find_build(spec.server, basedir=basedir, progress=progress)
     nodes = spec.cluster or 1
     settings = parse_settings(spec.settings, found.flavor, found.version, nodes=nodes)
-    data = DataDirectory.below(spec.data_root, profile)
-    instance = Instance(name=spec.name, kept=kept, port=spec.port)
+    root = DataRoot.open(Path(spec.data_root) if spec.data_root else None)
+    if spec.cluster is not None and spec.port is not None:
+        raise UsageError(
+            "--port is for one server: each node of a cluster has an address of its own", hint="remove it"
+        )
     try:
-        if spec.cluster is not None:
-            if spec.port is not None:
-                raise UsageError(
-                    "--port is for one server: each node of a cluster has an address of its own",
-                    hint="remove it",
-                )
-            return Cluster.start(
-                found, size=nodes, settings=settings, data=data, instance=instance, progress=progress
-            )
-        return Sandbox.start(found, settings=settings, data=data, instance=instance, progress=progress)
+        return start_server(
+            SandboxSpec(
+                found,
+                settings=settings,
+                data_root=root,
+                slow_disk=slow_disk_in(root, spec.disk),
+                name=spec.name,
+                kept=kept,
+                port=spec.port,
+                nodes=nodes,
+            ),
+            progress,
+        )
     except StartFailed as error:
         if error.refusal is None:
             raise

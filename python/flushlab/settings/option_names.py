@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import difflib
 import functools
+import itertools
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, cast, get_args
@@ -93,6 +95,10 @@ class OptionNames:
     def names(self) -> frozenset[str]:
         return frozenset(self.takers) | frozenset(self.ignorers)
 
+    @functools.cached_property
+    def _in_order(self) -> Sequence[str]:
+        return sorted(self.names())
+
     def removed(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[int, ...] | None:
         end = self.removals.get(name, Ending()).since.get(flavor)
         return end if end is not None and version >= end else None
@@ -171,7 +177,10 @@ class OptionNames:
                 return True
             return self.ignores(option, flavor, version)
 
-        return tuple(sorted(one for one in self.names() if one.startswith(name) and may_have(one)))
+        begun = itertools.takewhile(
+            lambda one: one.startswith(name), self._in_order[bisect_left(self._in_order, name) :]
+        )
+        return tuple(one for one in begun if may_have(one))
 
 
 def last_before(until: str) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ import msgspec
 from flushlab.datadir import Volume
 from flushlab.progress import Progress
 from flushlab.record import Performance, Ratio, Value
-from flushlab.server import DataDirectory, Instance, Sandbox, Startup
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.suite.command import run_listening
 from flushlab.suite.profile import undoable
 from flushlab.suite.request import SuiteRequest, create_database, fields_of, variables
@@ -108,11 +108,13 @@ def ratio(slow: Sequence[float], fast: Sequence[float]) -> Ratio:
 def _run_stock(request: SuiteRequest, volume: Volume) -> Side:
     began = time.monotonic()
     with Sandbox.start(
-        request.build,
-        settings=request.settings,
-        data=DataDirectory(volume.data_root),
-        instance=Instance(password=request.password),
-        startup=Startup(sql=[create_database(request.database, request.characters)]),
+        SandboxSpec(
+            request.build,
+            settings=request.settings,
+            data_root=volume.data_root,
+            password=request.password,
+            init_sql=[create_database(request.database, request.characters)],
+        )
     ) as sandbox:
         seconds = {"ready": time.monotonic() - began, "prepare": 0.0}
         settings = settings_of(sandbox, undoable(request.build, "memory", request.settings))

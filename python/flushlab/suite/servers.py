@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
@@ -27,7 +27,7 @@ from flushlab.datadir import DataRoot, Snapshot, Snapshots
 from flushlab.errors import FlushlabError, NoSpace, ServerError, StorageError
 from flushlab.progress import Progress
 from flushlab.record import Endpoint, Value
-from flushlab.server import DataDirectory, Instance, Sandbox, Startup
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.server.sandbox.contents import fresh_copy
 from flushlab.suite.command import shield_thread
 from flushlab.suite.profile import ChosenRoot, arguments, has_room, memory_for, throwaway, undoable
@@ -417,24 +417,28 @@ class Starter:
         port = chosen + (number or 0) if chosen else None
         profile_of = undoable if self.undo else throwaway
         settings = profile_of(self.request.build, self.root.where, self.request.settings)
-        data = DataDirectory(self.root.root, snapshot=self.snapshot, snapshots=self.snapshots, settle=False)
+        spec = SandboxSpec(
+            self.request.build,
+            settings=settings,
+            arguments=arguments(self.request.build, self.root.where),
+            data_root=self.root.root,
+            snapshot=self.snapshot,
+            snapshots=self.snapshots,
+            settle=False,
+            password=self.password,
+        )
 
-        def begin(instance: Instance, check: Check | None) -> Pristine:
-            sandbox = Sandbox.start(
-                self.request.build,
-                settings=settings,
-                arguments=arguments(self.request.build, self.root.where),
-                data=data,
-                instance=instance,
-                startup=Startup(check=check),
-            )
+        def begin(spec: SandboxSpec) -> Pristine:
+            sandbox = Sandbox.start(spec)
             return Pristine(sandbox, self._undoing_on(sandbox))
 
-        start_standby = partial(begin, Instance(password=self.password))
         standby = Clones(
-            start_standby, clones, lambda more: self.root.in_memory and self.has_room(more), self.say
+            partial(begin, spec),
+            clones,
+            lambda more: self.root.in_memory and self.has_room(more),
+            self.say,
         )
-        first = begin(Instance(port=port, password=self.password), check)
+        first = begin(replace(spec, port=port, check=check))
         return SuiteServer(first, self.snapshot, self.snapshots, standby, self._undoing_on)
 
     def _start_all(self, count: int, clones: int | None) -> Servers:

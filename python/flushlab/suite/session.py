@@ -23,7 +23,7 @@ from flushlab.process import myself
 from flushlab.process.running import publish_status
 from flushlab.progress import Progress
 from flushlab.record import ServerIdentity, Value
-from flushlab.server import DataDirectory, Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.server.control import StatementFailed
 from flushlab.server.remote.server import watched
 from flushlab.server.sandbox.contents import initialised
@@ -281,10 +281,14 @@ class SuiteSession:
         bare = self._loaded() or initialised(recipe.build, recipe.content, self._say)
         chosen = self._choose_root(bare.allocated_bytes, 1)
         with Sandbox.start(
-            recipe.build,
-            settings=throwaway(recipe.build, chosen.where, self._request.settings),
-            arguments=arguments(recipe.build, chosen.where),
-            data=DataDirectory(chosen.root, snapshot=bare, settle=False),
+            SandboxSpec(
+                recipe.build,
+                settings=throwaway(recipe.build, chosen.where, self._request.settings),
+                arguments=arguments(recipe.build, chosen.where),
+                data_root=chosen.root,
+                snapshot=bare,
+                settle=False,
+            )
         ) as sandbox:
             try:
                 sandbox.query(create_database(recipe.database, recipe.characters))

@@ -22,14 +22,13 @@ from typing import ClassVar, NamedTuple, Self
 import msgspec
 
 from flushlab.build.build import Build
-from flushlab.datadir import DataRoot, SlowDisk, Snapshot, SnapshotKey, Snapshots, Volume
+from flushlab.datadir import DataRoot, Snapshot, SnapshotKey, Snapshots, Volume
 from flushlab.dataset import Dataset, analyze, loaded
 from flushlab.errors import FlushlabError, MeasurementError, ServerError
 from flushlab.progress import Progress
 from flushlab.record import Arm, Outcome, ServerIdentity, Stage, Trial, Value
-from flushlab.server import DataDirectory, Instance, Sandbox, Server
-from flushlab.server.clients import Clients
-from flushlab.server.galera.cluster import Cluster
+from flushlab.server import Sandbox, SandboxSpec, Server
+from flushlab.server.galera.cluster import Cluster, start_server
 from flushlab.server.protocol import Refusal
 from flushlab.server.remote.put_back import require_kept
 from flushlab.server.remote.server import RemoteGroup
@@ -179,9 +178,13 @@ class Preparation:
 
         def fill(target: Path) -> None:
             with Sandbox.start(
-                self.build,
-                settings={**layout, **_LOADING},
-                data=DataDirectory(self.data_root, snapshot=start, snapshots=self.snapshots),
+                SandboxSpec(
+                    self.build,
+                    settings={**layout, **_LOADING},
+                    data_root=self.data_root,
+                    snapshot=start,
+                    snapshots=self.snapshots,
+                )
             ) as server:
                 workload.prepare(server)
                 analyze(server)
@@ -266,21 +269,13 @@ class RemoteRunner(ArmRunner):
 class TrialRunner(ArmRunner):
     """Copies share `held`: stopped servers that the next trial takes."""
 
-    build: Build
+    spec: SandboxSpec
     preparation: Preparation
-    data_root: DataRoot
-    slow_disk: SlowDisk | None = None
-    arguments: tuple[str, ...] = ()
-    nodes: int = 1
-    latency_s: float = 0.0
-    clients: Clients | None = None
+    volume: Volume
     held: dict[tuple[Path, Path], Sandbox] = field(default_factory=dict)
 
     def with_arm(self, workload: Workload, timing: Timing, volume: Volume | None) -> Self:
-        same = super().with_arm(workload, timing, None)
-        if volume is None:
-            return same
-        return replace(same, data_root=volume.data_root, slow_disk=volume.slow_disk)
+        return replace(self, workloads=(workload,), timing=timing, volume=volume or self.volume)
 
     def load(self, settings: Mapping[str, Value]) -> None:
         self.preparation.load(settings)
@@ -293,7 +288,11 @@ class TrialRunner(ArmRunner):
             began = time.monotonic()
             snapshot = self.preparation.snapshot(workload, arm.settings)
             draft.seconds["prepare"] = time.monotonic() - began
-            server: Sandbox | Cluster = self._go_on(arm, snapshot) if goes_on else self._start(arm, snapshot)
+            server: Sandbox | Cluster = (
+                self._go_on(arm, snapshot)
+                if goes_on
+                else start_server(self._spec_of(arm, snapshot), self.progress)
+            )
         except NOT_STARTED as error:
             return draft.not_started(error)
         with nullcontext(server) if goes_on else server:
@@ -327,14 +326,15 @@ class TrialRunner(ArmRunner):
             return recovered_s(server, lambda kill: workload.run(server, self.timing, ending_in(kill)))
 
     def _go_on(self, arm: Arm, snapshot: Snapshot) -> Sandbox:
-        place = (snapshot.path, self.data_root.path)
+        assert self.spec.nodes == 1, "a cluster does not go on with another trial's data"
+        place = (snapshot.path, self.volume.data_root.path)
         server = self.held.get(place)
         if server is None:
-            server = self.held[place] = self._alone(arm, snapshot)
+            server = self.held[place] = Sandbox.start(self._spec_of(arm, snapshot))
         else:
             server.seconds.clear()
             server.stop()
-            server.set_before_start(arm.settings, self.arguments)
+            server.set_before_start(arm.settings, self.spec.arguments)
             server.start_again()
         return server
 
@@ -342,29 +342,17 @@ class TrialRunner(ArmRunner):
         self.preparation.snapshot(self.workloads[variant], arm.settings)
 
     def start(self, arm: Arm, *, variant: int = 0) -> Sandbox | Cluster:
-        return self._start(arm, self.preparation.snapshot(self.workloads[variant], arm.settings))
+        snapshot = self.preparation.snapshot(self.workloads[variant], arm.settings)
+        return start_server(self._spec_of(arm, snapshot), self.progress)
 
-    def _start(self, arm: Arm, snapshot: Snapshot) -> Sandbox | Cluster:
-        if self.nodes == 1:
-            return self._alone(arm, snapshot)
-        return Cluster.start(
-            self.build,
-            size=self.nodes,
+    def _spec_of(self, arm: Arm, snapshot: Snapshot) -> SandboxSpec:
+        # A server alone is on the slow disk of the volume; each node of a cluster gets one of its own.
+        return replace(
+            self.spec,
             settings=arm.settings,
-            arguments=self.arguments,
-            data=DataDirectory(self.data_root, snapshot=snapshot, slow_disk=self.slow_disk),
-            latency_s=self.latency_s,
-            progress=self.progress,
-        )
-
-    def _alone(self, arm: Arm, snapshot: Snapshot) -> Sandbox:
-        assert self.nodes == 1, "a cluster does not go on with another trial's data"
-        return Sandbox.start(
-            self.build,
-            settings=arm.settings,
-            arguments=self.arguments,
-            data=DataDirectory(self.data_root, snapshot=snapshot),
-            instance=Instance(clients=self.clients),
+            snapshot=snapshot,
+            data_root=self.volume.data_root,
+            slow_disk=self.volume.slow_disk if self.spec.nodes > 1 else None,
         )
 
 

@@ -326,9 +326,6 @@ class _KeptServer:
         if (load := self.sliced.pop((arm, variant), None)) is not None:
             load.stop()
 
-    def drain(self) -> float:
-        return self.server.settled(DRAIN_LIMIT_S)
-
     def failed(self, draft: Draft, error: FlushlabError) -> Trial:
         """The death of a shared server is the driven arm's fault the second time; until then, and for the
         others, the block is run again on a new one."""
@@ -402,7 +399,7 @@ class _Part:
                 lead_s = SWITCH_LEAD_S if kept.shared else LEAD_S
                 result = self.sliced.slice(seconds, look, lead_s)
             require_whole(server)
-            drain_s = kept.drain()
+            drain_s = server.settled(DRAIN_LIMIT_S)
         except (ServerError, MeasurementError, ProtocolError) as error:
             self._fail(error)
             return

@@ -191,10 +191,8 @@ class SeveralLoads:
 
 
 def progress_of(parts: Sequence[LoadProgress]) -> LoadProgress:
-    whole = [int(one.elapsed_s) for one in parts]
-    first = max(end - len(one.per_second) for end, one in zip(whole, parts, strict=True))
-    offsets = [end - len(one.per_second) for end, one in zip(whole, parts, strict=True)]
-    seconds = range(first, min(whole))
+    offsets = [int(one.elapsed_s) - len(one.per_second) for one in parts]
+    seconds = range(max(offsets), min(int(one.elapsed_s) for one in parts))
     failed = next((one for one in parts if one.failed is not None), parts[0])
     return LoadProgress(
         elapsed_s=min(one.elapsed_s for one in parts),

@@ -180,6 +180,10 @@ class TableOptions(EngineOptions, frozen=True, kw_only=True):
         return super().load(endpoint, **fields, **what)
 
 
+def threads_of(workload: Workload) -> int:
+    return workload.threads if isinstance(workload, EngineOptions) else 1
+
+
 def drawing(workload: Workload, number: int) -> Workload:
     """Loads that change the same data need different draws: else the second would find every row changed, at
     no cost."""

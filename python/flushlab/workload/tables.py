@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -49,7 +49,21 @@ _MIN_COMMIT_S, _MAX_COMMIT_S = 0.001, 3600.0
 _FEW_COMMITS = 3
 
 
-class OltpWorkload(TableOptions, frozen=True, kw_only=True):
+class OwnTables(TableOptions, frozen=True, kw_only=True):
+    database: ClassVar[str]
+
+    @property
+    def prefix(self) -> str:
+        return self.database
+
+    @property
+    def table_names(self) -> list[str]:
+        return [f"{self.prefix}{number}" for number in range(1, self.tables + 1)]
+
+
+class OltpWorkload(OwnTables, frozen=True, kw_only=True):
+    database: ClassVar[str] = SBTEST
+
     point_selects: Annotated[int, Meta(ge=0, le=10_000), Option("SELECTs by id of an event.")] = 10
     simple_ranges: Annotated[int, Meta(ge=0, le=10_000), Option("SELECTs of a range of an event.")] = 1
     sum_ranges: Annotated[int, Meta(ge=0, le=10_000), Option("SELECT SUM()s of an event.")] = 1
@@ -104,7 +118,7 @@ class OltpWorkload(TableOptions, frozen=True, kw_only=True):
         engine.prepare(self._spec(server.endpoint), server, SBTEST, filled=self._filled)
 
     def driving(self, server: Server) -> Driving:
-        tables = (f"{SBTEST}.{SBTEST}{table}" for table in range(1, self.tables + 1))
+        tables = (f"{SBTEST}.{table}" for table in self.table_names)
         engine.preload(
             server, SBTEST, (f"SELECT SUM(LENGTH(c)), SUM(LENGTH(pad)) FROM {table}" for table in tables)
         )
@@ -114,7 +128,9 @@ class OltpWorkload(TableOptions, frozen=True, kw_only=True):
         return self.load(endpoint, workload=self.name, database=SBTEST, oltp=self.statements)
 
 
-class UpsertWorkload(TableOptions, frozen=True, kw_only=True):
+class UpsertWorkload(OwnTables, frozen=True, kw_only=True):
+    database: ClassVar[str] = UPSERT
+
     name: str = UPSERT
     rand_type: RandType = "uniform"
     rows: Annotated[int, Meta(ge=1, le=10_000), Option("Rows per statement of upsert.")] = 1
@@ -155,7 +171,7 @@ class UpsertWorkload(TableOptions, frozen=True, kw_only=True):
         return msgspec.structs.replace(measured, warnings=(*measured.warnings, *self._caveats(measured)))
 
     def driving(self, server: Server) -> Driving:
-        tables = [f"{UPSERT}.{self.prefix}{table}" for table in range(1, self.tables + 1)]
+        tables = [f"{UPSERT}.{table}" for table in self.table_names]
         reads = [f"SELECT COUNT(c), COUNT(pad) FROM {name} FORCE INDEX (PRIMARY)" for name in tables]
         if self.key == "unique":
             reads += [f"SELECT COUNT(k) FROM {name} FORCE INDEX (k)" for name in tables]

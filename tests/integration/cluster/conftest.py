@@ -14,7 +14,7 @@ import pytest
 
 from flushlab.build.galera import Galera
 from flushlab.machine import state_path
-from flushlab.server import Instance
+from flushlab.server import SandboxSpec
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.remote import made_tables, put_back
 from tests.conftest import require_galera
@@ -81,7 +81,7 @@ def cluster(scripts: Path) -> Iterator[Cluster]:
     galera = scripted(scripts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("flushlab.server.galera.cluster.galera_for", lambda *_: galera)
-        started = Cluster.start(build, size=2, settings=SETTINGS, instance=Instance(kept=True))
+        started = Cluster.start(SandboxSpec(build, nodes=2, settings=SETTINGS, kept=True))
     started.query("CREATE DATABASE app")
     started.query("CREATE TABLE app.t (id INT PRIMARY KEY)")
     started.query("INSERT INTO app.t VALUES (1), (2)")

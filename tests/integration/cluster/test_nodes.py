@@ -8,7 +8,7 @@ from flushlab.bulk.destinations import relaxed_cluster
 from flushlab.bulk.fill import fill
 from flushlab.campaign.bench import bench
 from flushlab.errors import UsageError
-from flushlab.server import Instance
+from flushlab.server import SandboxSpec
 from flushlab.server.galera.cluster import Cluster
 from flushlab.settings.floor import Floor
 from flushlab.workload.tables import OltpWorkload
@@ -59,8 +59,8 @@ def test_commits_are_relaxed_on_every_node_while_rows_come(cluster: Cluster) -> 
 def test_a_new_cluster_is_filled_and_kept(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[tuple[int, bool]] = []
 
-    def start(_build: object, *, size: int, instance: Instance, **_: object) -> Cluster:
-        started.append((size, instance.kept))
+    def start(spec: SandboxSpec, _: object) -> Cluster:
+        started.append((spec.nodes, spec.kept))
         return cluster
 
     monkeypatch.setattr(Cluster, "start", start)

@@ -37,13 +37,13 @@ import sys
 import msgspec
 from flushlab.build import find_build
 from flushlab.build.galera import Galera
-from flushlab.server import Instance
+from flushlab.server import SandboxSpec
 from flushlab.server.galera import cluster
 
 galera = msgspec.json.decode(sys.argv[2], type=Galera)
 cluster.galera_for = lambda *_: galera
 build, settings = find_build(sys.argv[1], get=False), {"innodb_flush_log_at_trx_commit": 2}
-with cluster.Cluster.start(build, size=2, settings=settings, instance=Instance(name=sys.argv[3])) as two:
+with cluster.Cluster.start(SandboxSpec(build, nodes=2, settings=settings, name=sys.argv[3])) as two:
     two.nodes[1].stop()
     (two.nodes[1].datadir / "grastate.dat").unlink()
     two.nodes[1].begin_again()

@@ -40,9 +40,10 @@ def redo_syncs_per_commit(trial: Trial) -> float:
 def test_arms_alternate_on_one_cluster_until_a_node_dies_which_only_a_bench_survives(
     build: Callable[[str], Build],
 ) -> None:
+    alone = runner(build("mariadb@10.11"))
     trials = replace(
-        runner(build("mariadb@10.11")),
-        nodes=3,
+        alone,
+        spec=replace(alone.spec, nodes=3),
         timing=Timing(warm_up_s=0.2, max_warm_up_s=0.2, seconds=2.0),
     )
     with SlicedRunner(lambda _: trials, 1, lambda _: "one cluster") as sliced:

@@ -23,7 +23,7 @@ from flushlab.bulk.filled import LoadMethod
 from flushlab.datadir import DataRoot
 from flushlab.errors import FlushlabError, ServerDied, ServerError, UsageError
 from flushlab.record.running import FillProgress
-from flushlab.server import DataDirectory, Instance, Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.server.control import connect
 from flushlab.server.sql import quoted
 from tests.conftest import StartSandbox, flavors
@@ -36,7 +36,7 @@ ROWS, MANY = 8_000, 20_000
 
 @pytest.fixture(scope="module")
 def mariadb(shared_sandbox: StartSandbox) -> Sandbox:
-    return shared_sandbox(settings=RELAXED, instance=Instance(kept=True))
+    return shared_sandbox(settings=RELAXED, kept=True)
 
 
 def at(share: float, act: Callable[[], object]) -> Callable[[FillProgress], None]:
@@ -85,7 +85,7 @@ def second_half_held(target: Target) -> Iterator[None]:
 def test_rows_are_loaded_and_read_back_on_every_server(
     sandbox: StartSandbox, build: str, tmp_path: Path
 ) -> None:
-    target = Target(sandbox(build, settings=RELAXED, instance=Instance(kept=True)), "app")
+    target = Target(sandbox(build, settings=RELAXED, kept=True), "app")
     infile = target.server.query("SELECT @@global.local_infile, @@global.sync_binlog")
     done = target.fill(2000, method="load-data", threads=2)
     assert (done.rows, done.verified, done.tables[0].sampled) == (2000, True, 1000)
@@ -455,9 +455,7 @@ def test_a_full_disk_is_an_error_and_with_more_room_the_load_goes_on(
     rows = 60_000
     settings = {**RELAXED, "innodb_log_file_size": 8 << 20, "innodb_buffer_pool_size": 64 << 20}
     root = DataRoot.open(small_disk)
-    server = Sandbox.start(
-        build("mariadb@10.11"), settings=settings, data=DataDirectory(root), instance=Instance(kept=True)
-    )
+    server = Sandbox.start(SandboxSpec(build("mariadb@10.11"), settings=settings, data_root=root, kept=True))
     try:
         target = Target(server, "app")
         used_mib = shutil.disk_usage(small_disk).used >> 20

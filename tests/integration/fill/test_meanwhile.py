@@ -22,7 +22,7 @@ from flushlab.errors import ServerError, UsageError
 from flushlab.machine import state_path
 from flushlab.record import Value
 from flushlab.record.running import FillProgress
-from flushlab.server import Instance, Sandbox
+from flushlab.server import Sandbox
 from flushlab.server.control import connect
 from flushlab.server.remote.login import from_dsn
 from flushlab.server.remote.put_back import FOLDER, Changes, put_back_left
@@ -38,7 +38,7 @@ STRICT = {"innodb_flush_log_at_trx_commit": 1}
 
 @pytest.fixture(scope="module")
 def mariadb(shared_sandbox: StartSandbox) -> Sandbox:
-    return shared_sandbox(settings=STRICT, instance=Instance(kept=True))
+    return shared_sandbox(settings=STRICT, kept=True)
 
 
 # -- locks of others -----------------------------------------------------------------------------------------

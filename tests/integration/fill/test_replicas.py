@@ -7,7 +7,7 @@ import pytest
 from flushlab.bulk import limits
 from flushlab.bulk.limits import replica_lag_s
 from flushlab.errors import ServerError, UsageError
-from flushlab.server import Instance, Sandbox
+from flushlab.server import Sandbox
 from tests.conftest import StartSandbox
 from tests.integration.fill.target import Target
 from tests.waiting import PATIENCE_S, wait_until
@@ -26,7 +26,7 @@ def mariadb(shared_sandbox: StartSandbox) -> Sandbox:
 
 @pytest.fixture(scope="module")
 def replica(mariadb: Sandbox, shared_sandbox: StartSandbox) -> Sandbox:
-    replica = shared_sandbox(settings={**RELAXED, "server_id": 22}, instance=Instance(connects=True))
+    replica = shared_sandbox(settings={**RELAXED, "server_id": 22}, connects=True)
     replica.query(
         f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={mariadb.endpoint.port}, MASTER_USER='app',"
         " MASTER_PASSWORD='secret'"

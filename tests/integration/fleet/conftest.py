@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from flushlab.build import Build
-from flushlab.machine import home
 from tests.fleet_testbed import Node, fleet_testbed
 
 
@@ -16,10 +15,7 @@ def pair(build: Callable[[str], Build]) -> Iterator[tuple[Node, Node]]:
     """Two machines of a fleet, `one` and `two`; the second reaches no registry: it is sent what it lacks."""
     build("mariadb@10.11")
     with fleet_testbed(2) as (first, second):
-        started = first.flushlab("fleet", "start", "--listen", first.address, "--name", "one")
-        assert started.returncode == 0, started.stderr
-        key = (first.home / "fleet" / "key").read_text()
-        joined = second.flushlab("fleet", "join", "--key", "-", first.address, "--name", "two", given=key)
-        assert joined.returncode == 0, joined.stderr
-        (first.home / "builds").symlink_to(home() / "builds")
+        first.start_fleet("one")
+        second.join_fleet(first, "two")
+        first.lend_builds()
         yield first, second

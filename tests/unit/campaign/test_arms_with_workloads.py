@@ -177,7 +177,7 @@ def test_a_plans_arm_keeps_the_options_that_its_workload_takes(decided: list[Any
 def test_mistakes_of_a_plans_workloads_are_named_with_their_place(base: str, arm: str, message: str) -> None:
     plan = parse_plan(PLAN.format(base=base, arm=arm), path="plan.toml")
     with pytest.raises(UsageError) as caught:
-        objective_of_plan(None, plan, "plan.toml")
+        objective_of_plan(None, plan)
     assert caught.value.message.startswith(message)
 
 

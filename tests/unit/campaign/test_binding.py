@@ -12,6 +12,7 @@ import flushlab
 from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.binding import BoundPlan, ServerHere, base_settings, bind
 from flushlab.campaign.pool.room import Volumes
+from flushlab.campaign.series import scaled
 from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import UsageError
 from flushlab.plan.plan import ArmPlan, Plan, Requirement
@@ -39,7 +40,8 @@ def plan(*arms: ArmPlan, **changes: Any) -> Plan:
         "title": "a test",
         "workload": WorkloadSpec(name="oltp_update_non_index", options={"threads": 4, "table_size": 1000}),
         "base": {"innodb_flush_log_at_trx_commit": 2, "innodb_doublewrite": "ON"},
-        "arms": arms,
+        "arms": tuple(msgspec.structs.replace(arm, place=f"arm.{number}") for number, arm in enumerate(arms)),
+        "path": "p.toml",
         **changes,
     }
     return Plan(**facts)
@@ -77,11 +79,10 @@ def bound(
     visible: bool = True,
     identity: ServerIdentity = MARIADB,
     values: Mapping[str, Value] = VALUES,
-    scale: float = 1.0,
     chosen: tuple[str, ...] | None = None,
 ) -> BoundPlan:
     here = server(tmp_path, identity=identity, values=values, visible=visible)
-    return bind(a_plan, here, volumes(tmp_path, visible=visible), only=chosen, scale=scale, path="p.toml")
+    return bind(a_plan, here, volumes(tmp_path, visible=visible), chosen)
 
 
 def only(a_plan: Plan, tmp_path: Path, **more: Any) -> BoundArm:
@@ -193,11 +194,7 @@ def test_a_mistake_in_the_base_or_an_arm_stops_with_its_place(
 ) -> None:
     name = next(iter(settings))
     with pytest.raises(UsageError, match=f"p.toml:7:3: .*{says}") as caught:
-        base_settings(
-            plan(base=settings, positions={f"base.settings.{name}": (7, 3)}),
-            MARIADB,
-            path="p.toml",
-        )
+        base_settings(plan(base=settings, positions={f"base.settings.{name}": (7, 3)}), MARIADB)
     assert hint in str(caught.value.hint)
     arm = ArmPlan(name="A", settings=settings)
     with pytest.raises(UsageError, match=f"p.toml:12:3: .*{says}"):
@@ -241,7 +238,7 @@ def test_scale_multiplies_the_tables_of_the_base_and_of_arms(tmp_path: Path) -> 
         ArmPlan(name="larger", workload=change(table_size=4000)),
         ArmPlan(name="on it", on="larger", workload=change(threads=2)),
     )
-    result = bound(plan(*arms), tmp_path, scale=0.1)
+    result = bound(scaled(plan(*arms), 0.1), tmp_path)
     sizes = [result.base, *result.arms]
     assert [arm.workload.options["table_size"] for arm in sizes] == [100, 100, 400, 400]
     assert result.arms[0].workload_changes == {}
@@ -249,12 +246,12 @@ def test_scale_multiplies_the_tables_of_the_base_and_of_arms(tmp_path: Path) -> 
 
 def test_scale_takes_the_workloads_default_where_the_plan_says_nothing(tmp_path: Path) -> None:
     spec = WorkloadSpec(name="oltp_update_non_index")
-    assert bound(plan(workload=spec), tmp_path, scale=2).base.workload.options["table_size"] == 20_000
+    assert bound(scaled(plan(workload=spec), 2), tmp_path).base.workload.options["table_size"] == 20_000
 
 
-def test_scale_needs_a_size(tmp_path: Path) -> None:
+def test_scale_needs_a_size() -> None:
     with pytest.raises(UsageError, match="--scale"):
-        bound(plan(workload=WorkloadSpec(name="command: true")), tmp_path, scale=2)
+        scaled(plan(workload=WorkloadSpec(name="command: true")), 2)
 
 
 def test_an_option_that_the_workload_does_not_take_stops_with_its_place(tmp_path: Path) -> None:
@@ -289,7 +286,7 @@ def test_a_place_that_fits_is_used(tmp_path: Path) -> None:
     on_fuse: dict[str, Any] = {"filesystem": "fuse", "record_size_bytes": 16384}
     here, fuse = server(tmp_path, **on_fuse), volumes(tmp_path, **on_fuse)
     arm = ArmPlan(name="J", file_system="zfs", record_size=16384)
-    assert bind(plan(arm), here, fuse, scale=1).arms[0].outcome == "measured"
+    assert bind(plan(arm), here, fuse).arms[0].outcome == "measured"
 
 
 def test_data_in_memory_are_throwaway_for_the_arm_that_lies_there(tmp_path: Path) -> None:
@@ -374,7 +371,7 @@ def test_arms_that_cannot_alternate_on_a_server_that_goes_on_running_are_left_ou
     )
     has = {**VALUES, "innodb_doublewrite": "ON"}
     here = dataclasses.replace(server(tmp_path, values=has), has=has, shares=True)
-    found = bind(plan(*arms), here, volumes(tmp_path), path="p.toml").arms
+    found = bind(plan(*arms), here, volumes(tmp_path)).arms
     assert [arm.name for arm in found if arm.outcome == "measured"] == ["dynamic", "as it is", "more threads"]
     why = {arm.name: arm.reason for arm in found if arm.outcome == "skipped"}
     assert why["static"].startswith("innodb_log_buffer_size needs a restart")

@@ -13,6 +13,7 @@ import flushlab
 from flushlab.campaign.request import SeriesRequest
 from flushlab.errors import UnknownSetting, UsageError
 from flushlab.report.stored import command
+from flushlab.workload.parse import fingerprint
 
 G = 1 << 30
 
@@ -113,6 +114,14 @@ def test_common_settings_are_stored_and_repeated_with_the_campaign(decided: list
 def test_common_settings_that_a_configuration_repeats_make_it_the_base(decided: list[Any]) -> None:
     with pytest.raises(UsageError, match="'sync_binlog=0' means the same as 'base'"):
         flushlab.compare(["base", "sync_binlog=0"], settings={"sync_binlog": "0"})
+
+
+def test_a_comparison_of_a_command_finds_the_same_workload_when_it_goes_on(decided: list[Any]) -> None:
+    flushlab.compare(["base", "sync_binlog=0"], workload="command: true")
+    (request,) = decided
+    assert isinstance(request, SeriesRequest)
+    for arm in (request.base, *request.running):
+        assert arm.workload_digest == fingerprint(request.workload_of(arm))
 
 
 def test_a_misspelled_common_setting_is_refused_before_anything_starts(decided: list[Any]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from flushlab.campaign.crash import crash as crashes
 from flushlab.campaign.crash.crash import as_recorded, crash, kept_crash, read_line, replayed
 from flushlab.campaign.pool.sandboxes import SandboxPool
-from flushlab.campaign.watcher import Watcher
+from flushlab.campaign.target import NamedFleet, fleet_unless
 from flushlab.crashed.recorded import CrashImages
 from flushlab.crashed.recording import RecordedNode, RecordedRun
 from flushlab.crashed.recovered_server import AcksTable
@@ -37,7 +37,7 @@ def test_a_setting_that_there_is_not_is_refused_before_the_campaign_is_stored(
     def opened(*_: object, **__: object) -> Iterator[SandboxPool]:
         yield SandboxPool(MARIADB, Volume(DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))))
 
-    monkeypatch.setattr(crashes, "open_servers", opened)
+    monkeypatch.setattr("flushlab.campaign.target.open_servers", opened)
     monkeypatch.setattr(crashes, "open_store", lambda: Store(tmp_path / "store.sqlite"))
     said: list[str] = []
     with pytest.raises(UsageError, match="innodb_flush_log_at_trx_comit"):
@@ -70,13 +70,13 @@ def test_a_campaign_goes_on_where_it_began_or_at_the_fleets_new_address(
 ) -> None:
     monkeypatch.setenv("FLUSHLAB_FLEET", now)
     request = msgspec.structs.replace(REQUEST, fleet=began)
-    assert crashes._resumed_fleet(CrashSpec(), request, Watcher()) == goes_on
+    assert crashes._resumed_fleet(CrashSpec(), request).address == goes_on
 
 
 def test_a_campaign_that_began_on_one_machine_is_not_resumed_on_a_fleet() -> None:
     spec = CrashSpec(run=RunSpec(fleet="a:1"))
     with pytest.raises(UsageError, match="its crashes cannot go on elsewhere"):
-        crashes._resumed_fleet(spec, REQUEST, Watcher())
+        crashes._resumed_fleet(spec, REQUEST)
 
 
 @pytest.mark.parametrize(
@@ -90,20 +90,19 @@ def test_what_cannot_be_spread_crashes_here_if_only_the_environment_names_a_flee
     monkeypatch: pytest.MonkeyPatch, spec: CrashSpec, words: str
 ) -> None:
     monkeypatch.setenv("FLUSHLAB_FLEET", "a:1")
-    said = list[str]()
-    assert crashes._fleet(spec, Watcher(said.append)) == ""
-    assert len(said) == 1
-    assert words in said[0]
-    assert crashes._fleet(CrashSpec(), Watcher(pytest.fail)) == "a:1"
+    fleet = fleet_unless(spec.run.fleet, *crashes._not_spread(spec))
+    assert (fleet.address, words in fleet.why_not) == ("", True)
+    assert crashes._servers(CrashSpec(failure="process"), fleet).alone == fleet.why_not
+    assert fleet_unless(None, *crashes._not_spread(CrashSpec())) == NamedFleet("a:1")
 
 
 def test_a_campaign_that_began_on_one_machine_goes_on_there_whatever_fleet_the_environment_names(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FLUSHLAB_FLEET", "a:1")
-    said = list[str]()
-    assert crashes._resumed_fleet(CrashSpec(), REQUEST, Watcher(said.append)) == ""
-    assert "the campaign began on this machine alone" in said[0]
+    fleet = crashes._resumed_fleet(CrashSpec(), REQUEST)
+    assert fleet.address == ""
+    assert "the campaign began on this machine alone" in fleet.why_not
 
 
 @pytest.mark.parametrize("kind", get_args(PointKind))

@@ -182,7 +182,7 @@ def test_a_file_by_its_relative_name_is_the_same_one_when_the_campaign_is_resume
     def stop(request: CrashRequest, *_: object) -> object:
         return request
 
-    monkeypatch.setattr(crashes, "_servers", servers)
+    monkeypatch.setattr("flushlab.campaign.target.open_servers", servers)
     monkeypatch.setattr(crashes, "CrashPlan", plan)
     monkeypatch.setattr(crashes, "_crash_all", stop)
     (tmp_path / "load.sql").write_text("SELECT 1;\n")

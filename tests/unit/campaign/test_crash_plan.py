@@ -12,7 +12,7 @@ from flushlab.campaign.crash.experiment import positive_control_of, warnings_of
 from flushlab.campaign.crash.plan import (
     CrashLoad,
     CrashPlan,
-    read_load,
+    asked_load,
     require_acked_inserts_alone,
     require_replicable,
 )
@@ -56,7 +56,7 @@ def load(
     name: str = "acked_inserts", beside: str | None = None, *, rows: int = 1, **options: Any
 ) -> CrashLoad:
     spec = build(CrashSpec, {"workload": name, "background": beside, "rows": rows, **options}, all_options())
-    return read_load(spec, Path())
+    return asked_load(spec, Path())
 
 
 def test_a_command_has_no_acks_and_what_runs_beside_the_load_has() -> None:

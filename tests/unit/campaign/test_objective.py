@@ -30,7 +30,7 @@ settings = {{ innodb_flush_log_at_trx_commit = 2 }}
 
 def of_plan(options: str = "", arm: str = "", second: str = "", only: tuple[str, ...] = ()) -> str:
     plan = parse_plan(PLAN.format(options=options, arm=arm, second=second), path="mine.toml")
-    return objective_of_plan(None, plan, "mine.toml", only)
+    return objective_of_plan(None, plan, only)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def bound(path: Path, server: ServerIdentity, tmp_path: Path) -> BoundPlan:
     values |= base_settings(plan, server)[0]
     here = ServerHere(identity=server, values=values, launch=Launch(), storage=STORAGE, folder=tmp_path)
     volumes = Volumes(Volume(DataRoot(path=tmp_path, storage=STORAGE), None))
-    return bind(plan, here, volumes, folder=path.parent, path=str(path))
+    return bind(plan, here, volumes)
 
 
 @pytest.mark.parametrize("server", SERVERS, ids=lambda server: server.name)

@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from flushlab.campaign.facts import CampaignRun
-from flushlab.campaign.pool.settings import UNSEEN
 from flushlab.campaign.recommended import recommended
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.series_analysis import SeriesAnalysis
@@ -25,6 +24,8 @@ from flushlab.spec.parts import RemoteAccess, WorkloadSpec
 from flushlab.store import CampaignRow
 from flushlab.workload.protocol import Timing
 from tests.unit.campaign.test_series_analysis import BASE, FLUSH, MACHINE, MARIADB, STORAGE, effect, series
+
+UNSEEN = Storage(visible=False)
 
 
 def row(request: msgspec.Struct, kind: str) -> CampaignRow:

@@ -65,7 +65,7 @@ def test_what_a_fleet_cannot_do_runs_here_if_only_the_environment_names_one_and_
     monkeypatch.setattr(target, "find_build", lambda *_, **__: MARIADB)
     found, said = target_of(spec), list[str]()
     assert found.fleet == ""
-    with found.open(said.append), found.look(said.append):
+    with found.open(said.append), found.open(said.append, dry_run=True):
         assert said[0] == said[1], "a dry run says it too"
     flag = "--wait-for-quiet" if spec.run.wait_for_quiet else "--precision"
     assert len(said) == 2
@@ -143,6 +143,6 @@ def test_a_named_server_stays_and_what_speaks_against_it_is_told_and_kept(
     found = named.fitting(dump, [None], said.append)
     assert (found.server, said) == (named.server, [])
     caveat = "shop.sql comes from MySQL 8.0.36, but the server is mariadb@10.11.19"
-    with found.look(said.append) as pool:
+    with found.open(said.append, dry_run=True) as pool:
         assert [one.text for one in pool.settings.warnings()] == [caveat]
     assert said == [f"warning: {caveat}"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import click
@@ -107,13 +105,3 @@ def test_sections_come_in_one_order() -> None:
         "Output:",
     ]
     assert "\nOptions:\n" in printed("cache", "prune", "--help")
-
-
-@pytest.mark.parametrize("flag", ["--help", "--help-all"])
-def test_help_loads_no_library_of_statistics_or_plots(flag: str) -> None:
-    program = (
-        f"import sys; from flushlab.cli.app import run; run(['tune', '{flag}']);"
-        " print([m for m in ('scipy', 'numpy', 'matplotlib') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("\n[]\n")

@@ -12,10 +12,11 @@ import flushlab as flushlab_package
 from flushlab import __version__
 from flushlab.cli.app import COMMANDS
 from flushlab.cli.main import in_ascii
+from tests.loading import loaded_by_command
 from tests.unit.cli.inside import flushlab
 from tests.waiting import PATIENCE_S
 
-HEAVY = ("scipy", "numpy", "matplotlib", "prometheus_client")
+HEAVY = {"scipy", "numpy", "matplotlib", "prometheus_client"}
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,7 @@ HEAVY = ("scipy", "numpy", "matplotlib", "prometheus_client")
         ["server", "list"],
         ["settings", "sync_binlog"],
         ["tune", "--help"],
+        ["tune", "--help-all"],
         ["series", "--help"],
         ["compare", "--help"],
         ["test", "--help"],
@@ -33,26 +35,13 @@ HEAVY = ("scipy", "numpy", "matplotlib", "prometheus_client")
     ids=" ".join,
 )
 def test_quick_commands_load_no_heavy_library(words: list[str]) -> None:
-    program = (
-        "import sys\nfrom flushlab.cli.main import main\n"
-        f"sys.argv = ['flushlab', *{words!r}]\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stderr.splitlines()[-1] == "[]"
+    assert not loaded_by_command(*words)[0] & HEAVY
 
 
 def test_a_named_command_loads_no_other() -> None:
-    program = (
-        "import sys\nfrom flushlab.cli.main import main\nsys.argv = ['flushlab', 'test', '--help']\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "print([m for m in sys.modules if m.startswith('flushlab.cli.')], file=sys.stderr)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    loaded = eval(done.stderr.splitlines()[-1])
+    loaded = {one for one in loaded_by_command("test", "--help")[0] if one.startswith("flushlab.cli.")}
     needed = ("main", "app", "consoles", "declare", "output", "options", "plain", "test")
-    assert set(loaded) == {f"flushlab.cli.{name}" for name in needed}
+    assert loaded == {f"flushlab.cli.{name}" for name in needed}
 
 
 def test_help_lists_every_command() -> None:

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +14,9 @@ from flushlab.cli.app import make_app
 from flushlab.errors import FlushlabError
 from flushlab.machine import ownership
 from flushlab.store import Store
+from tests.loading import loaded_by_command
 from tests.unit.cli.inside import flushlab
 from tests.unit.probes import probe_record
-
-HEAVY = ("scipy", "numpy", "matplotlib", "jinja2")
 
 
 @pytest.fixture(scope="module")
@@ -95,23 +91,12 @@ def test_its_document_is_that_of_the_command(home: Path, tmp_path: Path) -> None
 
 
 def test_the_command_loads_no_heavy_library(home: Path, tmp_path: Path) -> None:
-    program = (
-        "import sys\nfrom flushlab.probe import run\n"
-        "from tests.fakes.commit_path import FakeCommitPath\n"
-        "from flushlab.cli.main import main\nrun.FILE_BYTES = 1 << 20\n"
-        "run.probe.__defaults__ = (FakeCommitPath,)\n"
-        f"sys.argv = ['flushlab', 'probe', '--quick', '--window', '0.05', '--data-root', {str(tmp_path)!r}]\n"
-        "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code, ended.code\n"
-        f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)\n"
+    fake = (
+        "from flushlab.probe import run\nfrom tests.fakes.commit_path import FakeCommitPath\n"
+        "run.FILE_BYTES = 1 << 20\nrun.probe.__defaults__ = (FakeCommitPath,)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "FLUSHLAB_HOME": str(home), "COLUMNS": "80"},
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.splitlines()[-1] == "[]"
-    assert "\x1b" not in done.stdout and max(map(len, done.stdout.splitlines())) <= 80
+    words = ("probe", "--quick", "--window", "0.05", "--data-root", str(tmp_path))
+    loaded, printed = loaded_by_command(*words, before=fake, FLUSHLAB_HOME=str(home), COLUMNS="80")
+    assert not loaded & {"scipy", "numpy", "matplotlib", "jinja2"}
+    assert "\x1b" not in printed and max(map(len, printed.splitlines())) <= 80
     assert list(tmp_path.iterdir()) == []

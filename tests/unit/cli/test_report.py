@@ -14,10 +14,9 @@ import pytest
 from flushlab.record import Launch, Trial
 from flushlab.store import CampaignRow, Store
 from flushlab.store.store import records
+from tests.loading import loaded_by_command
 from tests.unit.cli.inside import Done, flushlab
 from tests.unit.report import campaigns as made
-
-HEAVY = ("scipy", "numpy", "matplotlib", "jinja2")
 
 
 @pytest.fixture(scope="module")
@@ -160,37 +159,14 @@ def test_a_home_without_a_store_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_the_list_loads_no_heavy_library(home: Path) -> None:
-    program = (
-        "import sys\nfrom flushlab.cli.main import main\nsys.argv = ['flushlab', 'report', '--list']\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "FLUSHLAB_HOME": str(home)},
-    )
-    assert done.stderr.splitlines()[-1] == "[]"
-    assert "tune-2" in done.stdout
+    loaded, printed = loaded_by_command("report", "--list", FLUSHLAB_HOME=str(home))
+    assert not loaded & {"scipy", "numpy", "matplotlib", "jinja2"}
+    assert "tune-2" in printed
 
 
 def test_a_page_loads_no_scipy(home: Path, tmp_path: Path) -> None:
-    program = (
-        "import sys\nfrom flushlab.cli.main import main\n"
-        f"sys.argv = ['flushlab', 'report', '--html', {str(tmp_path / 'x.html')!r}]\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "print([m for m in ('scipy', 'matplotlib.pyplot') if m in sys.modules], file=sys.stderr)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "FLUSHLAB_HOME": str(home)},
-    )
-    assert done.stderr.splitlines()[-1] == "[]"
+    words = ("report", "--html", str(tmp_path / "x.html"))
+    assert not loaded_by_command(*words, FLUSHLAB_HOME=str(home))[0] & {"scipy", "matplotlib.pyplot"}
 
 
 def test_help_has_an_example_and_fits_80_columns(home: Path) -> None:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from flushlab.cli.app import make_app
 from flushlab.errors import BuildNotFound, StorageError, UnknownSetting, UsageError
+from tests.loading import loaded_by, loaded_by_command
 
 TWENTY = Path(__file__).parents[1] / "settings" / "option_files" / "twenty_mistakes.cnf"
 
@@ -144,22 +143,13 @@ def test_a_file_that_anybody_may_write_to_is_told_to_be_ignored(tmp_path: Path) 
 
 
 def test_neither_a_check_nor_a_list_loads_heavy_libraries() -> None:
-    program = (
-        "import sys; import flushlab.cli.settings_server;"
-        " print([m for m in ('scipy', 'numpy', 'matplotlib') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    assert not loaded_by("import flushlab.cli.settings_server")[0] & {"scipy", "numpy", "matplotlib"}
 
 
 def test_a_setting_is_explained_without_what_takes_long_to_load() -> None:
-    program = (
-        "import sys; from flushlab.cli.app import run; run(['settings', 'sync_binlog']);"
-        " print([m for m in ('rich', 'scipy') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("sync_binlog\n")
-    assert done.stdout.endswith("\n[]\n")
+    loaded, printed = loaded_by_command("settings", "sync_binlog")
+    assert not loaded & {"rich", "scipy"}
+    assert printed.startswith("sync_binlog\n")
 
 
 def test_strict_turns_errors_into_an_exit_code_and_leaves_warnings(tmp_path: Path) -> None:

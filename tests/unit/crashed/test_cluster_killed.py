@@ -24,6 +24,7 @@ from flushlab.errors import (
     StartFailed,
 )
 from flushlab.record import CrashPoint, Storage
+from flushlab.server import SandboxSpec
 from flushlab.server.galera.bootstrap import NoPosition
 from tests.unit.builds import MARIADB
 
@@ -80,10 +81,7 @@ def test_nodes_that_cannot_start_on_what_is_left_do_not_come_back(error: Flushla
 @pytest.fixture
 def killed(tmp_path: Path) -> KilledCluster:
     spec = CrashedServer(
-        build=MARIADB,
-        nodes=3,
-        settings={},
-        arguments=(),
+        spec=SandboxSpec(MARIADB, nodes=3),
         data_root=DataRoot(path=tmp_path, storage=Storage()),
         seconds=1.0,
     )

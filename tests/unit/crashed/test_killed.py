@@ -15,7 +15,7 @@ from flushlab.crashed.recording import CrashedServer, CrashingLoad, LoadOutcome
 from flushlab.datadir import DataRoot
 from flushlab.errors import PortTaken, ServerError, StartFailed
 from flushlab.record import Crash, CrashPoint, Storage
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from tests.unit.builds import MARIADB
 
 SLOW = StartFailed("the server was not ready after 900 s; its log says:\nApplying batch")
@@ -62,10 +62,7 @@ def kill(
     servers: list[Any] = [Server(start)]
     monkeypatch.setattr(Sandbox, "start", lambda *_, **__: nullcontext(servers[0]))
     spec = CrashedServer(
-        build=MARIADB,
-        settings={},
-        arguments=(),
-        nodes=1,
+        spec=SandboxSpec(MARIADB),
         data_root=DataRoot(path=folder, storage=Storage()),
         seconds=1.0,
     )

@@ -23,7 +23,7 @@ from flushlab.datadir.fault_disk import NotMounted
 from flushlab.datadir.recording import ENTRY
 from flushlab.errors import ServerError, StartFailed, StorageError
 from flushlab.record import Crash, CrashPoint, Failure, PointKind
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from tests.unit.builds import MARIADB
 
 NOTES = [AckNote(1, number, number, 1000 * number) for number in range(1, 6)]
@@ -269,22 +269,22 @@ def test_images_start_without_the_performance_schema_and_else_as_the_server_did(
         arguments=("--max-connections=300",),
     )
     run.write(tmp_path)
-    started: dict[str, Any] = {}
+    started: list[SandboxSpec] = []
 
     @contextmanager
     def left(*_: object) -> Iterator[tuple[Any, Path]]:
         yield SimpleNamespace(mount=tmp_path, require_served=None), tmp_path
 
-    def start(_build: object, **asked: Any) -> None:
-        started.update(asked)
+    def start(spec: SandboxSpec) -> None:
+        started.append(spec)
         raise StartFailed("it ended")
 
     monkeypatch.setattr(CrashImages, "_left", left)
     monkeypatch.setattr(Sandbox, "start", start)
     monkeypatch.setattr(DataRoot, "open", lambda path: path)
     CrashImages(tmp_path, POWER, MARIADB, tmp_path).judge(CrashPoint(at=2, kind="random", seed=1))
-    assert started["settings"] == {"sync_binlog": 1}
-    assert started["arguments"] == ("--max-connections=300", "--loose-performance-schema=OFF")
+    assert started[0].settings == {"sync_binlog": 1}
+    assert started[0].arguments == ("--max-connections=300", "--loose-performance-schema=OFF")
 
 
 def chosen(crashes: int = 40, seed: int = 7) -> list[CrashPoint]:

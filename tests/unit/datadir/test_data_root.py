@@ -1,6 +1,4 @@
 import os
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,14 +10,6 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root only: servers run a
 
 
 pytestmark = pytest.mark.usefixtures("private_home")
-
-
-@pytest.fixture
-def reachable() -> Iterator[Path]:
-    """A temporary folder that every user may enter; pytest's own is closed to others."""
-    with tempfile.TemporaryDirectory(prefix="flushlab-test-") as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder).resolve()
 
 
 def test_data_root_is_created_and_left_empty(reachable: Path) -> None:

@@ -3,7 +3,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from flushlab.datadir import snapshots as snapshots_module
 from flushlab.datadir.restore import checksum
 from flushlab.errors import NoSpace, NotWritable, SnapshotDamaged, StorageError
 from flushlab.machine import ownership
-from tests.trees import tree
+from tests.trees import OCCUPANTS, occupy, tree
 from tests.waiting import PATIENCE_S
 
 KEY = SnapshotKey({"build": "mariadb-10.11.19-1a2b", "purpose": "template"})
@@ -25,11 +24,9 @@ pytestmark = pytest.mark.usefixtures("private_home")
 
 
 @pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    """A temporary folder that every user may enter, in place of pytest's own, which is closed to others."""
-    with tempfile.TemporaryDirectory(prefix="flushlab-test-") as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder).resolve()
+def tmp_path(reachable: Path) -> Path:
+    """In place of pytest's own, which is closed to others."""
+    return reachable
 
 
 @pytest.fixture
@@ -308,7 +305,7 @@ def test_folders_that_are_only_named_like_ours_are_left(store: Snapshots) -> Non
     assert {name: entry for name, entry in tree(store.directory).items() if name in before} == before
 
 
-@pytest.mark.parametrize("there", ["folder", "empty folder", "file", "link", "dangling link"])
+@pytest.mark.parametrize("there", OCCUPANTS)
 def test_what_is_in_a_snapshots_place_is_refused_and_left(
     store: Snapshots, tmp_path: Path, there: str
 ) -> None:
@@ -316,14 +313,7 @@ def test_what_is_in_a_snapshots_place_is_refused_and_left(
     store.directory.mkdir()
     other.mkdir()
     (other / "manifest.json").write_text("mine")
-    if there == "folder":
-        other.rename(place)
-    elif there == "empty folder":
-        place.mkdir()
-    elif there == "file":
-        place.write_text("mine")
-    else:
-        place.symlink_to(other if there == "link" else tmp_path / "nowhere")
+    occupy(place, other, there)
     before = tree(tmp_path)
     with pytest.raises(StorageError, match="flushlab did not make it"):
         store.make(KEY, fill)

@@ -1,6 +1,4 @@
 import os
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,14 +9,6 @@ from flushlab.machine.home import ROOT_HOME, ROOT_STATE
 from tests.trees import tree
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root only: servers run as another user only then")
-
-
-@pytest.fixture
-def reachable() -> Iterator[Path]:
-    """A temporary folder that every user may enter; pytest's own is closed to others."""
-    with tempfile.TemporaryDirectory(prefix="flushlab-test-") as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder).resolve()
 
 
 def test_home_is_created_where_the_environment_says(reachable: Path, monkeypatch: pytest.MonkeyPatch) -> None:

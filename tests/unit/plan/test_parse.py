@@ -68,8 +68,9 @@ def test_the_shortest_plan_has_the_defaults() -> None:
         title="T",
         workload=WorkloadSpec(name="upsert"),
         base={},
-        arms=(ArmPlan(name="a", settings={"innodb_doublewrite": "OFF"}),),
+        arms=(ArmPlan(name="a", settings={"innodb_doublewrite": "OFF"}, place="arm.0"),),
         positions=parsed(HEAD + ARM).positions,
+        path=parsed(HEAD + ARM).path,
     )
 
 
@@ -151,12 +152,14 @@ not_values = [1, 0]
                 {"innodb_log_file_size": "512M", "innodb_log_files_in_group": 2},
                 {"innodb_log_file_size": "1G"},
             ),
+            place="arm.0",
         ),
         ArmPlan(
             name="two",
             on="one",
             defaults=("sync_binlog", "innodb_log_files_in_group"),
             workload=WorkloadSpec(name="", options={"threads": 8}),
+            place="arm.1",
         ),
         ArmPlan(
             name="three",
@@ -164,6 +167,7 @@ not_values = [1, 0]
             file_system="zfs",
             record_size=16384,
             disk="gp3",
+            place="arm.2",
         ),
     )
     assert plan.claims == (
@@ -483,7 +487,7 @@ def test_factors_become_an_arm_for_every_combination() -> None:
         ("x", "binlog + flush 2", {"sync_binlog": 0}, ""),
     ]
     assert plan.arms[2].instead == ({"innodb_flush_log_at_trx_commit": 0},)
-    assert [arm.place for arm in plan.arms] == ["factor.0", "factor.1", "factor.1", ""]
+    assert [arm.place for arm in plan.arms] == ["factor.0", "factor.1", "factor.1", "arm.0"]
 
 
 def test_a_plan_of_factors_needs_no_other_arm() -> None:

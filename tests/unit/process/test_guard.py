@@ -19,7 +19,7 @@ from flushlab.process import Guard, GuardedProcess, Reach, all_records, identify
 from flushlab.process.guard import strike
 from flushlab.process.identity import ProcessIdentity
 from tests.left import processes_of
-from tests.trees import tree
+from tests.trees import OCCUPANTS, occupy, tree
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.usefixtures("private_home")
@@ -143,21 +143,14 @@ def test_name_that_is_taken_is_refused(guard: Guard) -> None:
         Guard("it")
 
 
-@pytest.mark.parametrize("there", ["folder", "empty folder", "file", "link", "dangling link"])
+@pytest.mark.parametrize("there", OCCUPANTS)
 def test_what_is_in_a_folders_place_is_refused_and_left(private_home: Path, there: str) -> None:
     place, other = private_home / "data/mysql", private_home / "other"
     run_folder()
     place.parent.mkdir()
     other.mkdir()
     (other / "ibdata1").write_text("precious")
-    if there == "folder":
-        other.rename(place)
-    elif there == "empty folder":
-        place.mkdir()
-    elif there == "file":
-        place.write_text("precious")
-    else:
-        place.symlink_to(other if there == "link" else private_home / "nowhere")
+    occupy(place, other, there)
     before = tree(private_home)
     with pytest.raises(UsageError, match=f"{place} already exists, and flushlab did not make it"):
         Guard("mysql", [run_folder() / "mysql", place])

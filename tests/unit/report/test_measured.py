@@ -20,7 +20,7 @@ from flushlab.record import (
 from flushlab.report import bench, campaign, html
 from flushlab.report.about import stand_in
 from flushlab.report.bench import document
-from flushlab.report.measured import _QUANTITIES, _classes, _flags, _unseen
+from flushlab.report.measured import _classes, _flags, _unseen
 from flushlab.report.subject import Activity, activity, by_arm, throughput
 from tests.golden.test_reports import text_of
 from tests.unit.records import trial
@@ -68,8 +68,8 @@ def test_file_activity_is_per_event_over_all_windows() -> None:
     load = series_of(10.0, 1)
     found = activity("x", [trial(load=load, file_activity=told), trial(load=load, file_activity=told)])
     assert found is not None
-    assert found.fsyncs == {"redo": 4.0}
-    assert found.bytes == {"redo": 400.0, "data": 0.0}
+    assert found.amounts["fsyncs"] == {"redo": 4.0}
+    assert found.amounts["bytes"] == {"redo": 400.0, "data": 0.0}
     assert found.flags == {"redo": ("O_DSYNC",)}
 
 
@@ -91,37 +91,37 @@ def test_each_workload_is_counted_per_unit_of_its_own() -> None:
         one = trial(load=load, unit=unit, higher_is_better=higher_is_better, file_activity=told)
         found = activity("x", [one, one])
         assert found is not None
-        assert (found.per, found.fsyncs) == (per, {"redo": fsyncs})
+        assert (found.per, found.amounts["fsyncs"]) == (per, {"redo": fsyncs})
         console = Console(file=io.StringIO(), record=True, width=80)
         console.print(document(one))
         assert f"redo {fsyncs} per {per}" in console.export_text()
 
 
-FSYNCS, BYTES = _QUANTITIES
 OFF = "performance_schema is OFF: start the server with performance_schema=ON"
 
 
 def arm(name: str, **flags: tuple[str, ...]) -> Activity:
-    return Activity(arm=name, classes=tuple(flags), fsyncs={}, bytes={}, flags=flags)
+    return Activity(arm=name, classes=tuple(flags), amounts={}, flags=flags)
 
 
 def own_server(name: str, **fsyncs: float) -> Activity:
     classes, written = ("redo", "binlog", "data"), {"redo": 512.0, "binlog": 700.0, "data": 0.0}
-    return Activity(arm=name, classes=classes, fsyncs=fsyncs, bytes=written, flags={}, why=OFF)
+    amounts = {"fsyncs": fsyncs, "bytes": written}
+    return Activity(arm=name, classes=classes, amounts=amounts, flags={}, why=OFF)
 
 
 def test_a_class_that_a_server_does_not_show_has_a_column_and_the_reason_below_it() -> None:
     rows = [own_server("base", redo=1.0, data=0.0), own_server("again", redo=1.0, data=0.0)]
-    table = _classes(FSYNCS, rows, "transaction")
-    assert [cell.text for cell in table.head] == ["arm", "redo log", "binlog", "data"]
+    table = _classes("fsyncs", rows, "transaction")
+    assert [*table.head] == ["arm", "redo log", "binlog", "data"]
     assert [cell.text for cell in table.rows[0]] == ["base", "1", "–", "0"]
-    assert list(_unseen(FSYNCS, rows)) == [f"Fsyncs of the binlog are not visible on this server: {OFF}."]
-    assert list(_unseen(BYTES, rows)) == []
+    assert list(_unseen("fsyncs", rows)) == [f"Fsyncs of the binlog are not visible on this server: {OFF}."]
+    assert list(_unseen("bytes", rows)) == []
 
 
 def test_arms_in_which_a_class_is_not_visible_are_named() -> None:
     rows = [own_server("base", redo=1.0, binlog=1.0, data=0.0), own_server("other", binlog=0.0)]
-    assert list(_unseen(FSYNCS, rows)) == [
+    assert list(_unseen("fsyncs", rows)) == [
         "Fsyncs of the redo log are not visible on this server in other.",
         "Fsyncs of the data are not visible on this server in other.",
     ]

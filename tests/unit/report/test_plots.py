@@ -113,12 +113,12 @@ def test_a_window_of_one_second_is_a_line() -> None:
 
 def test_a_sum_of_which_a_part_is_not_told_is_a_bound() -> None:
     rows = [
-        Activity("told", ("redo", "data"), {"redo": 1.0, "data": 0.5}, {}, {}),
-        Activity("not told", ("redo", "data"), {"data": 0.25}, {}, {}),
-        Activity("hidden", ("redo", "binlog"), {"redo": 2.5}, {}, {}),
-        Activity("no data files", ("redo",), {"redo": 3.5}, {}, {}),
+        Activity("told", ("redo", "data"), {"fsyncs": {"redo": 1.0, "data": 0.5}}, {}),
+        Activity("not told", ("redo", "data"), {"fsyncs": {"data": 0.25}}, {}),
+        Activity("hidden", ("redo", "binlog"), {"fsyncs": {"redo": 2.5}}, {}),
+        Activity("no data files", ("redo",), {"fsyncs": {"redo": 3.5}}, {}),
     ]
-    svg = stacked_svg(rows, lambda row: row.fsyncs, str, name="fsyncs", title="")
+    svg = stacked_svg(rows, "fsyncs", ["1.5", "0.25", "2.5", "3.5"], title="")
     assert ">1.5</text>" in svg
     assert ">≥ 0.25</text>" in svg
     assert ">≥ 2.5</text>" in svg

@@ -13,7 +13,7 @@ from flushlab.process import myself, run_folder
 from flushlab.process.identity import ProcessIdentity
 from flushlab.process.run_record import RunRecord, claim
 from flushlab.record import DiskProfile, Storage
-from flushlab.server import DataDirectory, Sandbox, start
+from flushlab.server import Sandbox, SandboxSpec, start
 from flushlab.server import start as stopping
 from flushlab.server.sandbox import kept
 from flushlab.server.sandbox.node import Membership, NodeAddress
@@ -25,9 +25,9 @@ from tests.unit.builds import MARIADB, build
 def test_a_slow_disk_is_the_servers_own_and_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
     profiles: list[DiskProfile] = []
 
-    def stop(*_: object, data: DataDirectory, **__: object) -> None:
-        assert data.slow_disk is not None
-        profiles.append(data.slow_disk.profile)
+    def stop(spec: SandboxSpec, _: object) -> None:
+        assert spec.slow_disk is not None
+        profiles.append(spec.slow_disk.profile)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(start, "require_fault_disk", lambda: None)

@@ -14,7 +14,6 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from flushlab.campaign.crash.plan import require_known_commits
 from flushlab.campaign.facts import BASE_BROKE
 from flushlab.crashed.measured import age
 from flushlab.datadir.fault_disk import require_fault_disk
@@ -24,6 +23,7 @@ from flushlab.record import BASE, CrashArm, CrashFacts, CrashKind, ServerIdentit
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import FLUSH_INTERVAL_S
 from flushlab.settings.floor import Floor
+from flushlab.workload.options import EngineOptions
 from flushlab.workload.protocol import Workload
 
 FailureMode = tuple[Literal["process", "os", "power"], Warning | None]
@@ -57,7 +57,11 @@ def require_crashable(workload: Workload, *, dataset: bool, disk: str | None) ->
         raise UsageError("--crash crashes generated tables, not --dataset", hint=_HINT)
     if disk is not None:
         raise UsageError("--crash needs a disk of its own, and --disk is one already", hint=_HINT)
-    require_known_commits(workload, _HINT)
+    if not isinstance(workload, EngineOptions):
+        raise UsageError(
+            f"{workload.name}: its commits are not known, so nothing can be said about them after a crash",
+            hint=_HINT,
+        )
 
 
 def failure_mode(storage: Storage) -> FailureMode:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import msgspec
 
@@ -22,10 +22,9 @@ from flushlab.campaign.crash.experiment import (
     require_disk,
     require_sensible,
 )
-from flushlab.campaign.crash.plan import CrashPlan, as_stored, asked_load, load_of
+from flushlab.campaign.crash.plan import ACKED_INSERTS, CrashPlan, asked_load, load_of
 from flushlab.campaign.crash.runner import CrashRunner, crash_on_machine, require_build
 from flushlab.campaign.loop import Budget, CampaignSession, Ending, Run, run, run_campaign, stored_request
-from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.campaign.pool.settings import texts_of
 from flushlab.campaign.pool.work import Work, root_for
 from flushlab.campaign.target import (
@@ -35,7 +34,6 @@ from flushlab.campaign.target import (
     fleet_unless,
     named_fleet,
     open_servers,
-    told_alone,
 )
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.crashed.recording import Fault, RecordedRun
@@ -49,7 +47,7 @@ from flushlab.spec.build import build, stored, taking
 from flushlab.spec.kinds import CrashSpec
 from flushlab.store import Store, new_id, open_store
 from flushlab.units import counted
-from flushlab.workload.parse import all_options
+from flushlab.workload.parse import all_options, settled
 
 POINT_KINDS: Mapping[str, PointKind] = {
     "": "random",
@@ -155,11 +153,8 @@ def crash(
             )
         with open_store() as store:
             request = stored_request(store, resume, "crash", CrashRequest)
-            fleet = _resumed_fleet(spec, request, watcher)
-            load = load_of(request)
-            if not fleet:
-                require_disk(request.spec)
-            with _servers(request.spec, fleet, watcher.say) as target:
+            load, servers = load_of(request), _servers(request.spec, _resumed_fleet(spec, request))
+            with servers.open(watcher.say) as target:
                 plan = CrashPlan(target=target, watcher=watcher, load=load, spec=request.spec)
                 return _crash_all(request, plan, store, resume, began)
     if spec.replay is not None:
@@ -168,18 +163,18 @@ def crash(
     under = Path(spec.base.base) if spec.base.base else None
     found = read_configurations(configurations, under, alone=True)
     require_settings(found, "crash")
-    words = spelled(found, under)
+    words, workload = spelled(found, under), spec.workload
     spec = msgspec.structs.replace(
-        spec, configurations=() if words == (BASE,) else words, workload=as_stored(spec.workload)
+        spec,
+        configurations=() if words == (BASE,) else words,
+        workload=workload if workload.name == ACKED_INSERTS else settled(workload),
     )
     named = NewServers(spec.server, spec.storage)
     named = named.fitting(None, [one.file for one in found.values()], watcher.say)
     spec = msgspec.structs.replace(spec, server=named.server)
-    fleet = _fleet(spec, watcher)
-    load = asked_load(spec, Path.cwd())
-    if not fleet:
-        require_disk(spec)
-    with open_store() as store, _servers(spec, fleet, watcher.say) as target:
+    fleet = fleet_unless(spec.run.fleet, *_not_spread(spec))
+    load, servers = asked_load(spec, Path.cwd()), _servers(spec, fleet)
+    with open_store() as store, servers.open(watcher.say) as target:
         plan, notes = CrashPlan(target=target, watcher=watcher, load=load, spec=spec), list[Warning]()
         planned = {name: plan.settings_of(one, spec.base.settings, notes) for name, one in found.items()}
         request = CrashRequest(
@@ -189,7 +184,7 @@ def crash(
             folder=str(Path.cwd()),
             build=target.build.name,
             build_id=target.build.id,
-            fleet=fleet,
+            fleet=fleet.address,
             server=target.identity.title,
             workload_digest=load.digest(),
             sources=(*texts_of(one.file for one in found.values()), *load.sources),
@@ -197,10 +192,6 @@ def crash(
             warnings=tuple(notes),
         )
         return _crash_all(request, plan, store, None, began)
-
-
-def _fleet(spec: CrashSpec, watcher: Watcher) -> str:
-    return _told(fleet_unless(spec.run.fleet, *_not_spread(spec)), watcher)
 
 
 def _not_spread(spec: CrashSpec) -> Iterator[UsageError]:
@@ -216,35 +207,26 @@ def _not_spread(spec: CrashSpec) -> Iterator[UsageError]:
         )
 
 
-def _resumed_fleet(spec: CrashSpec, request: CrashRequest, watcher: Watcher) -> str:
+def _resumed_fleet(spec: CrashSpec, request: CrashRequest) -> NamedFleet:
     if request.fleet:
-        return named_fleet(spec.run.fleet) or request.fleet
-    return _told(fleet_unless(spec.run.fleet, began_on_one_machine("its crashes")), watcher)
+        return NamedFleet(named_fleet(spec.run.fleet) or request.fleet)
+    return fleet_unless(spec.run.fleet, began_on_one_machine("its crashes"))
 
 
-def _told(fleet: NamedFleet, watcher: Watcher) -> str:
-    if fleet.why_not:
-        watcher.say(told_alone(fleet.why_not))
-    return fleet.address
-
-
-def _servers(spec: CrashSpec, fleet: str, progress: Progress) -> AbstractContextManager[SandboxPool]:
-    if fleet:
-        return NewServers(spec.server, spec.storage, fleet).open(progress)
-    return open_servers(spec.server, spec.storage, progress)
+def _servers(spec: CrashSpec, fleet: NamedFleet) -> NewServers:
+    if not fleet.address:
+        require_disk(spec)
+    return NewServers(spec.server, spec.storage, fleet.address, alone=fleet.why_not)
 
 
 def _crash_all(
     request: CrashRequest, plan: CrashPlan, store: Store, resumed: str | None, began: float
 ) -> CrashFacts:
     campaign = resumed or new_id(request.kind)
-    if resumed is None:
-        store.create_campaign(campaign, request.kind, msgspec.json.encode(request))
     experiment = plan.experiment(request.planned)
 
     def conclude(campaign_id: str, ending: Ending) -> CrashFacts:
-        ended: Literal["done", "interrupted"] = "interrupted" if ending == "interrupted" else "done"
-        return facts_of_campaign(request, experiment.rows, ended, campaign_id)
+        return facts_of_campaign(request, experiment.rows, ending, campaign_id)
 
     with (
         publish_status("crash", server=request.server, workload=request.workload),
@@ -254,7 +236,7 @@ def _crash_all(
         return run_campaign(
             request,
             plan.target.settings.key,
-            CampaignSession(store, plan.watcher, campaign, began, resumes=True),
+            CampaignSession(store, plan.watcher, campaign, began, resumes=resumed is not None),
             Run(about, experiment, store.crashes, run_crash, conclude),
         )
 
@@ -336,5 +318,4 @@ def crash_settings(
             budget=Budget(),
             watcher=plan.watcher,
         )
-    ended: Literal["done", "interrupted"] = "interrupted" if ending == "interrupted" else "done"
-    return facts_of(plan.spec, plan.target.identity.title, arms_of(experiment.rows), ended)
+    return facts_of(plan.spec, plan.target.identity.title, arms_of(experiment.rows), ending)

@@ -323,14 +323,11 @@ def warnings_of(arms: Sequence[CrashArm]) -> list[Warning]:
     return found
 
 
-Ending = Literal["done", "interrupted"]
-
-
 def facts_of(
     spec: CrashSpec,
     server: str,
     arms: Sequence[CrashArm],
-    ending: Ending,
+    ending: str,
     *,
     warnings: Sequence[Warning] = (),
     sources: tuple[SourceText, ...] = (),
@@ -349,7 +346,7 @@ def facts_of(
         dropped_flushes=spec.dropped_flushes if spec.failure == "lying-disk" else 0,
         nodes=spec.server.cluster or 1,
         crashed=which_nodes(spec) if spec.server.cluster else "",
-        ending=ending,
+        ending="interrupted" if ending == "interrupted" else "done",
         arms=tuple(arms),
         seed=spec.seed,
         warnings=(*warnings, *warnings_of(arms)),
@@ -358,7 +355,7 @@ def facts_of(
 
 
 def facts_of_campaign(
-    request: CrashRequest, rows: Iterable[CrashRow], ending: Ending, campaign: str
+    request: CrashRequest, rows: Iterable[CrashRow], ending: str, campaign: str
 ) -> CrashFacts:
     return facts_of(
         request.spec,

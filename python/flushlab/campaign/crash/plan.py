@@ -35,15 +35,14 @@ from flushlab.record import (
     Value,
     Warning,
 )
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.settings import durability
 from flushlab.spec.kinds import CrashSpec
-from flushlab.spec.parts import FileSpec, WorkloadSpec
+from flushlab.spec.parts import FileSpec
 from flushlab.trial.measurement import compare_settings
 from flushlab.workload.command import CommandWorkload
 from flushlab.workload.data import DataWorkload
-from flushlab.workload.options import EngineOptions
-from flushlab.workload.parse import fingerprint, parse_workload, settled, sources_of, workload_options
+from flushlab.workload.parse import fingerprint, parse_workload, sources_of, workload_options
 from flushlab.workload.protocol import Workload
 from flushlab.workload.sql import SqlWorkload
 
@@ -104,10 +103,6 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
         return CrashingLoad(spec, acks, self.beside, self.name, self.beside_name)
 
 
-def as_stored(workload: WorkloadSpec) -> WorkloadSpec:
-    return workload if workload.name == ACKED_INSERTS else settled(workload)
-
-
 def load_of(request: CrashRequest) -> CrashLoad:
     load = asked_load(request.spec, Path(request.folder))
     if request.workload_digest and request.workload_digest != load.digest():
@@ -119,15 +114,6 @@ def load_of(request: CrashRequest) -> CrashLoad:
 
 
 def asked_load(spec: CrashSpec, folder: Path) -> CrashLoad:
-    load, cluster = read_load(spec, folder), spec.server.cluster is not None
-    if cluster:
-        require_acked_inserts_alone(load)
-    if spec.replica:
-        require_replicable(load, cluster=cluster, replay=spec.replay is not None)
-    return load
-
-
-def read_load(spec: CrashSpec, folder: Path) -> CrashLoad:
     beside, rows, options = spec.background, spec.rows, spec.workload.options
     aside = None if beside is None else _beside(beside, folder)
     load: Workload | None = None
@@ -158,7 +144,12 @@ def read_load(spec: CrashSpec, folder: Path) -> CrashLoad:
             raise UsageError(
                 f"{what} is for measuring: before a crash the workload runs once", hint="remove it"
             )
-    return CrashLoad(workload=load, beside=aside)
+    asked, cluster = CrashLoad(workload=load, beside=aside), spec.server.cluster is not None
+    if cluster:
+        require_acked_inserts_alone(asked)
+    if spec.replica:
+        require_replicable(asked, cluster=cluster, replay=spec.replay is not None)
+    return asked
 
 
 def _beside(name: str, folder: Path) -> SideWorkload:
@@ -198,14 +189,6 @@ def require_replicable(load: CrashLoad, *, cluster: bool, replay: bool) -> None:
         what = f"--workload {load.name}" if load.workload is not None else f"--background {load.beside_name}"
         raise UsageError(
             f"--replica needs acked_inserts alone as the load, without {what}", hint=f"remove {what}"
-        )
-
-
-def require_known_commits(workload: Workload, hint: str) -> None:
-    if not isinstance(workload, EngineOptions):
-        raise UsageError(
-            f"{workload.name}: its commits are not known, so nothing can be said about them after a crash",
-            hint=hint,
         )
 
 
@@ -249,11 +232,11 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         settings = self.target.settings
         asked = settings.parse({**common, **one.settings})
         settings.require_taken(asked)
-        if one.file is None:
-            return dict(asked)
-        user = settings.of_base(FileSpec(base=str(one.file)), None, self.spec.threads, self.watcher)
-        warnings += user.warnings
-        return {**user.here, **asked}
+        if one.file is not None:
+            user = settings.of_base(FileSpec(base=str(one.file)), None, self.spec.threads, self.watcher)
+            warnings += user.warnings
+            asked = {**user.here, **asked}
+        return asked
 
     def load_on(self, arm: CrashArm, told: set[str], server: Sandbox) -> CrashingLoad:
         warnings, broken = compare_settings(arm.settings, server.read_back(arm.settings), server.identity)
@@ -269,13 +252,15 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def server_of(self, arm: CrashArm) -> CrashedServer:
         return CrashedServer(
-            build=self.target.build,
-            nodes=self.target.nodes,
-            settings=arm.settings,
-            arguments=connection_arguments(self.spec.threads),
+            spec=SandboxSpec(
+                self.target.build,
+                settings=arm.settings,
+                arguments=connection_arguments(self.spec.threads),
+                nodes=self.target.nodes,
+                latency_s=self.target.latency_s,
+            ),
             data_root=self.target.volume.data_root,
             seconds=self.spec.duration,
-            latency_s=self.target.latency_s,
             fail=None if self.spec.failure == "process" else self.failure,
             fs=self.spec.fs,
             disk_bytes=self.spec.disk_size << 20,

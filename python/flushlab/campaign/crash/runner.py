@@ -196,7 +196,7 @@ def _victim(plan: CrashPlan, arm: CrashArm) -> Iterator[Killed]:
     load_on = partial(plan.load_on, arm, set())
     with passing_folder(root, "crash") as notes:
         killed: Killed
-        if server.nodes > 1:
+        if server.spec.nodes > 1:
             killed = KilledCluster(server, load_on, notes, plan.which_of(arm))
         else:
             replicas = root if plan.spec.replica and not arm.positive_control else None

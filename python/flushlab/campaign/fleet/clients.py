@@ -74,7 +74,7 @@ def claimed(names: Sequence[str], progress: Progress) -> Iterator[FleetClients]:
             workers[node] = RayWorker(node, _claimed(node, worker, progress), first, "client")
             undo.callback(workers[node].kill)
         for client in clients:
-            workers[client].first_answer("clock")
+            workers[client].first_call("clock")()
         yield FleetClients(access, [workers[client] for client in clients])
 
 

@@ -1,6 +1,6 @@
-"""Dispatch: which block of a campaign runs on which machine of a fleet, and what becomes of the machines.
+"""Dispatch: which block of a campaign runs on which machine of a fleet.
 
-Sits in `campaign.fleet`, on the driver; without Ray. Blocks, or crashes, are numbers here. A machine runs one
+Sits in `campaign.fleet`, on the driver; pure. Blocks, or crashes, are numbers here. A machine runs one
 at a time. The machine with the fewest finished blocks gets the next one, so that the machines contribute
 evenly. The block of a lost machine runs elsewhere. A straggler's block is given to an idle machine too, and
 the first copy counts. A block that nobody waits for any more is cancelled.
@@ -11,31 +11,15 @@ chosen for its luck on one machine is not confirmed by it.
 
 from __future__ import annotations
 
-import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal, NamedTuple
-
-from flushlab.campaign.fleet.machines import Ended, Failed, Joined, Lost, Machines, Stopped, Task
-from flushlab.campaign.pool.work import CrashTask
-from flushlab.campaign.watcher import Watcher
-from flushlab.errors import FlushlabError, MeasurementError, UsageError
-from flushlab.units import format_seconds
-from flushlab.workload.generators import named
 
 STRAGGLER = 2.0
 """A block that takes longer than this many medians is given to another machine too."""
 KNOWN_BLOCKS = 2
 """Finished blocks of a kind without which nobody knows how long such a block takes."""
-POLL_S = 1.0
-"""Longest wait for an event: stragglers are looked for this often."""
-MOST_LOST = 3
-"""A block that so many machines were lost with is lost because of itself."""
-REJOIN_S = 60.0
-"""Longest wait for a machine where none is left."""
-_JOIN = "add machines with `flushlab fleet join`, then resume the campaign"
 
 Role = Literal["any", "select", "confirm"]
 
@@ -164,81 +148,3 @@ class Dispatch:
                 self._selecting.update([*self._machines][: max(1, len(here) // 2)])
             return here & self._selecting
         return here - self._selecting or here if role == "confirm" else here
-
-
-@dataclass
-class Crew:
-    machines: Machines
-    watcher: Watcher
-    name_of: Callable[[int], str]
-    clock: Callable[[], float] = time.monotonic
-    dispatch: Dispatch = field(default_factory=Dispatch)
-    _lost: Counter[int] = field(default_factory=Counter)
-    _alone_since_s: float | None = None
-    _why_out: FlushlabError | str = ""
-
-    @property
-    def size(self) -> int:
-        return len(self.dispatch.machines)
-
-    def joins(self, *machines: str) -> None:
-        for machine in machines:
-            self.dispatch.joins(machine)
-        self.watcher.spreads(self.size)
-
-    def start(self, task_of: Callable[[int], Task | CrashTask]) -> None:
-        for machine in self.dispatch.cancelled():
-            self.machines.cancel(machine)
-        for machine, number in self.dispatch.assign(self.clock()):
-            self.machines.submit(machine, number, task_of(number))
-
-    def arrived(self) -> Iterator[Ended]:
-        for event in self.machines.wait(POLL_S):
-            if isinstance(event, Joined):
-                self.joins(event.machine)
-                self.watcher.say(f"machine {event.machine} has joined")
-            elif event.machine not in self.dispatch.machines:
-                continue  # it was taken out in the meantime
-            elif isinstance(event, Stopped):
-                self.dispatch.stopped(event.machine)
-            elif isinstance(event, Lost):
-                self.take_out(event.machine, event.reason)
-            elif isinstance(event, Failed):
-                error = named(event.machine, event.error)
-                if isinstance(error, UsageError):
-                    raise error
-                self.take_out(event.machine, event.error.message, error)
-            else:
-                yield event
-
-    def take_out(self, machine: str, why: str, error: FlushlabError | None = None) -> None:
-        self._why_out = error or f"{machine}: {why}"
-        number = self.dispatch.leaves(machine)
-        self.watcher.spreads(self.size)
-        self.machines.dismiss(machine)
-        name = "" if number is None else self.name_of(number)
-        goes_on = f"; again on another one: {name}" if name else ""
-        self.watcher.warn(f"machine {machine} is taken out: {why}{goes_on}")
-        if number is None or not name:
-            return
-        self._lost[number] += 1
-        if self._lost[number] >= MOST_LOST:
-            if error is not None:
-                raise error
-            raise MeasurementError(
-                f"{name}: lost {MOST_LOST} times, the last time on {self._why_out}",
-                hint="the logs of its worker are in Ray's session folder on that machine",
-            )
-
-    def require_machines(self) -> None:
-        if self.dispatch.machines:
-            self._alone_since_s = None
-            return
-        if isinstance(self._why_out, FlushlabError):
-            raise self._why_out
-        now = self.clock()
-        if self._alone_since_s is None:
-            self._alone_since_s = now
-            self.watcher.warn(f"no machine is left; waiting {format_seconds(REJOIN_S)} for one")
-        elif now - self._alone_since_s > REJOIN_S:
-            raise MeasurementError(f"no machine of the fleet is left: {self._why_out}", hint=_JOIN)

@@ -13,15 +13,13 @@ from statistics import median
 
 from flushlab.campaign.fleet.worker import MachineFacts
 from flushlab.experiment.protocol import score
-from flushlab.fleet.machines import CLOCK_S
+from flushlab.fleet.status import CLOCK_S
 from flushlab.record import BASE, CONTROL, Trial
 from flushlab.units import format_seconds, format_size
 
 SLOWER = 3.0
 """The base of a broken machine is this many times slower than in the machine's first blocks."""
 FIRST_BLOCKS = 3
-DOUBTS = 2
-"""Bad blocks in a row that take a machine out."""
 CONTROL_FACTOR = 2.0
 """Base and control run the same settings: one faster than the other by this factor is no noise of a sound
 machine."""
@@ -32,18 +30,8 @@ MEMORY_SHARE = 0.9
 @dataclass
 class Health:
     _first: dict[str, list[float]] = field(default_factory=dict)
-    _doubts: int = 0
-
-    @property
-    def is_broken(self) -> bool:
-        return self._doubts >= DOUBTS
 
     def doubt(self, kind: str, trials: Iterable[Trial]) -> str:
-        why = self._why(kind, trials)
-        self._doubts = self._doubts + 1 if why else 0
-        return why
-
-    def _why(self, kind: str, trials: Iterable[Trial]) -> str:
         cells: dict[str, list[Trial]] = {BASE: [], CONTROL: []}
         for trial in trials:
             if trial.arm.name in cells and trial.outcome == "measured" and (trial.result or 0.0) > 0:

@@ -92,7 +92,3 @@ class Machines(Protocol):
     def rest(self) -> None:
         """Ends the servers on all machines, and blocks that still run; no further block is submitted."""
         ...
-
-    def close(self) -> None:
-        """Ends what runs on all machines, without waiting for blocks."""
-        ...

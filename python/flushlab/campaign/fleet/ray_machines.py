@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -31,6 +31,7 @@ from flushlab.campaign.fleet.machines import (
     Task,
     own_error,
 )
+from flushlab.campaign.fleet.opened import OpenMachines
 from flushlab.campaign.fleet.ray_workers import (
     QUEUE_S,
     RayWorker,
@@ -40,7 +41,6 @@ from flushlab.campaign.fleet.ray_workers import (
     reason,
     worker_on,
 )
-from flushlab.campaign.fleet.runner import OpenMachines
 from flushlab.campaign.fleet.supplies import needed_by, request_at
 from flushlab.campaign.fleet.worker import MachineFacts, Worker
 from flushlab.campaign.pool.work import CrashTask
@@ -119,76 +119,74 @@ class RayMachines:
         self._require_fit()
 
     def _try_to_claim(self, node: FleetNode) -> RayWorker | None:
-        actor = worker_on(node.id, Worker, is_cancelled, is_ordered=False)
+        actor = worker_on(node.id, Worker, is_cancelled)
         if actor is None:
             return None
         self._started[node.id] = self._started.get(node.id, 0) + 1
         return RayWorker(node, actor, self._first)
 
     def _require_fit(self) -> None:
-        unfit = self._on_each(self._unfit).values()
+        facts = {name: worker.first_call("facts") for name, worker in self._workers.items()}
+        unfit = self._on_each(lambda worker: self._unfit(worker, facts[worker.machine]))
         if words := [text for one in unfit for text in one]:
             raise UsageError(
                 "; ".join(words),
                 hint="correct it, or go on without that machine: run `flushlab fleet stop` there",
             )
 
-    def _unfit(self, worker: RayWorker) -> list[str]:
+    def _unfit(self, worker: RayWorker, facts: Callable[[], Any]) -> list[str]:
         try:
-            facts = msgspec.json.decode(worker.first_answer("facts"), type=MachineFacts)
+            there = msgspec.json.decode(facts(), type=MachineFacts)
         except (HarnessError, msgspec.DecodeError) as error:
-            there = _installed(worker.node)
-            if there in (None, __version__):
+            installed = _installed(worker.node)
+            if installed in (None, __version__):
                 raise own_error(error) from error
             raise UsageError(
                 f"machine {worker.machine} has no flushlab"
-                if there == ""
-                else f"machine {worker.machine} has flushlab {there}, and this one {__version__}",
+                if installed == ""
+                else f"machine {worker.machine} has flushlab {installed}, and this one {__version__}",
                 hint="install the same flushlab[fleet] there, in the Python that runs Ray",
             ) from error
-        return [*problems(worker.machine, facts, MachineFacts.here(), self._root_for)]
+        return [*problems(worker.machine, there, MachineFacts.here(), self._root_for)]
 
-    def _on_each(self, work: Callable[[RayWorker], T]) -> dict[str, T]:
-        futures = {name: _in_thread(partial(work, worker)) for name, worker in self._workers.items()}
-        found = dict[str, T]()
-        for name, future in futures.items():
+    def _on_each(self, work: Callable[[RayWorker], T]) -> list[T]:
+        """What all are to do at once is called before, and waited for here; who fails is left out."""
+        found = list[T]()
+        for name, worker in [*self._workers.items()]:
             try:
-                found[name] = future.result()
+                found.append(work(worker))
             except FlushlabError as error:
-                self._lose(name, error)
+                if len(self._workers) == 1 or isinstance(error, UsageError | FleetError):
+                    raise
+                self._workers.pop(name).kill()
+                self._progress(f"left out: {error.message}")
         return found
-
-    def _lose(self, name: str, error: FlushlabError) -> None:
-        if len(self._workers) == 1 or isinstance(error, UsageError | FleetError):
-            raise error
-        self._workers.pop(name).kill()
-        self._progress(f"left out: {error.message}")
 
     # -- as the runner sees them
 
     def open(self, opening: Opening) -> tuple[str, ...]:
         self._opening, self._root_for = opening, opening.root_for
         self._require_fit()
-        delivered: dict[str, Delivered] = dict.fromkeys(self._workers, ())
+        delivered: dict[str, Delivered] = {}
         if opening.request is not None:
             self._content = needed_by(opening.request)
-            delivered = self._sent(*self._workers.values())
-        self._on_each(lambda worker: self._open(worker, delivered[worker.machine]))
+            delivered = send(self._content, self._workers.values(), self._progress, _kept)
+        opened = self._on_each(lambda worker: self._opened(worker, delivered))
+        answers = dict(zip(self._workers, opened, strict=True))
+        self._on_each(lambda worker: answers[worker.machine]())
         self._looked_s = time.monotonic()
         return self.names
 
-    def _sent(self, *workers: RayWorker) -> dict[str, Delivered]:
-        assert self._content is not None
-        return send(self._content, workers, self._progress, _kept)
-
-    def _open(self, worker: RayWorker, delivered: Delivered) -> None:
-        assert self._opening is not None
-        if isinstance(delivered, FlushlabError):
-            raise delivered
+    def _opened(self, worker: RayWorker, delivered: Mapping[str, Delivered]) -> Callable[[], Any]:
         opening = self._opening
-        if opening.request is not None and self._content is not None:
-            opening = opening._replace(request=request_at(opening.request, self._content, delivered))
-        worker.call("open", opening)()
+        assert opening is not None
+        if opening.request is not None:
+            assert self._content is not None
+            places = delivered[worker.machine]
+            if isinstance(places, FlushlabError):
+                raise places
+            opening = opening._replace(request=request_at(opening.request, self._content, places))
+        return worker.call("open", opening)
 
     def submit(self, machine: str, number: int, task: Task | CrashTask) -> None:
         self._running[self._workers[machine].actor.run.remote(task)] = machine, number
@@ -275,9 +273,10 @@ class RayMachines:
                 self._joining.append((worker, _in_thread(partial(self._join, worker))))
 
     def _join(self, worker: RayWorker) -> None:
-        if unfit := self._unfit(worker):
+        if unfit := self._unfit(worker, worker.first_call("facts")):
             raise UsageError("; ".join(unfit))
-        self._open(worker, self._sent(worker)[worker.machine] if self._content is not None else ())
+        delivered = {} if self._content is None else send(self._content, [worker], self._progress, _kept)
+        self._opened(worker, delivered)()
 
     def _joined(self) -> Iterator[Joined]:
         for worker, future in [joining for joining in self._joining if joining[1].done()]:

@@ -9,6 +9,7 @@ whoever waits for an answer looks at it meanwhile.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -105,13 +106,22 @@ class RayWorker:
         return self.node.name
 
     def call(self, method: str, *arguments: object) -> Callable[[], Any]:
-        return partial(self._answer, getattr(self.actor, method).remote(*arguments))
+        return partial(self._answer, getattr(self.actor, method).remote(*arguments), math.inf)
 
-    def _answer(self, call: Any) -> Any:
+    def first_call(self, method: str) -> Callable[[], Any]:
+        """The worker's process may not have started yet, and may never do."""
+        return partial(self._answer, getattr(self.actor, method).remote(), time.monotonic() + ANSWER_S)
+
+    def _answer(self, call: Any, until_s: float) -> Any:
         while True:
             try:
-                answer = ray.get(call, timeout=LOOK_S)
+                answer = ray.get(call, timeout=max(0.0, min(LOOK_S, until_s - time.monotonic())))
             except GetTimeoutError:
+                if time.monotonic() >= until_s:
+                    raise HarnessError(
+                        f"{self.role} {self.machine} has not answered within {ANSWER_S:.0f} s",
+                        hint="its worker has not started, or its link is down: see `flushlab fleet status`",
+                    ) from None
                 self.first.look()
                 self.pulse()
             except RayError as error:
@@ -119,17 +129,6 @@ class RayWorker:
             else:
                 self.first.heard()
                 return answer
-
-    def first_answer(self, method: str) -> Any:
-        try:
-            return ray.get(getattr(self.actor, method).remote(), timeout=ANSWER_S)
-        except GetTimeoutError:
-            raise HarnessError(
-                f"{self.role} {self.machine} has not answered within {ANSWER_S:.0f} s",
-                hint="its worker has not started, or its link is down: see `flushlab fleet status`",
-            ) from None
-        except RayError as error:
-            raise self.error(error) from error
 
     def error(self, error: RayError) -> Exception:
         if isinstance(error, RayTaskError):
@@ -175,10 +174,10 @@ def nodes() -> list[FleetNode]:
     return sorted(unique, key=lambda node: (node.name, node.id))
 
 
-def worker_on(node_id: str, worker: type, *arguments: object, is_ordered: bool = True) -> Any | None:
-    """None if another campaign has it. `is_ordered`: calls keep their order, by numbers in Ray 2.60. A call
-    that is cancelled before it is sent leaves a gap. The next one waits 30 s for it, and fails as if the
-    worker were gone: see ray-project/ray#65785."""
+def worker_on(node_id: str, worker: type, *arguments: object) -> Any | None:
+    """None if another campaign has it. Calls may overtake each other, so whoever needs an order waits for the
+    answer. Ray 2.60 would keep an order by numbers, and a call that is cancelled before it is sent leaves a
+    gap. The next one waits 30 s for it, and fails as if the worker were gone: see ray-project/ray#65785."""
     is_set = GUARDS_SURVIVE.items() <= os.environ.items()
     try:
         return (
@@ -188,7 +187,7 @@ def worker_on(node_id: str, worker: type, *arguments: object, is_ordered: bool =
                 num_cpus=0,
                 max_restarts=0,
                 max_task_retries=0,
-                allow_out_of_order_execution=not is_ordered,
+                allow_out_of_order_execution=True,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
                 runtime_env={} if is_set else {"env_vars": GUARDS_SURVIVE},
             )

@@ -1,33 +1,26 @@
 """Own load: arms alternate on the user's running server under the load that it has; flushlab adds none.
 
-Sits in `campaign.pool`, beside `remote_use`. The server is changed only with --allow-set-global, by the same
-journal. A replica, a server that takes no writes, and a setting that open connections do not notice are
-refused before anything is set.
+Sits in `campaign.pool`, below `remote_use`, which has what a use under any load takes: permission, rights,
+changes and their undoing. A setting that open connections do not notice is refused before anything is set.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
-from flushlab.campaign.pool import remote_use
-from flushlab.campaign.pool.protocol import Use
 from flushlab.diagnosis.load import LoadObserver
 from flushlab.errors import CountersReset, LoadPaused, MeasurementError, ServerDied, UsageError
 from flushlab.experiment.protocol import LEAST_COMMITS
 from flushlab.progress import Progress
 from flushlab.record import ObservedLoad, Value, together
 from flushlab.server.control import READ_ONLY_VARIABLE, StatementFailed
-from flushlab.server.remote.rights import Needs, require_rights
 from flushlab.server.remote.server import RemoteGroup, watched_at
 from flushlab.server.sql import quoted
 from flushlab.settings.configuration import Configuration
-from flushlab.spec.parts import RemoteAccess
 from flushlab.trial.runner import ArmRunner, RemoteRunner, Running
-from flushlab.units import format_seconds
 from flushlab.workload.protocol import (
     OWN_LOAD_LEAD_S,
     OWN_LOAD_SLICE_S,
@@ -56,32 +49,11 @@ TRIES = 3
 """At a slice whose counters somebody sets back: a monitor that does so each minute spoils one of many."""
 
 
-@contextmanager
-def used(server: RemoteGroup, access: RemoteAccess, use: Use, progress: Progress) -> Iterator[None]:
-    """Settings change before each slice, and are put back behind it."""
-    if not access.allow_set_global:
-        changing = remote_use.changing(server, use.arms)
-        raise UsageError(
-            f"{', '.join(changing) or 'settings'}: settings of your own server are left alone",
-            hint="--allow-set-global lets flushlab change them under your load, and puts everything back",
-        )
-    require_possible(server, use.arms)
-    with remote_use.changed(server, use.arms, progress, use.lasts_s) as changes:
-        for one in changes:
-            one.announce()
-        limit = f" for about {format_seconds(use.lasts_s)}" if use.lasts_s else ""
-        progress(f"observing the load of {server.name}{limit}; flushlab adds none")
-        yield
-
-
-def require_possible(server: RemoteGroup, arms: Sequence[Mapping[str, Value]]) -> None:
+def require_observable(
+    server: RemoteGroup, arms: Sequence[Mapping[str, Value]], changing: Sequence[str]
+) -> None:
     _require_difference(server, arms)
-    remote_use.require_connections(server, CONNECTIONS)
-    changing = remote_use.changing(server, arms)
-    require_rights(server.nodes, Needs(process=True, replication=True, settings=changing))
-    remote_use.require_source(server)
     _require_no_group(server)
-    remote_use.require_changeable(server, arms, changing)
     _require_noticed(server, changing)
 
 
@@ -133,19 +105,13 @@ def _require_noticed(server: RemoteGroup, names: Sequence[str]) -> None:
         )
 
 
-@dataclass
-class SeenLoad:
-    commits: int = 0
-
-
 @dataclass(frozen=True, kw_only=True)
 class ObservingRunner(RemoteRunner):
     observer: LoadObserver
-    seen: SeenLoad = field(default_factory=SeenLoad)
     has_telemetry: ClassVar[bool] = False
 
     def sliceable(self, workload: Workload, server: Running, number: int) -> Sliceable:
-        return ObservedSlices(self.observer, self.seen, self.server.alive)
+        return ObservedSlices(self.observer, self.server.alive)
 
     def close(self) -> None:
         self.observer.close()
@@ -163,9 +129,8 @@ class ObservedSlices:
     least_slice_s = OWN_LOAD_SLICE_S
     warm_up_s = 0.0
 
-    def __init__(self, observer: LoadObserver, seen: SeenLoad, lives: Callable[[], bool]) -> None:
-        self._observer, self._seen, self._lives = observer, seen, lives
-        self._counted = seen.commits
+    def __init__(self, observer: LoadObserver, lives: Callable[[], bool]) -> None:
+        self._observer, self._lives, self._counted = observer, lives, observer.commits
 
     def slice(
         self, seconds: float, window: Callable[[], None] = lambda: None, lead_s: float = 0.0
@@ -187,15 +152,14 @@ class ObservedSlices:
                     raise
             else:
                 window()
-                self._seen.commits += found.commits
                 return found
         raise AssertionError("the last try returns or raises")
 
     def measured(self, results: Sequence[ObservedLoad]) -> Measured:
         """If this arm alone committed nothing in a block, that counts."""
-        whole = together(results)
-        of_block, self._counted = self._seen.commits - self._counted, self._seen.commits
-        if not of_block and self._seen.commits:
+        whole, seen = together(results), self._observer.commits
+        of_block, self._counted = seen - self._counted, seen
+        if not of_block and seen:
             raise LoadPaused(f"nothing was committed within {whole.seconds:.1f} s")
         if not of_block:
             raise MeasurementError(

@@ -8,7 +8,7 @@ restarted. Reading needs no permission; `remote_use.py` has what takes --allow-w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,7 @@ from flushlab.campaign.facts import Resources
 from flushlab.campaign.loop import check_other_load
 from flushlab.campaign.pool import own_load, remote_use
 from flushlab.campaign.pool.protocol import CampaignSpec, Once, PlaceOf, RunnerInput, S, ServerPool, Use
-from flushlab.campaign.pool.remote_use import Load
+from flushlab.campaign.pool.remote_use import Load, RemoteUse
 from flushlab.campaign.pool.room import paper_root
 from flushlab.campaign.pool.settings import OwnServerSettings
 from flushlab.campaign.request import ArmGroup, SeriesRequest, TuneRequest
@@ -46,22 +46,11 @@ from flushlab.spec.option import flag
 from flushlab.spec.parts import DataSpec, RemoteAccess, ServerSpec, ServersSpec, WorkloadSpec
 from flushlab.trial.runner import ArmRunner, RemoteRunner
 from flushlab.trial.sliced import CLUSTER_SLICE_S, SlicedRunner
-from flushlab.workload.options import EngineOptions, reaching, seeded
+from flushlab.workload.options import EngineOptions, reaching, seeded, threads_of
 from flushlab.workload.parse import on_data
 from flushlab.workload.protocol import OwnLoad, Workload
 from flushlab.workload.sql import TxnWorkload
 from flushlab.workload.tables import OltpWorkload, UpsertWorkload
-
-NOTHING = Resources(
-    pool_bytes=0,
-    memory_bytes=0,
-    available_memory_bytes=0,
-    data_bytes=None,
-    disk_bytes=0,
-    free_disk_bytes=0,
-    servers=0,
-)
-"""Of this machine."""
 
 
 @dataclass(frozen=True)
@@ -120,14 +109,9 @@ class RemoteTarget:
         return self
 
     @contextmanager
-    def open(self, progress: Progress) -> Iterator[RemotePool]:
+    def open(self, progress: Progress, *, dry_run: bool = False) -> Iterator[RemotePool]:
         with open_group(self.addresses) as server:
-            yield RemotePool(server, self)
-
-    @contextmanager
-    def look(self, progress: Progress) -> Iterator[RemotePool]:
-        with open_group(self.addresses) as server:
-            yield RemotePool(server, self, dry_run=True)
+            yield RemotePool(server, self, dry_run)
 
 
 @dataclass(frozen=True)
@@ -172,7 +156,7 @@ class RemotePool(ServerPool):
                 " server",
                 hint="your own server takes sysbench's workloads, upsert and txn:FILE, without --profile",
             )
-        each = sum(map(_threads_of, workloads))
+        each = sum(map(threads_of, workloads))
         loads = min(BESIDE_MOST, remote_use.free_connections(self.server) // each)
         if loads < LEAST_SERVERS:
             remote_use.require_connections(self.server, LEAST_SERVERS * each)
@@ -189,7 +173,7 @@ class RemotePool(ServerPool):
         names = [arm.name for arm in request.running]
         if not names:
             return ()
-        most = max(map(_threads_of, (base, *(workloads[name] for name in names))))
+        most = max(map(threads_of, (base, *(workloads[name] for name in names))))
         loads = remote_use.free_connections(self.server) // most
         slice_s = max(self.slice_s, base.slice_s, *(workloads[name].slice_s or 0.0 for name in names))
         together = [name for name in request.together if name in names]
@@ -199,26 +183,17 @@ class RemotePool(ServerPool):
 
     # -- running
 
-    @contextmanager
-    def used(self, use: Use, progress: Progress) -> Iterator[None]:
-        server, access = self.server, self.target.access
-        own_load_used = any(isinstance(workload, OwnLoad) for workload in use.workloads)
-        if self.dry_run and own_load_used:
-            own_load.require_possible(server, use.arms)
-            yield
-            return
-        if own_load_used:
-            with own_load.used(server, access, use, progress):
-                yield
-            return
-        loads = [driving(workload, server, use.database) for workload in use.workloads]
-        if self.dry_run:
-            writes = access.allow_writes or any(remote_use.lacks_writes(load, server) for load in loads)
-            remote_use.require_usable(server, loads, use, writes=writes, progress=progress)
-            yield
-            return
-        with remote_use.used(server, access, loads, use, progress):
-            yield
+    def used(self, use: Use, progress: Progress) -> AbstractContextManager[None]:
+        loads = [
+            driving(workload, self.server, use.database)
+            for workload in use.workloads
+            if not isinstance(workload, OwnLoad)
+        ]
+        asked = RemoteUse(self.server, self.target.access, loads, use, progress)
+        if not self.dry_run:
+            return asked.begun()
+        asked.require_possible(writes=asked.access.allow_writes or bool(asked.lacks_writes()))
+        return nullcontext()
 
     def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
         workloads = tuple(self.reaching(one, asked.database) for one in asked.workloads)
@@ -238,17 +213,8 @@ class RemotePool(ServerPool):
             check_other_load(home_path(), watcher, wait=True)
         given = self.settings.parse(spec.base.settings)
         load = driving(asked.workload, server, self.target.named_database, spec.seed)
-        access = self.target.access
-        remote_use.require_permitted(server, access, [load], [given])
         use = Use([load], self.target.named_database, [given], load.threads, spec.duration)
-        remote_use.require_usable(server, [load], use, writes=access.allow_writes, progress=say)
-        remote_use.warn_of_load(server, spec.duration, say)
-        with (
-            remote_use.changed(server, [given], say) as changes,
-            remote_use.tables(load, server, access, say),
-        ):
-            for one in changes:
-                one.make()
+        with RemoteUse(server, self.target.access, [load], use, say).begun(once=True):
             say(f"running the workload {load.name} on {server.identity.title} at {server.name}")
             trial = asked.measured(server, load, given, server.name)
             for node in server.nodes:
@@ -260,7 +226,7 @@ class RemotePool(ServerPool):
         self, spec: CampaignSpec, arms: Sequence[Mapping[str, Value]], data_bytes: int | None, at_once: int
     ) -> tuple[Resources, dict[str, str]]:
         adds_load = not (isinstance(spec, CompareSpec) and spec.own_load)
-        return NOTHING, remote_use.foreseen(self.server, arms, adds_load=adds_load)
+        return Resources(servers=0), remote_use.foreseen(self.server, arms, adds_load=adds_load)
 
 
 def driving(
@@ -277,7 +243,3 @@ def driving(
     load = seeded(on_data(found, database) if database else found, seed)
     assert isinstance(load, OltpWorkload | UpsertWorkload | TxnWorkload), "what the engine drives"
     return load
-
-
-def _threads_of(workload: Workload) -> int:
-    return workload.threads if isinstance(workload, EngineOptions) else 1

@@ -7,28 +7,26 @@ for how long.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from dataclasses import dataclass
 
+from flushlab.campaign.pool.own_load import CONNECTIONS, require_observable
 from flushlab.campaign.pool.protocol import Use
 from flushlab.errors import FlushlabError, MeasurementError, UsageError
 from flushlab.progress import Progress
 from flushlab.record import Value
 from flushlab.server.protocol import replicas_of, sources_of
 from flushlab.server.remote.made_tables import made_tables
-from flushlab.server.remote.put_back import Changes
+from flushlab.server.remote.put_back import Changes, putting_back
 from flushlab.server.remote.rights import Needs, require_rights
 from flushlab.server.remote.server import RemoteGroup, RemoteServer, require_alike
 from flushlab.server.sql import quoted
 from flushlab.spec.parts import RemoteAccess
 from flushlab.trial.runner import restart_settings
-from flushlab.undo import Undo
 from flushlab.units import counted, format_seconds
 from flushlab.workload.engine import errno_of
 from flushlab.workload.sql import TxnWorkload
 from flushlab.workload.tables import READ_ONLY, WRITES, OltpWorkload, UpsertWorkload
-from flushlab.workload.tables import SBTEST as OLTP_DATABASE
-from flushlab.workload.tables import SBTEST as OLTP_PREFIX
-from flushlab.workload.tables import UPSERT as UPSERT_DATABASE
 
 Load = OltpWorkload | UpsertWorkload | TxnWorkload
 
@@ -37,119 +35,124 @@ _ANOTHERS = 1050
 _OFF = ("OFF", "0")
 
 
-@contextmanager
-def used(
-    server: RemoteGroup, access: RemoteAccess, loads: Sequence[Load], use: Use, progress: Progress
-) -> Iterator[None]:
-    require_permitted(server, access, loads, use.arms)
-    require_usable(server, loads, use, writes=access.allow_writes, progress=progress)
-    warn_of_load(server, use.lasts_s, progress)
-    with changed(server, use.arms, progress, use.lasts_s) as changes, ExitStack() as stack:
-        for load in loads:
-            stack.enter_context(tables(load, server, access, progress))
-        for one in changes:
-            one.announce()
-        yield
+@dataclass(frozen=True)
+class RemoteUse:
+    """`loads`: that flushlab drives; none: the load that the server has is observed."""
 
+    server: RemoteGroup
+    access: RemoteAccess
+    loads: Sequence[Load]
+    use: Use
+    say: Progress
 
-def warn_of_load(server: RemoteGroup, lasts_s: float | None, progress: Progress) -> None:
-    limit = f"for about {format_seconds(lasts_s)}" if lasts_s else "until it ends"
-    progress(f"warning: the load competes with production commits on {server.name}, {limit}")
+    @contextmanager
+    def begun(self, *, once: bool = False) -> Iterator[None]:
+        """Inside, settings may change before each slice; `once`: they are changed now."""
+        server, arms, say, lasts_s = self.server, self.use.arms, self.say, self.use.lasts_s
+        limit = f"for about {format_seconds(lasts_s)}" if lasts_s else ""
+        self._require_permitted()
+        self.require_possible(writes=self.access.allow_writes)
+        if self.loads:
+            until = limit or "until it ends"
+            say(f"warning: the load competes with production commits on {server.name}, {until}")
+        every = [Changes(node, *arms) for node in server.nodes]
+        changing = [one for one in every if one.before]
+        server.before = {name: value for one in every for name, value in one.before.items()}
+        require_changeable(server, arms, sorted(server.before))
+        for one in changing:
+            one.require_settable()
+        for one in changing:
+            until = "until this ends" if once or not limit else limit
+            say(f"--allow-set-global: {until}, on {one.where}: {one.meanwhile}")
+        for one in changing:
+            say(f"--allow-set-global: if flushlab cannot put it back, on {one.where}: {one.by_hand}")
+        with putting_back(every, say) as undo:
+            for load in self.loads if self.access.allow_writes else ():
+                undo.enter_context(self._made_tables(load))
+            for one in every:
+                one.make() if once else one.announce()
+            if not self.loads:
+                say(f"observing the load of {server.name}{limit and f' {limit}'}; flushlab adds none")
+            yield
 
+    def _changing(self) -> list[str]:
+        every = (Changes(node, *self.use.arms) for node in self.server.nodes)
+        return sorted({name for one in every for name in one.before})
 
-def require_permitted(
-    server: RemoteGroup, access: RemoteAccess, loads: Sequence[Load], wanted: Sequence[Mapping[str, Value]]
-) -> None:
-    lacking = [] if access.allow_writes else [one for load in loads for one in lacks_writes(load, server)]
-    missing = list(dict.fromkeys(lacking))
-    if (names := changing(server, wanted)) and not access.allow_set_global:
-        text = f"{', '.join(names)}: settings of your own server are left alone"
-        missing.append((text, "--allow-set-global lets flushlab change them, and puts everything back"))
-    if missing:
-        raise UsageError("; ".join(text for text, _ in missing), hint="; ".join(hint for _, hint in missing))
+    def _require_permitted(self) -> None:
+        missing = [] if self.access.allow_writes else self.lacks_writes()
+        if ((names := self._changing()) or not self.loads) and not self.access.allow_set_global:
+            text = f"{', '.join(names) or 'settings'}: settings of your own server are left alone"
+            meanwhile = "" if self.loads else " under your load"
+            hint = f"--allow-set-global lets flushlab change them{meanwhile}, and puts everything back"
+            missing.append((text, hint))
+        if missing:
+            raise UsageError(
+                "; ".join(text for text, _ in missing), hint="; ".join(hint for _, hint in missing)
+            )
 
+    def lacks_writes(self) -> list[tuple[str, str]]:
+        """What cannot run unless flushlab may write, and what it would do then."""
+        found = dict[str, str]()
+        for load in self.loads:
+            if not (isinstance(load, OltpWorkload) and load.name in READ_ONLY):
+                found[f"{load.name} writes, and your own server is only read"] = (
+                    "--allow-writes lets it write; tables that are made are dropped at the end"
+                )
+                continue
+            there = _tables(self.server, load.database)
+            if missing := next((name for name in load.table_names if name not in there), None):
+                found[f"there is no table {load.database}.{missing}"] = (
+                    "--allow-writes makes the tables, and drops them at the end"
+                )
+        return [*found.items()]
 
-def require_usable(
-    server: RemoteGroup, loads: Sequence[Load], use: Use, *, writes: bool, progress: Progress
-) -> None:
-    require_connections(server, use.connections)
-    names = changing(server, use.arms)
-    for load in loads:
-        require_rights(server.nodes, _needs(load, server, names, writes=writes))
-    if writes:
-        require_source(server)
-        for node in server.nodes:
+    def require_possible(self, *, writes: bool) -> None:
+        """Changes nothing, and needs no permission."""
+        server, arms, names = self.server, self.use.arms, self._changing()
+        require_connections(server, self.use.connections if self.loads else CONNECTIONS)
+        needs = Needs(process=True, replication=writes or not self.loads, settings=names)
+        for one in [self._needs(needs, load, writes=writes) for load in self.loads] or [needs]:
+            require_rights(server.nodes, one)
+        if needs.replication:
+            require_source(server)
+        for node in server.nodes if self.loads and writes else ():
             if replicas := replicas_of(node):
-                progress(
+                self.say(
                     f"{counted(replicas, 'replica')} of {node.address.name} will get everything that the load"
                     " writes, as well"
                 )
-    require_changeable(server, use.arms, names)
+        require_changeable(server, arms, names)
+        if not self.loads:
+            require_observable(server, arms, names)
 
+    def _needs(self, needs: Needs, load: Load, *, writes: bool) -> Needs:
+        needs = needs._replace(database=load.database)
+        if isinstance(load, TxnWorkload):
+            run = [one.sql for kind in load.spec.transactions for one in kind.statements]
+            making = ("CREATE", "DROP", "INSERT", "SELECT") if writes and load.setup.strip() else ()
+            return needs._replace(privileges=making, statements=run)
+        privileges = {"SELECT", *WRITES.get(load.name, ("INSERT", "UPDATE"))}
+        if writes and not {*load.table_names} <= _tables(self.server, load.database):
+            privileges |= {"CREATE", "DROP", "INSERT"}
+            privileges |= {"INDEX"} if isinstance(load, OltpWorkload) else set()
+        return needs._replace(privileges=privileges, table=load.table_names[0])
 
-def _needs(load: Load, server: RemoteGroup, settings: Sequence[str], *, writes: bool) -> Needs:
-    needs, database = Needs(process=True, replication=writes, settings=settings), _database(load)
-    if isinstance(load, TxnWorkload):
-        run = [one.sql for kind in load.spec.transactions for one in kind.statements]
-        making = ("CREATE", "DROP", "INSERT", "SELECT") if writes and load.setup.strip() else ()
-        return needs._replace(database=database, privileges=making, statements=run)
-    oltp = isinstance(load, OltpWorkload)
-    prefix = OLTP_PREFIX if isinstance(load, OltpWorkload) else load.prefix
-    names = [f"{prefix}{number}" for number in range(1, load.tables + 1)]
-    privileges = {"SELECT", *WRITES.get(load.name, ("INSERT", "UPDATE"))}
-    if writes and not {*names} <= (_tables(server, database) or set()):
-        privileges |= {"CREATE", "DROP", "INSERT", *(["INDEX"] if oltp else [])}
-    return needs._replace(database=database, privileges=privileges, table=names[0])
-
-
-def changing(server: RemoteGroup, wanted: Sequence[Mapping[str, Value]]) -> list[str]:
-    return sorted({name for node in server.nodes for name in Changes(node, *wanted).before})
-
-
-@contextmanager
-def tables(workload: Load, server: RemoteGroup, access: RemoteAccess, progress: Progress) -> Iterator[None]:
-    """Made if they are not there; what was made is dropped again, after a kill by the next flushlab."""
-    if not access.allow_writes:
-        yield
-        return
-    with made_tables(server, _database(workload), progress) as made:
-        try:
-            workload.prepare(server)
-        except FlushlabError as error:
-            if isinstance(error, MeasurementError):
-                error.hint = (error.hint or "").partition(", or empty")[0]  # a sandbox, that is
-            elif errno_of(error) == _ANOTHERS:
-                error.hint = f"somebody else makes tables in {_database(workload)}: they were left alone"
-            raise
-        if names := made.names:
-            progress(f"made in {_database(workload)}, to be dropped at the end: {', '.join(names)}")
-        yield
-
-
-@contextmanager
-def changed(
-    server: RemoteGroup,
-    wanted: Sequence[Mapping[str, Value]],
-    progress: Progress,
-    lasts_s: float | None = None,
-) -> Iterator[tuple[Changes, ...]]:
-    every = tuple(Changes(node, *wanted) for node in server.nodes)
-    if changing := sorted({name for one in every for name in one.before}):
-        require_changeable(server, wanted, changing)
-        for one in every:
-            one.require_settable()
-        limit = f"for about {format_seconds(lasts_s)}" if lasts_s else "until this ends"
-        for one in every:
-            progress(f"--allow-set-global: {limit}, on {one.where}: {one.meanwhile}")
-    for one in every:
-        if one.undo:
-            progress(f"--allow-set-global: if flushlab cannot put it back, on {one.where}: {one.by_hand}")
-    server.before = {name: value for one in every for name, value in one.before.items()}
-    with Undo() as undo:
-        for one in reversed(every):
-            one.report_silence(progress)
-            undo.callback(one.put_back, progress)
-        yield every
+    @contextmanager
+    def _made_tables(self, load: Load) -> Iterator[None]:
+        """Made if they are not there; what was made is dropped again, after a kill by the next flushlab."""
+        with made_tables(self.server, load.database, self.say) as made:
+            try:
+                load.prepare(self.server)
+            except FlushlabError as error:
+                if isinstance(error, MeasurementError):
+                    error.hint = (error.hint or "").partition(", or empty")[0]  # a sandbox, that is
+                elif errno_of(error) == _ANOTHERS:
+                    error.hint = f"somebody else makes tables in {load.database}: they were left alone"
+                raise
+            if names := made.names:
+                self.say(f"made in {load.database}, to be dropped at the end: {', '.join(names)}")
+            yield
 
 
 def require_changeable(
@@ -213,25 +216,7 @@ def require_source(server: RemoteGroup) -> None:
             )
 
 
-def lacks_writes(workload: Load, server: RemoteGroup) -> list[tuple[str, str]]:
-    if not (isinstance(workload, OltpWorkload) and workload.name in READ_ONLY):
-        hint = "--allow-writes lets it write; tables that are made are dropped at the end"
-        return [(f"{workload.name} writes, and your own server is only read", hint)]
-    there = _tables(server, OLTP_DATABASE) or set()
-    names = (f"{OLTP_PREFIX}{number}" for number in range(1, workload.tables + 1))
-    if missing := next((name for name in names if name not in there), None):
-        hint = "--allow-writes makes the tables, and drops them at the end"
-        return [(f"there is no table {OLTP_DATABASE}.{missing}", hint)]
-    return []
-
-
-def _database(workload: Load) -> str:
-    if isinstance(workload, TxnWorkload):
-        return workload.database
-    return OLTP_DATABASE if isinstance(workload, OltpWorkload) else UPSERT_DATABASE
-
-
-def _tables(server: RemoteGroup, database: str) -> set[str] | None:
+def _tables(server: RemoteGroup, database: str) -> set[str]:
     if not server.query("SHOW DATABASES WHERE `Database` = %s", (database,)):
-        return None
+        return set()
     return {str(name) for name, *_ in server.query(f"SHOW TABLES FROM {quoted(database)}")}

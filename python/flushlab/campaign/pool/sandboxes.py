@@ -50,6 +50,7 @@ from flushlab.machine import available_memory_bytes, home_path
 from flushlab.process.running import publish_status
 from flushlab.progress import Progress
 from flushlab.record import Arm, Launch, Machine, ServerIdentity, Trial, Value
+from flushlab.server import SandboxSpec
 from flushlab.server.clients import Clients
 from flushlab.server.sandbox.log import refusal
 from flushlab.settings.catalog import load_catalog
@@ -58,7 +59,7 @@ from flushlab.settings.fit import memory_use, number_of
 from flushlab.spec.parts import ServersSpec
 from flushlab.trial.runner import ArmRunner, Preparation, TrialRunner, restart_settings
 from flushlab.trial.sliced import CLUSTER_SLICE_S, SLICE_S, SlicedRunner
-from flushlab.workload.options import EngineOptions, seeded
+from flushlab.workload.options import seeded, threads_of
 from flushlab.workload.parse import on_data
 from flushlab.workload.protocol import Workload
 
@@ -228,28 +229,29 @@ class SandboxPool(ServerPool):
         return nullcontext()
 
     def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
-        data, volume = asked.data, self.volume
+        data = asked.data
         preparation = Preparation(
             build=self.build,
-            data_root=volume.below,
+            data_root=self.volume.below,
             dataset=data.dataset if data else None,
             database=data.database if data else "",
             snapshots=Snapshots(),
             progress=progress,
         )
         return TrialRunner(
-            build=self.build,
+            spec=SandboxSpec(
+                self.build,
+                arguments=asked.launch.arguments,
+                clients=self.clients,
+                nodes=self.nodes,
+                latency_s=self.latency_s,
+            ),
             workloads=tuple(self.reaching(one, asked.database) for one in asked.workloads),
             timing=asked.timing,
             progress=progress,
             preparation=preparation,
-            data_root=volume.data_root,
-            slow_disk=volume.slow_disk,
+            volume=self.volume,
             outlast_redo=asked.outlast_redo,
-            arguments=asked.launch.arguments,
-            nodes=self.nodes,
-            latency_s=self.latency_s,
-            clients=self.clients,
         )
 
     def reaching(self, workload: Workload, database: str | None) -> Workload:
@@ -270,7 +272,7 @@ class SandboxPool(ServerPool):
         spec, workload = asked.spec, asked.workload
         given = self.settings.parse(spec.base.settings)
         self.settings.require_taken(given)
-        connections = workload.threads if isinstance(workload, EngineOptions) else 1
+        connections = threads_of(workload)
         user = self.settings.of_base(spec.base, asked.data, connections, watcher)
         settings = {**user.here, **given}
         input_ = RunnerInput(

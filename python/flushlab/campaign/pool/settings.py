@@ -27,7 +27,7 @@ from flushlab.errors import BelowFloor, ServerError, StartFailed, UsageError
 from flushlab.machine import available_memory_bytes
 from flushlab.plan.plan import Plan
 from flushlab.record import Launch, ServerIdentity, SourceText, Storage, Value, Warning
-from flushlab.server import DataDirectory, Sandbox
+from flushlab.server import Sandbox, SandboxSpec
 from flushlab.server.remote.server import RemoteGroup, require_alike
 from flushlab.server.sandbox.base_file import fit_here, read_base_file, require_taken, whole
 from flushlab.server.sandbox.log import refusal
@@ -45,8 +45,6 @@ from flushlab.units import format_latency, parse_size
 from flushlab.workload.parse import source_text
 
 HOW_TO_SCALE = "--memory changes it, --no-scale refuses it"
-UNSEEN = Storage(visible=False)
-"""Somebody's storage: its owner answers for it; what is judged is what settings give up."""
 _RESTART = "needs a restart, and your own server is never restarted"
 _SPARE_CONNECTIONS = 50
 _DEFAULT_MAX_CONNECTIONS = 151
@@ -148,7 +146,8 @@ class ServerSettings(ABC):
         return floor if offer.at_least(floor) else offer
 
     def may_be_below(self, given: Settings) -> bool:
-        return self.restarts or has_all(given, self.has(given), self.identity)
+        has, same = self.has(given), Configuration({}, self.identity).same
+        return self.restarts or all(name in has and same(name, has[name], given[name]) for name in given)
 
     @abstractmethod
     def candidates(
@@ -240,11 +239,8 @@ class SandboxSettings(ServerSettings):
         watcher.say(f"reading {self.build.name}'s settings back")
         try:
             with Sandbox.start(
-                self.build,
-                settings=base,
-                arguments=launch.arguments,
-                data=DataDirectory(self.root),
-                progress=watcher.say,
+                SandboxSpec(self.build, settings=base, arguments=launch.arguments, data_root=self.root),
+                watcher.say,
             ) as server:
                 return server.read_back({*known, *also})
         except StartFailed as error:
@@ -288,7 +284,13 @@ class OwnServerSettings(ServerSettings):
     def raise_to_floor(
         self, settings: Settings, floor: Floor, keep: Iterable[str], launch: Launch
     ) -> tuple[dict[str, Value], tuple[str, ...]]:
-        return raise_running(settings, self.has(settings), floor, self.identity, keep)
+        changes, reasons = super().raise_to_floor(settings, floor, keep, launch)
+        if names := restarts(changes, self.has(settings), self.identity):
+            raise BelowFloor(
+                f"your server is below the floor {floor}: {'; '.join(reasons)}, and {names[0]} {_RESTART}",
+                hint="set it and restart the server, or choose a lower --floor",
+            )
+        return changes, reasons
 
     def candidates(
         self, propose: Propose, base: Settings, seen: Settings, keep: Sequence[str], memory: str | None
@@ -297,24 +299,47 @@ class OwnServerSettings(ServerSettings):
         memory_bytes = pool if isinstance(pool, int) else 0
         # What needs a steady state is proposed too: the user is told that it was not tried.
         proposed = partial(propose, base={**seen, **base}, memory_bytes=memory_bytes, steady_state=True)
-        every = proposed(keep=keep)
-        unlike = self._unlike({name for one in every for name in one.settings})
-        possible, notes = tried(every, seen, self.identity, unlike)
-        out = {name for one in every if one not in possible for name in one.settings}
-        # What is out keeps nothing out.
-        return tried(proposed(keep=[*keep, *out]), seen, self.identity, unlike)[0], notes
+        kept, out = list[str](), dict[str, list[str]]()
+        for one in proposed(keep=keep):
+            if why := self._why_not_tried(one, seen):
+                kept += one.settings  # what is out keeps nothing out
+                out.setdefault(why, []).extend(f"{name}={value}" for name, value in one.settings.items())
+        notes = (
+            Warning("not-tried", f"not tried: {', '.join(dict.fromkeys(values))}: {why}")
+            for why, values in out.items()
+        )
+        left = proposed(keep=[*keep, *kept])
+        return tuple(one for one in left if not self._why_not_tried(one, seen)), tuple(notes)
 
-    def _unlike(self, names: Iterable[str]) -> dict[str, str]:
-        unlike = {}
-        for name in names:
+    def _why_not_tried(self, candidate: Candidate, has: Settings) -> str:
+        if restarts(candidate.settings, has, self.identity):
+            return f"it {_RESTART}"
+        if candidate.needs_steady_state:
+            return "its effect shows later, in background work, which short slices cannot measure"
+        for name in candidate.settings:
             try:
                 require_alike(self.server.nodes, [name])
             except ServerError as error:
-                unlike[name] = error.message
-        return unlike
+                return error.message
+        return ""
 
     def reduced(self, plan: Plan, values: Settings) -> tuple[Plan, tuple[Warning, ...]]:
-        return without_restarts(plan, values, self.identity)
+        static = {
+            name: canonical(name)
+            for name, value in plan.base.items()
+            if restart_settings({canonical(name): value}, self.identity)
+        }
+        notes = tuple(
+            Warning(
+                "base-left-out",
+                f"the base is measured without {name}={plan.base[name]}, which {_RESTART}:"
+                f" it is {values.get(variable, 'not known')} there",
+            )
+            for name, variable in static.items()
+            if restarts({variable: plan.base[name]}, values, self.identity)
+        )
+        base = {name: value for name, value in plan.base.items() if name not in static}
+        return msgspec.structs.replace(plan, base=base, alternate=False), notes
 
     def warnings(self, changed: Iterable[str] = ()) -> tuple[Warning, ...]:
         text = (
@@ -417,71 +442,3 @@ def restarts(settings: Settings, has: Settings, identity: ServerIdentity) -> lis
 def why_not(settings: Settings, has: Settings, identity: ServerIdentity) -> str:
     names = restarts(settings, has, identity)
     return f"{', '.join(names)} {_RESTART}" if names else ""
-
-
-def without_restarts(plan: Plan, has: Settings, identity: ServerIdentity) -> tuple[Plan, tuple[Warning, ...]]:
-    static = {
-        name: canonical(name)
-        for name, value in plan.base.items()
-        if restart_settings({canonical(name): value}, identity)
-    }
-    notes = tuple(
-        Warning(
-            "base-left-out",
-            f"the base is measured without {name}={plan.base[name]}, which {_RESTART}:"
-            f" it is {has.get(variable, 'not known')} there",
-        )
-        for name, variable in static.items()
-        if restarts({variable: plan.base[name]}, has, identity)
-    )
-    base = {name: value for name, value in plan.base.items() if name not in static}
-    return msgspec.structs.replace(plan, base=base, alternate=False), notes
-
-
-def has_all(settings: Settings, has: Settings, identity: ServerIdentity) -> bool:
-    same = Configuration({}, identity).same
-    return all(name in has and same(name, has[name], value) for name, value in settings.items())
-
-
-def raise_running(
-    base: Settings,
-    has: Settings,
-    floor: Floor,
-    identity: ServerIdentity,
-    keep: Iterable[str],
-) -> tuple[dict[str, Value], tuple[str, ...]]:
-    changes, reasons = raise_to_floor(
-        base, floor, identity=identity, storage=UNSEEN, launch=Launch(), keep=keep
-    )
-    if names := restarts(changes, has, identity):
-        raise BelowFloor(
-            f"your server is below the floor {floor}: {'; '.join(reasons)}, and {names[0]} {_RESTART}",
-            hint="set it and restart the server, or choose a lower --floor",
-        )
-    return changes, reasons
-
-
-def tried(
-    candidates: Sequence[Candidate],
-    has: Settings,
-    identity: ServerIdentity,
-    unlike: Mapping[str, str],
-) -> Candidates:
-    def why_not_tried(candidate: Candidate) -> str:
-        if restarts(candidate.settings, has, identity):
-            return f"it {_RESTART}"
-        if candidate.needs_steady_state:
-            return "its effect shows later, in background work, which short slices cannot measure"
-        return next((unlike[name] for name in candidate.settings if name in unlike), "")
-
-    kept, out = list[Candidate](), dict[str, list[str]]()
-    for candidate in candidates:
-        if why := why_not_tried(candidate):
-            out.setdefault(why, []).extend(f"{name}={value}" for name, value in candidate.settings.items())
-        else:
-            kept.append(candidate)
-    notes = (
-        Warning("not-tried", f"not tried: {', '.join(dict.fromkeys(values))}: {why}")
-        for why, values in out.items()
-    )
-    return tuple(kept), tuple(notes)

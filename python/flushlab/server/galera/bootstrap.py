@@ -14,19 +14,17 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.build import Build
 from flushlab.build.galera import Galera
-from flushlab.datadir import DataRoot, Snapshot, SnapshotKey, Snapshots
+from flushlab.datadir import Snapshot, SnapshotKey, Snapshots
 from flushlab.errors import StartFailed, StorageError
 from flushlab.process import Guard, Reach
 from flushlab.progress import Progress, silent
-from flushlab.record import Value
 from flushlab.server.sandbox import log
 from flushlab.server.sandbox.contents import initialised
 from flushlab.server.sandbox.log import ending, killed, start_failed
 from flushlab.server.sandbox.node import NOWHERE, Membership, NodeState, free_places, recovered
 from flushlab.server.sandbox.sandbox import Sandbox
-from flushlab.server.sandbox.spec import DataDirectory, SandboxSpec
+from flushlab.server.sandbox.spec import SandboxSpec
 from flushlab.settings.configuration import layout_of
 
 
@@ -111,18 +109,9 @@ _OWN = ("galera.cache", "gvwstate.dat", "ib_buffer_pool")
 """Files of the node that must not be copied."""
 
 
-def node_data(
-    build: Build,
-    galera: Galera,
-    *,
-    settings: Mapping[str, Value],
-    data_root: DataRoot,
-    snapshot: Snapshot | None = None,
-    snapshots: Snapshots | None = None,
-    progress: Progress = silent,
-) -> Snapshot:
-    kept = snapshots or Snapshots()
-    plain = snapshot or initialised(build, settings, progress)
+def node_data(spec: SandboxSpec, galera: Galera, progress: Progress = silent) -> Snapshot:
+    kept = spec.snapshots or Snapshots()
+    plain = spec.snapshot or initialised(spec.build, spec.settings, progress)
     key = SnapshotKey(
         {
             **plain.key.parts,
@@ -133,21 +122,23 @@ def node_data(
     )
     if (found := kept.find(key)) is not None:
         return found
-    progress(f"preparing the data directory of a cluster's nodes on {build.name}")
-    layout = layout_of(settings)
+    progress(f"preparing the data directory of a cluster's nodes on {spec.build.name}")
 
     def fill(target: Path) -> None:
         (place,) = free_places(1)
         membership = Membership(
             cluster=f"node-{secrets.token_hex(4)}", number=1, places=(place,), galera=galera
         )
-        spec = SandboxSpec(
-            build=build,
-            settings=layout,
-            data=DataDirectory(data_root, snapshot=plain, snapshots=kept, settle=False),
+        alone = SandboxSpec(
+            spec.build,
+            settings=layout_of(spec.settings),
+            data_root=spec.data_root,
+            snapshot=plain,
+            snapshots=kept,
+            settle=False,
             membership=membership,
         )
-        with Sandbox.prepare(spec) as node:
+        with Sandbox.prepare(alone) as node:
             node.begin_again(once=[BOOTSTRAP])
             node.await_ready()
             node.stop()

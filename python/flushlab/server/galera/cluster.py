@@ -49,7 +49,7 @@ from flushlab.server.sandbox.node import (
 )
 from flushlab.server.sandbox.option_files import new_password
 from flushlab.server.sandbox.sandbox import Sandbox
-from flushlab.server.sandbox.spec import DataDirectory, Instance, SandboxSpec
+from flushlab.server.sandbox.spec import SandboxSpec
 from flushlab.settings.configuration import Configuration
 from flushlab.undo import Closing, Undo, undo_all
 from flushlab.units import format_size
@@ -76,57 +76,35 @@ class Cluster(NodeGroup[Sandbox], Closing):
         self._own = Undo()  # the network and limits of disks
 
     @classmethod
-    def start(
-        cls,
-        build: Build,
-        *,
-        size: int = 3,
-        settings: Mapping[str, Value] | None = None,
-        arguments: Sequence[str] = (),
-        data: DataDirectory = DataDirectory(),
-        instance: Instance = Instance(),
-        latency_s: float = 0.0,
-        progress: Progress = silent,
-    ) -> Self:
-        """Starts nodes on copies of one data directory and waits until all are synced.
-
-        With `latency_s` above 0, a round trip in seconds, each node has a network of its own. flushlab
-        reaches it by its unix socket alone. A slow disk of each node ends with the cluster.
-        """
+    def start(cls, spec: SandboxSpec, progress: Progress = silent) -> Self:
+        """Starts nodes on copies of one data directory and waits until all are synced; a slow disk of each
+        ends with the cluster."""
+        size, build = spec.nodes, spec.build
         require_size(size)
         galera = galera_for(build, progress)
-        given = dict(settings or {})
-        _require_memory(size, given, build)
-        root, snapshots = data.root or DataRoot.open(), data.snapshots or Snapshots()
-        copied = node_data(
-            build,
-            galera,
-            settings=given,
+        _require_memory(spec)
+        own_roots, root = spec.node_roots, spec.data_root or DataRoot.open()
+        spec = replace(
+            spec,
             data_root=root,
-            snapshot=data.snapshot,
-            snapshots=snapshots,
-            progress=progress,
+            node_roots=own_roots or [root] * size,
+            snapshots=spec.snapshots or Snapshots(),
+            password=spec.password or new_password(),
         )
+        copied = node_data(spec, galera, progress)
         of_node = copied.allocated_bytes + GCACHE_BYTES
-        for own_root in data.node_roots:
+        for own_root in own_roots:
             own_root.require_free(of_node, f"a node of {build.name}")
-        if not data.node_roots:
+        if not own_roots:
             root.require_free(size * of_node, f"a cluster of {size} nodes of {build.name}")
-        of_nodes = SandboxSpec(
-            build=build,
-            settings=given,
-            arguments=arguments,
-            data=replace(data, root=root, snapshot=copied, snapshots=snapshots),
-            instance=replace(instance, name=None, password=instance.password or new_password()),
-        )
         for attempt in range(_TRIES):
             try:
-                cluster = cls._begin(instance.name, of_nodes, galera, size, latency_s, progress)
+                cluster = cls._begin(replace(spec, snapshot=copied), galera, progress)
                 break
             except PortTaken:  # another program was faster
-                if latency_s or attempt == _TRIES - 1:
+                if spec.latency_s or attempt == _TRIES - 1:
                     raise
-        if instance.kept:
+        if spec.kept:
             with Undo() as undo:
                 undo.callback(cluster.remove)
                 for node in cluster.nodes:
@@ -135,21 +113,12 @@ class Cluster(NodeGroup[Sandbox], Closing):
         return cluster
 
     @classmethod
-    def _begin(
-        cls,
-        name: str | None,
-        of_nodes: SandboxSpec,
-        galera: Galera,
-        size: int,
-        latency_s: float,
-        progress: Progress,
-    ) -> Self:
-        name, view, data = name or f"c{secrets.token_hex(4)}", new_view(size), of_nodes.data
-        assert data.root is not None, "the cluster has chosen it"
+    def _begin(cls, spec: SandboxSpec, galera: Galera, progress: Progress) -> Self:
+        name, size, view = spec.name or f"c{secrets.token_hex(4)}", spec.nodes, new_view(spec.nodes)
         with Undo() as undo:
             along = Undo()
             undo.callback(along.close)
-            network = along.enter_context(EmulatedNetwork(latency_s)) if latency_s else None
+            network = along.enter_context(EmulatedNetwork(spec.latency_s)) if spec.latency_s else None
             numbers = range(1, size + 1)
             if network is not None:
                 addresses = map(network.address, numbers)
@@ -157,11 +126,12 @@ class Cluster(NodeGroup[Sandbox], Closing):
             else:
                 places = free_places(size, [member.address for member in _kept_members()])
             nodes: list[Sandbox] = []
-            for number, root in zip(numbers, data.node_roots or [data.root] * size, strict=True):
+            for number, root in zip(numbers, spec.node_roots, strict=True):
                 membership = Membership(cluster=name, number=number, places=places, galera=galera)
                 of_node = replace(
-                    of_nodes,
-                    data=replace(data, root=root, settle=data.settle and number == size),
+                    spec,
+                    data_root=root,
+                    settle=spec.settle and number == size,
                     membership=membership,
                     view=view,
                     link=partial(network.attach, number) if network is not None else None,
@@ -413,6 +383,10 @@ class Cluster(NodeGroup[Sandbox], Closing):
             self.positions[self.nodes.index(node) + 1] = state.seqno
 
 
+def start_server(spec: SandboxSpec, progress: Progress = silent) -> Sandbox | Cluster:
+    return Sandbox.start(spec, progress) if spec.nodes == 1 else Cluster.start(spec, progress)
+
+
 def require_size(size: int) -> None:
     if not LEAST_NODES <= size <= MOST_NODES:
         raise UsageError(
@@ -433,12 +407,12 @@ def _kept_members() -> list[Membership]:
     return [one.saved.membership for one in keeping.statuses() if one.saved.membership is not None]
 
 
-def _require_memory(size: int, settings: Mapping[str, Value], build: Build) -> None:
-    configuration = Configuration(settings, build.identity)
-    needed = size * (int(configuration.value("innodb_buffer_pool_size") or 0) + _NODE_BYTES)
+def _require_memory(spec: SandboxSpec) -> None:
+    configuration = Configuration(spec.settings, spec.build.identity)
+    needed = spec.nodes * (int(configuration.value("innodb_buffer_pool_size") or 0) + _NODE_BYTES)
     free = available_memory_bytes()
     if needed > free:
         raise NoMemory(
-            f"{size} nodes need about {format_size(needed)} of memory, and {format_size(free)} is free",
+            f"{spec.nodes} nodes need about {format_size(needed)} of memory, and {format_size(free)} is free",
             hint="lower innodb_buffer_pool_size, or use fewer nodes",
         )

@@ -13,8 +13,8 @@ flushlab does not use here; on MariaDB and MySQL 5.7 only the option file outlas
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -37,6 +37,7 @@ from flushlab.server.sql import (
     set_variable,
 )
 from flushlab.settings.configuration import LOST_AT_RESTART, Configuration, literal
+from flushlab.undo import Undo
 
 FOLDER = "put-back"
 _LOCK = "flushlab_tunes_this_server"
@@ -228,9 +229,9 @@ class Changes:
             if is_restarted:
                 _report_restart(self._server, self._all, say)
         except ServerError as error:
-            say(_not_yet(self._server.address, self.undo, error))
+            say(_not_yet(self.undo, error))
         except BaseException:
-            say(_not_yet(self._server.address, self.undo, ServerError("interrupted")))
+            say(_not_yet(self.undo, ServerError("interrupted")))
             raise
         else:
             self._path.unlink(missing_ok=True)
@@ -268,6 +269,16 @@ class Changes:
         journal.write(path, written, new=new, without=why)
 
 
+@contextmanager
+def putting_back(every: Sequence[Changes], say: Progress) -> Iterator[Undo]:
+    """At the end, all that was changed is put back, whatever fails meanwhile."""
+    with Undo() as undo:
+        for one in reversed(every):
+            one.report_silence(say)
+            undo.callback(one.put_back, say)
+        yield undo
+
+
 def put_back_left(say: Progress) -> None:
     for path, written in journal.left_entries(FOLDER, _Written, say):
         name = written.address.name
@@ -289,7 +300,7 @@ def put_back_left(say: Progress) -> None:
                 path.unlink(missing_ok=True)
                 _unlock(query)
         except FlushlabError as error:  # such as certificates that are gone
-            say(f"{_not_yet(written.address, written.undo, error)}. If that server is gone, remove {path}")
+            say(f"{_not_yet(written.undo, error)}. If that server is gone, remove {path}")
 
 
 def require_kept(server: RemoteServer) -> None:
@@ -404,7 +415,7 @@ def _differing(
     return now, [one for one in changes if not same(one.name, now.get(one.name), one.before)]
 
 
-def _not_yet(address: Address, undo: tuple[str, ...], error: FlushlabError) -> str:
+def _not_yet(undo: tuple[str, ...], error: FlushlabError) -> str:
     return (
         f"warning: settings could not be put back: {error.message}. The next flushlab command tries again."
         f" By hand: {' '.join(undo)} ({LOST_AT_RESTART})"

@@ -336,15 +336,13 @@ def watched_at(address: Address) -> WatchedServer:
 
 def watched(server: Server, arm: str = "") -> WatchedServer:
     endpoint, pid = server.endpoint, server.pid
-    place = endpoint.socket or f"{endpoint.host}:{endpoint.port}"
-    address = server.address if isinstance(server, RemoteServer | RemoteGroup) else None
-    return WatchedServer(
-        key=f"{place} {pid}" if pid is not None else place,
+    remote = server if isinstance(server, RemoteServer | RemoteGroup) else None
+    address = remote.address if remote else Address(endpoint=endpoint)
+    found = watched_at(msgspec.structs.replace(address, endpoint=endpoint))
+    return msgspec.structs.replace(
+        found,
+        key=f"{found.key} {pid}" if pid is not None else found.key,
         arm=arm,
-        endpoint=endpoint,
-        transport="socket" if endpoint.socket else "tcp",
-        ssl_mode=address.ssl_mode if address else "disabled",
-        ssl_ca=address.ssl_ca if address else "",
         pid=pid,
         pids=tuple(node.pid for node in server.nodes if node.pid is not None),
     )

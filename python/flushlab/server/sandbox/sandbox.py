@@ -19,7 +19,6 @@ from typing import Any, Self
 
 import msgspec
 
-from flushlab.build import Build
 from flushlab.datadir import DataRoot, Restored, SlowDisk, Snapshots, storage_of
 from flushlab.errors import PortTaken, ServerDied, ServerError, StartFailed
 from flushlab.machine import server_user
@@ -42,7 +41,7 @@ from flushlab.server.sandbox.option_files import (
     server_option_file,
     write_private,
 )
-from flushlab.server.sandbox.spec import DataDirectory, Instance, SandboxSpec, Startup
+from flushlab.server.sandbox.spec import SandboxSpec
 from flushlab.server.sandbox.starting import DetachedProcess, ServerProcess, Start, end
 from flushlab.server.sql import read_variables, redo_enabled
 from flushlab.settings.admission import require_admitted
@@ -67,14 +66,14 @@ class Sandbox(SingleServer, Closing):
         guard: Guard | None = None,
         disk: DiskEmulation | None = None,
     ) -> None:
-        self.build, self.kept = spec.build, spec.instance.kept
-        self.membership, self.link = spec.membership, spec.link
+        self.build, self.kept = spec.build, spec.kept
+        self.membership = spec.membership
         self.name, self.folder, self.log = paths.name, paths.folder, paths.log
         self.endpoint, self.storage, self.disk = endpoint, storage, disk
         self.seconds: dict[str, float] = {}
         self.restored: Restored | None = None
         self.answer_s: float | None = None
-        self._spec = spec
+        self.spec = spec
         self._paths = paths
         self._guard = guard
         self._own_disk: SlowDisk | None = None
@@ -87,30 +86,10 @@ class Sandbox(SingleServer, Closing):
         self._began = 0.0
 
     @classmethod
-    def start(
-        cls,
-        build: Build,
-        *,
-        settings: Mapping[str, Value] | None = None,
-        arguments: Sequence[str] = (),
-        written: Sequence[str] = (),
-        data: DataDirectory = DataDirectory(),
-        instance: Instance = Instance(),
-        startup: Startup = Startup(),
-        progress: Progress = silent,
-    ) -> Self:
-        spec = SandboxSpec(
-            build=build,
-            settings=settings or {},
-            arguments=arguments,
-            written=written,
-            data=data,
-            instance=instance,
-            startup=startup,
-        )
+    def start(cls, spec: SandboxSpec, progress: Progress = silent) -> Self:
         sandbox = cls.begin(spec, progress)
         sandbox.await_ready()
-        if instance.kept:
+        if spec.kept:
             sandbox.keep()
         return sandbox
 
@@ -127,9 +106,8 @@ class Sandbox(SingleServer, Closing):
     @classmethod
     def prepare(cls, spec: SandboxSpec, progress: Progress = silent) -> Self:
         spec = replace(spec, settings=require_admitted(spec.settings), arguments=tuple(spec.arguments))
-        data, instance = spec.data, spec.instance
-        root, clients = data.root or DataRoot.open(), instance.clients
-        name, host, port = instance.name, clients.access.address if clients else HOST, instance.port
+        root = spec.data_root or DataRoot.open()
+        name, host, port = spec.name, spec.clients.access.address if spec.clients else HOST, spec.port
         if (member := spec.membership) is not None:
             name, host, port = member.name, member.address, member.place.sql_port
         elif port is not None:
@@ -138,9 +116,9 @@ class Sandbox(SingleServer, Closing):
         reap()
         with ExitStack() as undo:
             disk = None
-            if data.slow_disk is not None:
+            if spec.slow_disk is not None:
                 run_record.require_free(paths.name)
-                disk = data.slow_disk.another(outlives=instance.kept).open(progress)
+                disk = spec.slow_disk.another(outlives=spec.kept).open(progress)
                 undo.callback(disk.close)
                 root, paths = disk.data_root, paths.on(disk.data_root)
             guard = undo.enter_context(Guard(paths.name, paths.folders))
@@ -148,15 +126,15 @@ class Sandbox(SingleServer, Closing):
             sandbox = cls(
                 spec,
                 paths,
-                sandbox_endpoint(paths, host, port or free_port(host), instance.password or new_password()),
+                sandbox_endpoint(paths, host, port or free_port(host), spec.password or new_password()),
                 root.storage,
                 guard,
                 disk.record if disk is not None else None,
             )
             sandbox._own_disk = disk
             sandbox._port_is_fixed = port is not None
-            if data.adopt is not None:
-                data.adopt.rename(paths.datadir)
+            if spec.adopt is not None:
+                spec.adopt.rename(paths.datadir)
             else:
                 sandbox._restore(progress)
             if member is not None and spec.view is not None:
@@ -189,10 +167,12 @@ class Sandbox(SingleServer, Closing):
     def attach(cls, name: str, *, stopped: bool = False) -> Self:
         saved, identity = keeping.load(name)
         spec = SandboxSpec(
-            build=saved.build,
+            saved.build,
             settings=saved.settings,
             arguments=saved.arguments,
-            instance=Instance(name=name, kept=True, connects=saved.connects),
+            name=name,
+            kept=True,
+            connects=saved.connects,
             membership=saved.membership,
         )
         sandbox = cls(spec, saved.paths, keeping.endpoint(saved), saved.storage, disk=saved.disk)
@@ -226,16 +206,16 @@ class Sandbox(SingleServer, Closing):
 
     @property
     def settings(self) -> Mapping[str, Value]:
-        return dict(self._spec.settings)
+        return dict(self.spec.settings)
 
     @property
     def arguments(self) -> Sequence[str]:
-        return self._spec.arguments
+        return self.spec.arguments
 
     @property
     def launch(self) -> Launch:
         return Launch(
-            arguments=tuple(self._spec.arguments),
+            arguments=tuple(self.spec.arguments),
             preload=self.build.environment.get("LD_PRELOAD"),
             redo_enabled=redo_enabled(self.query, self.identity),
         )
@@ -285,7 +265,7 @@ class Sandbox(SingleServer, Closing):
         return reconfigure.apply(self, require_admitted(settings))
 
     def note_settings(self, settings: Mapping[str, Value]) -> None:
-        self._spec = replace(self._spec, settings=dict(settings))
+        self.spec = replace(self.spec, settings=dict(settings))
         self._write_options()
 
     def log_tail(self, lines: int = 20) -> str:
@@ -296,7 +276,7 @@ class Sandbox(SingleServer, Closing):
 
     def restart(self, settings: Mapping[str, Value] | None = None) -> None:
         if settings is not None:
-            self._spec = replace(self._spec, settings=require_admitted(settings))
+            self.spec = replace(self.spec, settings=require_admitted(settings))
         self.stop()
         self.start_again()
 
@@ -367,7 +347,7 @@ class Sandbox(SingleServer, Closing):
     def set_before_start(self, settings: Mapping[str, Value], arguments: Sequence[str]) -> None:
         assert not self.alive(), "a running server takes settings by apply or restart"
         settings = require_admitted(settings)
-        self._spec = replace(self._spec, settings=settings, arguments=tuple(arguments))
+        self.spec = replace(self.spec, settings=settings, arguments=tuple(arguments))
 
     def replace_datadir(self, fresh: Path) -> Path:
         """Exchanges it for `fresh`, on the same file system; the old one is the caller's to delete."""
@@ -386,7 +366,7 @@ class Sandbox(SingleServer, Closing):
 
     @property
     def clients(self) -> Clients | None:
-        return self._spec.instance.clients
+        return self.spec.clients
 
     @property
     def _started(self) -> ServerProcess:
@@ -394,12 +374,12 @@ class Sandbox(SingleServer, Closing):
         return self._process
 
     def _restore(self, progress: Progress) -> None:
-        began, data = time.monotonic(), self._spec.data
+        began, spec = time.monotonic(), self.spec
         self.restored = contents.fill(
             self.datadir,
-            data.snapshots or Snapshots(),
-            data.snapshot or (lambda: contents.initialised(self.build, self.settings, progress)),
-            settle=data.settle,
+            spec.snapshots or Snapshots(),
+            spec.snapshot or (lambda: contents.initialised(spec.build, spec.settings, progress)),
+            settle=spec.settle,
         )
         self.seconds["restore"] = time.monotonic() - began
 
@@ -424,7 +404,7 @@ class Sandbox(SingleServer, Closing):
     def _spawn(self, guard: Guard, once: Sequence[str] = ()) -> None:
         self._began = time.monotonic()
         self._write_options()
-        self._start_now = Start(self._spec, self._paths, self.endpoint, once)
+        self._start_now = Start(self.spec, self._paths, self.endpoint, once)
         self._log_start = log.size(self.log)
         self._process = self._start_now.spawn(guard)
 
@@ -443,7 +423,7 @@ class Sandbox(SingleServer, Closing):
             self.build,
             self._paths,
             self.endpoint,
-            self._spec.settings,
+            self.spec.settings,
             self.membership,
             has_clients=self.clients is not None,
         )
@@ -461,11 +441,11 @@ class Sandbox(SingleServer, Closing):
                 name=self.name,
                 build=self.build,
                 paths=self._paths,
-                settings=self._spec.settings,
-                arguments=tuple(self._spec.arguments),
+                settings=self.spec.settings,
+                arguments=tuple(self.spec.arguments),
                 storage=self.storage,
                 port=self.endpoint.port or 0,
-                connects=self._spec.instance.connects,
+                connects=self.spec.connects,
                 membership=self.membership,
                 disk=self.disk,
             )

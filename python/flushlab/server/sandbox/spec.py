@@ -1,18 +1,18 @@
-"""Spec: which server a sandbox starts, on which data, under which name, and how its starts are limited.
+"""Spec: how a server is started: which build, with which settings, on which data, under which name.
 
-Sits in `server`. Frozen values; `Sandbox` and `Cluster` are started from them.
+Sits in `server`. One frozen value; `Sandbox` and `Cluster` are started from it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flushlab.build import Build
 from flushlab.datadir import DataRoot, SlowDisk
-from flushlab.record import DiskProfile, Value
+from flushlab.record import Value
 from flushlab.server.clients import Clients
 
 if TYPE_CHECKING:
@@ -25,38 +25,43 @@ that dies is noticed at once."""
 
 
 @dataclass(frozen=True)
-class DataDirectory:
-    """Where a data directory lies, and its content at the first start.
+class SandboxSpec:
+    """What a sandbox, or each node of a cluster, is started from.
 
     Attributes:
-        root: parent of the data directory; `run` in flushlab's home if None.
-        node_roots: parents of the nodes' data directories in a cluster, instead of `root`.
-        snapshot: the content; the build's initialised data directory if None.
+        arguments: flushlab's own words of the command line.
+        written: lines of the user's option file, which pass the admission at every start.
+        data_root: parent of the data directory; `run` in flushlab's home if None.
+        node_roots: parents of the nodes' data directories in a cluster, instead of `data_root`.
+        snapshot: content at the first start; the build's initialised data directory if None.
         snapshots: the store of `snapshot`; the home's if None.
         settle: write the copy of `snapshot` out to the device before the start, so that every trial starts
             alike; without, the start is faster and the page cache warm.
         adopt: an existing data directory below the root, moved into the sandbox instead of a copy.
         slow_disk: model of a disk of the sandbox's own, made below the model's data root and removed with the
             sandbox.
+        connects: without it, the kernel refuses the server's connections.
+        init_sql: run at every start.
+        idle_s: a start is over if the server does nothing for so long.
+        check: called every half second of the wait; ends it by an exception.
+        nodes: how many a cluster has; 1 is a sandbox alone.
+        latency_s: a round trip between nodes. Above 0, each has a network of its own.
+        membership, view, link: of one node of a cluster, which decides them.
     """
 
-    root: DataRoot | None = None
+    build: Build
+    _: KW_ONLY
+    settings: Mapping[str, Value] = field(default_factory=dict)
+    arguments: Sequence[str] = ()
+    written: Sequence[str] = ()
+
+    data_root: DataRoot | None = None
     node_roots: Sequence[DataRoot] = ()
     snapshot: Snapshot | None = None
     snapshots: Snapshots | None = None
     settle: bool = True
     adopt: Path | None = None
     slow_disk: SlowDisk | None = None
-
-    @classmethod
-    def below(cls, path: Path | str | None, profile: DiskProfile | None = None) -> DataDirectory:
-        root = DataRoot.open(Path(path) if path else None)
-        return cls(root, slow_disk=SlowDisk(root, profile) if profile is not None else None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Instance:
-    """Name, account and network access; unless it `connects`, the kernel refuses its connections."""
 
     name: str | None = None
     kept: bool = False
@@ -65,26 +70,12 @@ class Instance:
     connects: bool = False
     clients: Clients | None = None
 
-
-@dataclass(frozen=True, kw_only=True)
-class Startup:
-    """Rules of every start; `check` is called every half second of the wait and ends it by an exception."""
-
-    sql: Sequence[str] = ()
-    limit_s: float = READY_LIMIT_S
+    init_sql: Sequence[str] = ()
     idle_s: float | None = None
     check: Callable[[], object] | None = None
 
-
-@dataclass(frozen=True, kw_only=True)
-class SandboxSpec:
-    build: Build
-    settings: Mapping[str, Value]
-    arguments: Sequence[str] = ()
-    written: Sequence[str] = ()
-    data: DataDirectory = DataDirectory()
-    instance: Instance = Instance()
-    startup: Startup = Startup()
+    nodes: int = 1
+    latency_s: float = 0.0
     membership: Membership | None = None
     view: tuple[str, ...] | None = None
     link: Callable[[int], None] | None = None

@@ -163,16 +163,14 @@ class Start:
         paths.clear_socket()
         write_secret(paths.client_options, option_files.client_option_file(self.endpoint))
         build, membership = self.spec.build, self.spec.membership
-        clients = self.spec.instance.clients
+        clients = self.spec.clients
         access = clients.access if clients else None
         accounts = account_sql(build, self.endpoint.password, access)
         if membership:
             accounts = f"SET SESSION wsrep_on = OFF;\n{accounts}"  # every node makes them for itself
-        connects = membership is not None or self.spec.instance.connects
+        connects = membership is not None or self.spec.connects
         network: Network = "own" if self._has_own_network else "host" if connects else "none"
-
-        sql = self.spec.startup.sql
-        write_secret(paths.init_file, accounts + "".join(f"{one};\n" for one in sql), user)
+        write_secret(paths.init_file, accounts + "".join(f"{one};\n" for one in self.spec.init_sql), user)
         return guard.spawn(
             [
                 *build.command,
@@ -190,7 +188,7 @@ class Start:
             },
             reach=Reach(paths.of_server, network),
             before_exec=self.spec.link,
-            outlives_guard=self.spec.instance.kept,
+            outlives_guard=self.spec.kept,
         )
 
     @property
@@ -204,11 +202,11 @@ class Start:
             self.paths.init_file.unlink(missing_ok=True)
 
     def _await_ready(self, process: ServerProcess, log_start: int, identify: Callable[[], None]) -> None:
-        startup = self.spec.startup
+        check, idle_s = self.spec.check, self.spec.idle_s
         began, socket = time.monotonic(), self.paths.socket
-        deadline = began + startup.limit_s
+        deadline = began + READY_LIMIT_S
         done = partial(of_process, process.identity.pid, self.paths.log)
-        activity = Activity(done, startup.idle_s or startup.limit_s)
+        activity = Activity(done, idle_s or READY_LIMIT_S)
         complaint = "nothing listens on its socket"
         checks_at = time.monotonic() + _CHECK_S
 
@@ -228,19 +226,19 @@ class Start:
                     if isinstance(error, pymysql.MySQLError) and explain(error)[0] in ACCESS_DENIED:
                         end(process, signal.SIGKILL)
                         raise self._failed(f"rejects flushlab's login: {complaint}", log_start) from error
-            if startup.check is not None and time.monotonic() > checks_at:
+            if check is not None and time.monotonic() > checks_at:
                 try:
-                    startup.check()
+                    check()
                 except FlushlabError:
                     end(process, signal.SIGKILL)
                     raise
                 checks_at = time.monotonic() + _CHECK_S
-            if startup.idle_s is not None and activity.idle():
+            if idle_s is not None and activity.idle():
                 end(process, signal.SIGKILL)
                 raise self._failed(f"is not ready and {activity.words}: {complaint}", log_start)
             if time.monotonic() > deadline:
                 end(process, signal.SIGKILL)
-                failed = self._failed(f"was not ready after {startup.limit_s:.0f} s: {complaint}", log_start)
+                failed = self._failed(f"was not ready after {READY_LIMIT_S:.0f} s: {complaint}", log_start)
                 if isinstance(failed, StartFailed):
                     failed.unfinished = True
                 raise failed

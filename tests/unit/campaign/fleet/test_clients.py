@@ -107,7 +107,7 @@ def test_two_commands_that_load_each_others_machines_claim_them_in_one_order(
     monkeypatch.setattr(clients, "find", lambda _: ([client], server))
     monkeypatch.setattr(clients, "_claimed", claim)
     monkeypatch.setattr(clients, "first_machine", lambda _: FirstMachine("", print))
-    monkeypatch.setattr(RayWorker, "first_answer", lambda *_: None)
+    monkeypatch.setattr(RayWorker, "first_call", lambda *_: lambda: None)
     monkeypatch.setattr(RayWorker, "kill", lambda worker: killed.append(worker.machine))
     monkeypatch.setattr(key, "identity", lambda: "key")
     monkeypatch.setattr(local_node, "read", lambda: SimpleNamespace(address=server.address))

@@ -14,7 +14,7 @@ import pytest
 
 from flushlab.campaign.bench import bench_on_fleet, compared
 from flushlab.campaign.fleet.machines import Opening, Task
-from flushlab.campaign.fleet.runner import OpenMachines, run_on_each
+from flushlab.campaign.fleet.opened import OpenMachines, run_on_each
 from flushlab.campaign.request import BenchRequest
 from flushlab.campaign.target import NewServers
 from flushlab.errors import NoSpace, UsageError

@@ -201,19 +201,6 @@ def test_workers_that_run_blocks_are_sent_something_now_and_then(monkeypatch: py
     assert pulses == [60 / ray_machines.PULSE_S, 0]
 
 
-def test_a_machine_that_is_claimed_takes_blocks_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = list[object]()
-
-    def started(*_: object, is_ordered: bool = True) -> object:
-        asked.append(is_ordered)
-        return object()
-
-    one = Fleet(monkeypatch, m1=None)
-    monkeypatch.setattr(ray_machines, "worker_on", started)
-    one.machines._try_to_claim(FleetNode(id="m2", name="m2", address=""))
-    assert asked == [False], "or a block that is cancelled early takes the machine along"
-
-
 def test_a_first_machine_that_stays_silent_while_content_is_sent_ends_the_campaign(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +18,7 @@ pytest.importorskip("ray")
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 
 from flushlab.campaign.fleet import ray_workers
-from flushlab.campaign.fleet.ray_workers import LOOK_S, MOST_S, SILENT_S, FirstMachine, RayWorker
+from flushlab.campaign.fleet.ray_workers import ANSWER_S, LOOK_S, MOST_S, SILENT_S, FirstMachine, RayWorker
 
 PLACE = "10.0.0.1:9377"
 NODE = FleetNode(id="ab", name="m2", address="10.0.0.2")
@@ -140,8 +141,11 @@ def test_a_lost_worker_is_told_in_flushlabs_words(
 
 
 def test_a_worker_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = worker(monkeypatch, GetTimeoutError()).first_call("act")
+    now_s = time.monotonic() + ANSWER_S
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
     with pytest.raises(HarnessError, match="machine m2 has not answered within 60 s"):
-        worker(monkeypatch, GetTimeoutError()).first_answer("act")
+        late()
 
 
 def test_an_answer_is_not_waited_for_once_the_first_machine_is_silent(
@@ -169,16 +173,15 @@ def test_an_answer_is_not_waited_for_once_the_first_machine_is_silent(
     assert not killed, "Ray would wait for the first machine"
 
 
-@pytest.mark.parametrize(("asked", "is_ordered"), [({}, True), ({"is_ordered": False}, False)])
-def test_workers_take_calls_in_order_unless_they_are_asked_not_to(
-    monkeypatch: pytest.MonkeyPatch, asked: dict[str, bool], is_ordered: bool
+def test_workers_take_calls_in_any_order_or_one_that_is_cancelled_early_takes_the_machine_along(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     options = dict[str, object]()
     started: Any = SimpleNamespace(remote=lambda *_: "worker")
     remote: Any = SimpleNamespace(options=lambda **given: options.update(given) or started)
     monkeypatch.setattr(ray_workers, "ray", SimpleNamespace(remote=lambda _: remote))
-    assert ray_workers.worker_on("ab" * 28, object, **asked) == "worker"
-    assert options["allow_out_of_order_execution"] is not is_ordered
+    assert ray_workers.worker_on("ab" * 28, object) == "worker"
+    assert options["allow_out_of_order_execution"]
 
 
 def test_nodes_of_one_name_are_told_apart_by_their_ids(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ from flushlab.campaign.pool import own_load
 from flushlab.campaign.pool.own_load import (
     TRIES,
     ObservedSlices,
-    SeenLoad,
     _require_difference,
     _require_no_group,
     _require_noticed,
@@ -65,12 +64,13 @@ class Observer:
     """One whose first slices are spoiled."""
 
     def __init__(self, spoiled: int, error: FlushlabError = BACK) -> None:
-        self.spoiled, self.asked, self.error = spoiled, 0, error
+        self.spoiled, self.asked, self.error, self.commits = spoiled, 0, error, 0
 
     def observe(self, seconds: float) -> ObservedLoad:
         self.asked += 1
         if self.asked <= self.spoiled:
             raise self.error
+        self.commits += 400
         return load(400, seconds)
 
 
@@ -86,9 +86,7 @@ def test_a_slice_that_is_spoiled_is_observed_again_in_a_window_of_its_own(
 ) -> None:
     observer: Any = Observer(spoiled, error)
     windows: list[int] = []
-    found = ObservedSlices(observer, SeenLoad(), lambda: True).slice(
-        5.0, lambda: windows.append(observer.asked)
-    )
+    found = ObservedSlices(observer, lambda: True).slice(5.0, lambda: windows.append(observer.asked))
     assert (found.seconds, observer.asked) == (5.0, spoiled + 1)
     assert windows[-2:] == [spoiled, spoiled + 1], "the last two are around the slice that counts"
 
@@ -96,14 +94,14 @@ def test_a_slice_that_is_spoiled_is_observed_again_in_a_window_of_its_own(
 def test_counters_that_are_set_back_again_and_again_end_the_trial_with_a_word(no_lead: None) -> None:
     observer: Any = Observer(TRIES)
     with pytest.raises(CountersReset, match="db1:3306 back, in each of 3 slices of 5 s") as raised:
-        ObservedSlices(observer, SeenLoad(), lambda: True).slice(5.0)
+        ObservedSlices(observer, lambda: True).slice(5.0)
     assert "find who runs it" in str(raised.value.hint)
 
 
 def test_a_server_without_a_sign_of_life_is_not_observed_again(no_lead: None) -> None:
     observer: Any = Observer(TRIES, ServerDied("db1:3306 does not answer any more"))
     with pytest.raises(ServerDied):
-        ObservedSlices(observer, SeenLoad(), lambda: False).slice(5.0)
+        ObservedSlices(observer, lambda: False).slice(5.0)
     assert observer.asked == 1
 
 
@@ -121,8 +119,7 @@ def test_a_configuration_that_changes_nothing_is_refused() -> None:
 
 def test_a_load_that_pauses_is_no_fault_of_the_arm_and_one_that_never_ran_is(no_lead: None) -> None:
     observer: Any = Observer(0)
-    seen = SeenLoad()
-    slices: Any = ObservedSlices(observer, seen, lambda: True)
+    slices: Any = ObservedSlices(observer, lambda: True)
     with pytest.raises(MeasurementError, match="has no load to measure") as raised:
         slices.measured([load(0)])
     assert not isinstance(raised.value, LoadPaused)

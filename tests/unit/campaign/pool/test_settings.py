@@ -13,23 +13,22 @@ from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.campaign.pool.settings import (
     OwnServerSettings,
     brought_along,
-    has_all,
-    raise_running,
     restarts,
-    tried,
     why_not,
-    without_restarts,
 )
 from flushlab.campaign.watcher import Watcher
 from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import BelowFloor
 from flushlab.record import Launch, ServerIdentity, Storage, Value
+from flushlab.server.remote.server import RemoteGroup
 from flushlab.settings.candidates import Candidate, propose
 from flushlab.settings.floor import Floor
 from flushlab.spec.parts import DataSpec
+from tests.fakes.server import FakeServer
 from tests.unit.builds import MYSQL80
 from tests.unit.campaign.test_binding import plan
 
+UNSEEN = Storage(visible=False)
 MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
 HAS: Mapping[str, Value] = {
     "innodb_flush_log_at_trx_commit": 1,
@@ -38,6 +37,17 @@ HAS: Mapping[str, Value] = {
     "log_bin": "ON",
     "sync_binlog": 1,
 }
+
+
+def own(*nodes: Mapping[str, Value]) -> OwnServerSettings:
+    """Of a server of somebody's own that has these, or of a cluster of such nodes."""
+    servers: list[Any] = []
+    for name, values in zip("ab", nodes, strict=False):
+        servers.append(FakeServer(identity=MARIADB, values=values))
+        servers[-1].address = SimpleNamespace(name=name)
+    return OwnServerSettings(
+        identity=MARIADB, key="", storage=UNSEEN, folder=Path(), server=RemoteGroup(servers)
+    )
 
 
 def candidate(*, later: bool = False, **settings: Value) -> Candidate:
@@ -58,7 +68,7 @@ def test_a_setting_that_nobody_knows_is_not_tried() -> None:
 
 def test_a_base_is_measured_without_what_takes_a_restart_and_that_is_said() -> None:
     base = {"log_bin": "ON", "innodb_doublewrite": "OFF", "sync_binlog": 0}
-    found, notes = without_restarts(plan(base=base, alternate=True), HAS, MARIADB)
+    found, notes = own(HAS).reduced(plan(base=base, alternate=True), HAS)
     assert (found.base, found.alternate) == ({"sync_binlog": 0}, False)
     (note,) = notes
     assert note.slug == "base-left-out"
@@ -73,8 +83,8 @@ def test_candidates_are_left_out_for_one_reason_each() -> None:
         candidate(innodb_io_capacity=4000, later=True),
         candidate(wsrep_slave_threads=4),
     )
-    unlike = {"wsrep_slave_threads": "wsrep_slave_threads is 1 on b and 2 on a"}
-    kept, notes = tried(every, HAS, MARIADB, unlike)
+    settings = own({**HAS, "wsrep_slave_threads": 2}, {**HAS, "wsrep_slave_threads": 1})
+    kept, notes = settings.candidates(lambda **_: every, HAS, HAS, (), None)
     assert [dict(one.settings) for one in kept] == [{"innodb_flush_log_at_trx_commit": 2}]
     reasons = [note.text.removeprefix("not tried: ") for note in notes]
     assert reasons[0].startswith("innodb_flush_method=fsync: it needs a restart")
@@ -82,35 +92,29 @@ def test_candidates_are_left_out_for_one_reason_each() -> None:
     assert reasons[2].endswith("wsrep_slave_threads is 1 on b and 2 on a")
 
 
-def test_what_shows_later_is_named_although_short_windows_try_nothing_of_it(tmp_path: Path) -> None:
-    node = SimpleNamespace(address=SimpleNamespace(name="a"), read_back=lambda _: {})
-    own: Any = SimpleNamespace(nodes=[node])
-    storage = Storage(filesystem="ext4")
-    settings = OwnServerSettings(identity=MARIADB, key="", storage=storage, folder=tmp_path, server=own)
-    short = partial(
-        propose, MARIADB, floor=Floor.SECOND, storage=storage, launch=Launch(), steady_state=False
-    )
-    kept, notes = settings.candidates(short, HAS, {}, (), None)
+def test_what_shows_later_is_named_although_short_windows_try_nothing_of_it() -> None:
+    short = partial(propose, MARIADB, floor=Floor.SECOND, storage=UNSEEN, launch=Launch(), steady_state=False)
+    kept, notes = own(HAS).candidates(short, HAS, {}, (), None)
     assert {"innodb_flush_log_at_trx_commit": 2} in [dict(each.settings) for each in kept]
     assert any("innodb_io_capacity=" in note.text and "shows later" in note.text for note in notes)
 
 
 def test_a_server_is_lifted_to_its_floor_only_by_what_it_takes_while_it_runs() -> None:
     weak = {**HAS, "innodb_flush_log_at_trx_commit": 0}
-    changes, reasons = raise_running(weak, weak, Floor.STRICT, MARIADB, ())
+    changes, reasons = own(weak).raise_to_floor(weak, Floor.STRICT, (), Launch())
     assert changes == {"innodb_flush_log_at_trx_commit": 1}
     assert reasons[0].startswith("innodb_flush_log_at_trx_commit = 1 ")
     torn = {**HAS, "innodb_doublewrite": "OFF"}
     with pytest.raises(BelowFloor, match=r"below the floor strict: innodb_doublewrite = ON .* restart"):
-        raise_running(torn, torn, Floor.STRICT, MARIADB, ())
+        own(torn).raise_to_floor(torn, Floor.STRICT, (), Launch())
 
 
 def test_settings_below_a_floor_run_on_a_server_only_if_it_has_them() -> None:
-    has: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2, "innodb_doublewrite": "ON"}
-    assert has_all({}, has, MARIADB)
-    assert has_all({"innodb_flush_log_at_trx_commit": 2, "innodb_doublewrite": 1}, has, MARIADB)
-    assert not has_all({"innodb_flush_log_at_trx_commit": 0}, has, MARIADB)
-    assert not has_all({"sync_binlog": 1}, has, MARIADB)
+    has = own({"innodb_flush_log_at_trx_commit": 2, "innodb_doublewrite": "ON"})
+    assert has.may_be_below({})
+    assert has.may_be_below({"innodb_flush_log_at_trx_commit": 2, "innodb_doublewrite": 1})
+    assert not has.may_be_below({"innodb_flush_log_at_trx_commit": 0})
+    assert not has.may_be_below({"sync_binlog": 1})
 
 
 PERSISTED = """{"Version": 2, "mysql_dynamic_variables": {

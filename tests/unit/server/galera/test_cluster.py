@@ -22,7 +22,7 @@ from flushlab.errors import (
     UsageError,
 )
 from flushlab.record import Endpoint, Storage
-from flushlab.server import DataDirectory, Instance
+from flushlab.server import SandboxSpec
 from flushlab.server.galera.cluster import Cluster, require_size
 from flushlab.server.sandbox.node import NodeAddress
 from tests.unit.builds import MARIADB, MYSQL80
@@ -39,14 +39,14 @@ def test_a_cluster_of_too_few_or_too_many_nodes_is_refused(size: int) -> None:
 
 def test_a_cluster_of_mysql_servers_is_refused() -> None:
     with pytest.raises(UsageError, match=r"mysql@8\.0\.15 cannot run in a Galera cluster"):
-        Cluster.start(MYSQL80)
+        Cluster.start(SandboxSpec(MYSQL80, nodes=3))
 
 
 def test_memory_for_every_node_is_counted_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flushlab.server.galera.cluster.galera_for", lambda *_: GALERA)
     monkeypatch.setattr("flushlab.server.galera.cluster.available_memory_bytes", lambda: 5 << 30)
     with pytest.raises(NoMemory, match=r"3 nodes need about 6\.6 GiB of memory, and 5 GiB is free"):
-        Cluster.start(MARIADB, size=3, settings={"innodb_buffer_pool_size": 2 << 30})
+        Cluster.start(SandboxSpec(MARIADB, nodes=3, settings={"innodb_buffer_pool_size": 2 << 30}))
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_disk_space_for_every_node_is_counted_before_anything_starts(
     has_free(monkeypatch, 683)
     root = DataRoot(path=tmp_path, storage=Storage())
     with pytest.raises(NoSpace, match=r"a cluster of 3 nodes of mariadb@10\.11\.19 needs 684 MiB") as refused:
-        Cluster.start(MARIADB, size=3, data=DataDirectory(root, snapshots=Snapshots(tmp_path)))
+        Cluster.start(SandboxSpec(MARIADB, nodes=3, data_root=root, snapshots=Snapshots(tmp_path)))
     assert "only 683 MiB is free" in refused.value.message
     assert begun == []
 
@@ -86,10 +86,14 @@ def test_nodes_with_data_roots_of_their_own_need_their_own_space_there(
     roots = [DataRoot(path=tmp_path, storage=Storage()) for _ in range(3)]
     has_free(monkeypatch, 228)
     with pytest.raises(PortTaken, match="about to begin"):
-        Cluster.start(MARIADB, data=DataDirectory(roots[0], node_roots=roots, snapshots=Snapshots(tmp_path)))
+        Cluster.start(
+            SandboxSpec(MARIADB, nodes=3, data_root=roots[0], node_roots=roots, snapshots=Snapshots(tmp_path))
+        )
     has_free(monkeypatch, 227)
     with pytest.raises(NoSpace, match=r"a node of mariadb@10\.11\.19 needs 228 MiB"):
-        Cluster.start(MARIADB, data=DataDirectory(roots[0], node_roots=roots, snapshots=Snapshots(tmp_path)))
+        Cluster.start(
+            SandboxSpec(MARIADB, nodes=3, data_root=roots[0], node_roots=roots, snapshots=Snapshots(tmp_path))
+        )
 
 
 def test_a_kept_cluster_that_there_is_not_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,9 +226,8 @@ def undone(data_of_a_node: None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def started(root: Path, **how: Any) -> Cluster:
-    kept = Instance(kept=how.pop("kept", False))
-    data = DataDirectory(DataRoot(path=root, storage=Storage()), snapshots=Snapshots(root))
-    return Cluster.start(MARIADB, data=data, instance=kept, **how)
+    data_root = DataRoot(path=root, storage=Storage())
+    return Cluster.start(SandboxSpec(MARIADB, data_root=data_root, snapshots=Snapshots(root), **how))
 
 
 def test_addresses_that_are_taken_are_chosen_anew(
@@ -238,7 +241,7 @@ def test_addresses_that_are_taken_are_chosen_anew(
 
     monkeypatch.setattr("flushlab.server.galera.cluster.free_places", taken)
     with pytest.raises(PortTaken):
-        started(tmp_path, size=2)
+        started(tmp_path, nodes=2)
     assert (tries, undone) == ([2, 2, 2], [])
 
 
@@ -256,7 +259,7 @@ def test_all_is_undone_and_the_first_error_raised_if_a_node_does_not_start(
 
     monkeypatch.setattr("flushlab.server.galera.cluster.EmulatedNetwork", Network)
     with pytest.raises(StartFailed, match="node 3 does not start") as failed:
-        started(tmp_path, size=3, latency_s=0.001)
+        started(tmp_path, nodes=3, latency_s=0.001)
     assert undone == ["node 2", "node 1", "network"]
     assert failed.value.__notes__ == ["node 2 survived SIGKILL"]
 
@@ -266,7 +269,7 @@ def test_no_node_is_kept_if_one_cannot_be(
 ) -> None:
     monkeypatch.setattr(Cluster, "_await_first", lambda _: None)
     with pytest.raises(ServerError, match="cannot be written down"):
-        started(tmp_path, size=2, kept=True)
+        started(tmp_path, nodes=2, kept=True)
     assert undone == ["node 2", "node 1"]
 
 

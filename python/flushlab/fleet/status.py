@@ -1,4 +1,4 @@
-"""Machines: what each machine of a fleet is, measured there.
+"""Status: what each machine of a fleet is, measured there.
 
 Fleet layer. `facts` runs on a machine, as a task pinned to its node; `survey` asks all at once.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from flushlab.fleet.connect import FleetNode, task_on
 from flushlab.record import OtherLoad
@@ -75,33 +76,24 @@ def _measured(name: str, address: str) -> MachineStatus:
     try:
         directory = home()
         here, medium = describe(directory), medium_of(directory)
-        others = watch(CELL_S, directory)
-        servers = tuple(sorted({one.name for one in builds().builds}))
-    except FlushlabError as error:
-        return msgspec.structs.replace(found, problem=str(error))
-    sync_us = ceiling = None
-    problem = ""
-    try:
+        found = replace(
+            found,
+            is_root=os.geteuid() == 0,
+            cpu_model=here.cpu_model,
+            cpu_count=here.cpu_count,
+            memory_bytes=here.memory_bytes,
+            kernel=here.kernel,
+            directory=str(directory),
+            filesystem=medium.filesystem,
+            disk=medium.disk,
+            free_bytes=medium.free_bytes,
+            servers=tuple(sorted({one.name for one in builds().builds})),
+            others=watch(CELL_S, directory),
+        )
         sync_us, ceiling = _disk(directory)
     except FlushlabError as error:  # no room, say
-        problem = str(error)
-    return msgspec.structs.replace(
-        found,
-        problem=problem,
-        is_root=os.geteuid() == 0,
-        cpu_model=here.cpu_model,
-        cpu_count=here.cpu_count,
-        memory_bytes=here.memory_bytes,
-        kernel=here.kernel,
-        directory=str(directory),
-        filesystem=medium.filesystem,
-        disk=medium.disk,
-        free_bytes=medium.free_bytes,
-        sync_us_p50=sync_us,
-        ceiling_per_s=ceiling,
-        servers=servers,
-        others=others,
-    )
+        return replace(found, problem=str(error))
+    return replace(found, sync_us_p50=sync_us, ceiling_per_s=ceiling)
 
 
 def _disk(directory: Path) -> tuple[float | None, float | None]:
@@ -135,7 +127,7 @@ def survey(nodes: Sequence[FleetNode]) -> tuple[MachineStatus, ...]:
         except ray.exceptions.RayError as error:
             problem = f"it is gone: {type(error).__name__}"
         else:
-            return msgspec.structs.replace(found, clock_ahead_s=clock_ahead(node))
+            return replace(found, clock_ahead_s=clock_ahead(node))
         return MachineStatus(name=node.name, address=node.address, problem=problem, flushlab=node.flushlab)
 
     def clock_ahead(node: FleetNode) -> float | None:

@@ -1,17 +1,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
 import msgspec
 import pytest
 
-from flushlab.campaign import Budget, Watcher, run
-from flushlab.campaign.fleet.machines import Opening, Task
-from flushlab.campaign.fleet.runner import Arrivals, ArrivedBlock, FleetRunner
+from flushlab.campaign.fleet.machines import Task
+from flushlab.campaign.fleet.trials import Arrivals, ArrivedBlock
 from flushlab.campaign.fleet.worker import trials_of
 from flushlab.errors import MeasurementError, NoSpace, UsageError
 from flushlab.experiment.protocol import Request
@@ -19,10 +18,14 @@ from flushlab.experiment.series import Series, SeriesPlan
 from flushlab.record import Arm, Trial
 from flushlab.store import Store
 from tests.fakes.machines import ThreadMachines
+from tests.unit.campaign.fleet.on_threads import Fleet, Killed
 from tests.unit.records import trial
 from tests.waiting import wait_until
 
 EFFECTS = {"fast": 1.5, "slow": 0.6, "same": 1.0}
+
+
+Make = Callable[..., Fleet]
 
 
 def series(blocks: int = 8, **changes: Any) -> Series:
@@ -50,92 +53,9 @@ def measured(machine: str, request: Request) -> Trial:
     )
 
 
-class Listener(Watcher):
-    """Keeps what a runner says in its fleet."""
-
-    def __init__(self, fleet: Fleet) -> None:
-        super().__init__(fleet.said.append)
-        self._fleet = fleet
-
-    def spreads(self, machines: int) -> None:
-        self._fleet.spread.append(machines)
-
-
-class Fleet:
-    """A campaign on machines that are threads."""
-
-    def __init__(
-        self,
-        path: Path,
-        *machines: str,
-        block: Callable[[str, Task], None] = lambda machine, task: None,
-        trial_of: Callable[[str, Request], Trial] = measured,
-    ) -> None:
-        self.ran = list[tuple[str, str, int]]()
-        self.said = list[str]()
-        self.spread = list[int]()
-        self._lock = threading.Lock()
-
-        def on_machine(machine: str, task: Task) -> Sequence[Trial]:
-            with self._lock:
-                self.ran.append((machine, task.block.stage, task.block.block))
-            block(machine, task)
-            return trials_of(
-                task, lambda request: trial_of(machine, request), lambda: machine in self.machines.cancelled
-            )
-
-        self._given = machines, on_machine
-        self.restart()
-        self.store = Store(path / "store.sqlite")
-
-    def restart(self) -> None:
-        """New machines, as a new driver finds them."""
-        self.machines = ThreadMachines(*self._given)
-
-    def runner(self, experiment: Series) -> FleetRunner:
-        return FleetRunner(
-            machines=self.machines,
-            names=self.machines.open(Opening(lambda *_: pytest.fail("opened"))),
-            ahead=experiment.ahead,
-            arrivals=Arrivals(self.store, "c"),
-            watcher=Listener(self),
-            best_of=lambda: experiment.best_of,
-        )
-
-    def carry_out(self, experiment: Series, run_trial: Callable[[Request], Trial] | None = None) -> str:
-        if not any(row.id == "c" for row in self.store.campaigns()):
-            self.store.create_campaign("c", "series", b"{}")
-        runner = self.runner(experiment)
-        ending = run(
-            experiment,
-            run_trial or runner.run,
-            known=self.store.trials,
-            store=self.store,
-            campaign_id="c",
-            budget=Budget(),
-            watcher=Watcher(),
-        )
-        runner.forget_unused()
-        return ending
-
-    def trials(self) -> list[Trial]:
-        return list(self.store.trials("c"))
-
-
 @pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Callable[..., Fleet]]:
-    made = list[Fleet]()
-
-    def make(*machines: str, **given: Any) -> Fleet:
-        made.append(Fleet(tmp_path, *machines, **given))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.store.close()
-
-
-Make = Callable[..., Fleet]
+def fleet(store: Store) -> Make:
+    return partial(Fleet, store, trial_of=measured)
 
 
 def cells(trials: Sequence[Trial]) -> list[tuple[str, int, str]]:
@@ -175,11 +95,11 @@ def test_a_block_runs_on_one_machine(fleet: Make) -> None:
 def three_with_a_late_first_block(fleet: Make) -> Fleet:
     """Block 0 waits until the blocks ahead of it have ended."""
 
-    def block(machine: str, task: Task) -> None:
+    def before(machine: str, task: Task) -> None:
         if (task.block.stage, task.block.block) == ("arms", 0):
             wait_until(lambda: {1, 2} <= {*three.machines.ended}, "blocks 1 and 2 ended")
 
-    three = fleet("a", "b", "c", block=block)
+    three = fleet("a", "b", "c", before=before)
     return three
 
 
@@ -197,7 +117,7 @@ def test_the_block_of_a_lost_machine_runs_again_elsewhere(fleet: Make) -> None:
         if machine == "b":
             two.machines.lose("b")
 
-    two, experiment = fleet("a", "b", block=dies), series()
+    two, experiment = fleet("a", "b", before=dies), series()
     assert two.carry_out(experiment) == "done"
     assert {one.machine for one in two.trials()} == {"a"}
     assert [line for line in two.said if "machine b is taken out: the node died" in line]
@@ -209,7 +129,7 @@ def test_a_machine_whose_disk_is_full_is_taken_out(fleet: Make) -> None:
         if machine == "b":
             raise NoSpace("/data is full")
 
-    two = fleet("a", "b", block=full)
+    two = fleet("a", "b", before=full)
     assert two.carry_out(series()) == "done"
     assert two.machines.dismissed == ["b"]
     assert any("machine b is taken out: /data is full" in line for line in two.said)
@@ -219,7 +139,7 @@ def test_a_machine_that_cannot_run_the_campaign_ends_it(fleet: Make) -> None:
     def refuses(machine: str, task: Task) -> None:
         raise UsageError("another binary", hint="install it")
 
-    one = fleet("a", block=refuses)
+    one = fleet("a", before=refuses)
     with pytest.raises(UsageError, match="machine a: another binary") as raised:
         one.carry_out(series())
     assert raised.value.hint == "install it"
@@ -230,7 +150,7 @@ def test_a_block_that_takes_its_machine_along_ends_the_campaign(fleet: Make) -> 
         if task.block.block == 0:
             many.machines.lose(machine)
 
-    many = fleet("a", "b", "c", "d", block=dies)
+    many = fleet("a", "b", "c", "d", before=dies)
     with pytest.raises(MeasurementError, match="arms block 1: lost 3 times"):
         many.carry_out(series())
 
@@ -238,7 +158,7 @@ def test_a_block_that_takes_its_machine_along_ends_the_campaign(fleet: Make) -> 
 def test_a_stragglers_block_stops_before_its_next_trial_once_a_copy_has_arrived(
     fleet: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flushlab.campaign.fleet.dispatch.POLL_S", 0.02)
+    monkeypatch.setattr("flushlab.campaign.fleet.runner.POLL_S", 0.02)
     hung = list[str]()
 
     def hangs(machine: str, request: Request) -> Trial:
@@ -247,12 +167,12 @@ def test_a_stragglers_block_stops_before_its_next_trial_once_a_copy_has_arrived(
             wait_until(lambda: machine in three.machines.cancelled, "the block was cancelled")
         return measured(machine, request)
 
-    def block(machine: str, task: Task) -> None:
+    def before(machine: str, task: Task) -> None:
         if (task.block.stage, task.block.block) == ("arms", 0):
             first.append(machine)
 
     first = list[str]()
-    three, experiment = fleet("a", "b", "c", trial_of=hangs, block=block), series()
+    three, experiment = fleet("a", "b", "c", trial_of=hangs, before=before), series()
     assert three.carry_out(experiment) == "done"
     assert len(hung) == 1, "the first trial ran to its end, and no second one"
     assert len(first) == 2
@@ -268,52 +188,47 @@ def test_a_campaign_without_machines_waits_for_one_that_joins(
             one.machines.lose(machine)
             threading.Timer(0.05, lambda: one.machines.join("b")).start()
 
-    one = fleet("a", block=dies_once)
+    one = fleet("a", before=dies_once)
     assert one.carry_out(series()) == "done"
     assert {found.machine for found in one.trials()} == {"b"}
 
 
 def test_a_campaign_ends_if_no_machine_joins(fleet: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flushlab.campaign.fleet.dispatch.REJOIN_S", 0.05)
-    monkeypatch.setattr("flushlab.campaign.fleet.dispatch.POLL_S", 0.02)
+    monkeypatch.setattr("flushlab.campaign.fleet.runner.REJOIN_S", 0.05)
+    monkeypatch.setattr("flushlab.campaign.fleet.runner.POLL_S", 0.02)
 
     def dies(machine: str, task: Task) -> None:
         one.machines.lose(machine)
 
-    one = fleet("a", block=dies)
+    one = fleet("a", before=dies)
     with pytest.raises(MeasurementError, match="no machine of the fleet is left: a: the node died"):
         one.carry_out(series())
 
 
-def test_a_machine_whose_control_is_off_twice_is_taken_out_and_its_blocks_run_elsewhere(fleet: Make) -> None:
+@pytest.mark.parametrize(("off", "dismissed"), [({0, 1}, ["b"]), ({0, 2}, [])])
+def test_a_machine_whose_control_is_off_twice_in_a_row_is_taken_out_and_its_blocks_run_elsewhere(
+    fleet: Make, off: set[int], dismissed: list[str]
+) -> None:
     def broken(machine: str, request: Request) -> Trial:
+        ran = [block for name, *_, block in two.ran if name == "b"]
         found = measured(machine, request)
-        if machine == "b" and request.arm.name == "control":
-            return trial(arm=request.arm, stage=request.stage, block=request.block, result=1.0)
+        if machine == "b" and request.arm.name == "control" and len(ran) - 1 in off:
+            return msgspec.structs.replace(found, result=1.0)
         return found
 
     two, experiment = fleet("a", "b", trial_of=broken), series()
     two.carry_out(experiment)
-    assert two.machines.dismissed == ["b"]
-    assert {one.machine for one in two.trials()} == {"a"}
+    assert two.machines.dismissed == dismissed
+    assert ({one.machine for one in two.trials()} == {"a"}) is bool(dismissed)
     assert experiment.result().comparisons["fast"].verdict == "faster"
 
 
 def test_what_has_arrived_survives_the_driver_and_does_not_run_again(fleet: Make) -> None:
-    three, experiment = three_with_a_late_first_block(fleet), series()
-    runner = three.runner(experiment)
-    left = [*range(7), None]  # killed in the middle of the second block of five trials
-
-    def killed(request: Request) -> Trial:
-        if left.pop(0) is None:
-            raise SystemExit
-        return runner.run(request)
-
-    with pytest.raises(SystemExit):
-        three.carry_out(experiment, killed)
-    assert {1, 2} <= three.store.arrived("c").keys()
-    three.restart()
-    three.ran.clear()
+    killed = three_with_a_late_first_block(fleet)
+    with pytest.raises(Killed):
+        killed.carry_out(series(), killed_after=7)  # in the middle of the second block of five trials
+    assert {1, 2} <= killed.store.arrived("c").keys()
+    three = fleet("a", "b", "c")
     assert three.carry_out(series()) == "done"
     assert not {1, 2} & {block for _, stage, block in three.ran if stage == "arms"}
     assert len(three.trials()) == len(set(cells(three.trials())))
@@ -351,14 +266,12 @@ def test_trials_that_a_block_has_not_brought_run_again(fleet: Make) -> None:
     assert len(one.trials()) == len(set(cells(one.trials())))
 
 
-def test_an_arrived_block_is_kept_without_the_trials_that_the_loop_has_saved(tmp_path: Path) -> None:
-    with Store(tmp_path / "store.sqlite") as store:
-        store.create_campaign("c", "series", b"{}")
-        arms = [Arm(name=name, settings={}) for name in ("base", "control", "fast")]
-        trials = tuple(trial(arm=arm, stage="arms", block=0) for arm in arms)
-        arrivals = Arrivals(store, "c")
-        arrivals.save(0, ArrivedBlock(stage="arms", block=0, arms=("base", "control", "fast"), trials=trials))
-        store.save("c", trials[1])
-        assert [one.arm.name for one in arrivals.left()[0].trials] == ["base", "fast"]
-        arrivals.forget(0)
-        assert arrivals.left() == {}
+def test_an_arrived_block_is_kept_without_the_trials_that_the_loop_has_saved(store: Store) -> None:
+    arms = [Arm(name=name, settings={}) for name in ("base", "control", "fast")]
+    trials = tuple(trial(arm=arm, stage="arms", block=0) for arm in arms)
+    arrivals = Arrivals(store, "c")
+    arrivals.save(0, ArrivedBlock(stage="arms", block=0, arms=("base", "control", "fast"), trials=trials))
+    store.save("c", trials[1])
+    assert [one.arm.name for one in arrivals.left()[0].trials] == ["base", "fast"]
+    arrivals.forget(0)
+    assert arrivals.left() == {}
