@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from flushlab.errors import UsageError
@@ -181,8 +182,9 @@ def test_a_loose_name_that_the_server_lacks_does_not_stop_it() -> None:
     assert checked.starts
 
 
-def test_capitals_in_a_name_are_a_mistake_on_mysql_only() -> None:
-    finding = only("Sync-Binlog = 1", MYSQL80)
+@pytest.mark.parametrize("server", [MYSQL80, msgspec.structs.replace(MARIADB1011, version=(11, 4, 5))])
+def test_capitals_in_a_name_are_a_mistake_on_mysql_and_mariadb_11_4_5(server: ServerIdentity) -> None:
+    finding = only("Sync-Binlog = 1", server)
     assert (finding.kind, finding.fatal, finding.hint) == ("misspelled", True, "write sync-binlog")
     assert of("[mysqld]\nSync-Binlog = 1\n", MARIADB1011).settings == {"sync_binlog": 1}
 
