@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import Build
-from flushlab.fleet.machines import ANSWER_S
+from flushlab.fleet.status import ANSWER_S
 from flushlab.version import __version__
 from tests.fleet_testbed import Node, fleet_testbed, needs_ray, needs_root
 from tests.waiting import wait_until

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.server.settings_check import CheckRequest, Judged, judge_file
+from flushlab.server.settings_check import Judged, judge_file
+from flushlab.spec.commands import SettingsSpec
 from tests.command import flushlab
 from tests.conftest import require_build
 
@@ -130,11 +131,11 @@ def test_an_option_file_of_57_is_mended_as_the_check_says_and_starts_on_80(tmp_p
     release = f"mysql@{'.'.join(map(str, require_build('mysql@8.0').version))}"
     file = tmp_path / "my.cnf"
     file.write_text(OF_57)
-    before = judge_file(file, CheckRequest(server=release))
+    before = judge_file(file, SettingsSpec(server=release))
     assert not before.starts
     assert len([one for one in before.findings if one.fatal]) == 10
     file.write_text(mended(file, before))
-    after = judge_file(file, CheckRequest(server=release, start=True))
+    after = judge_file(file, SettingsSpec(server=release, start=True))
     assert after.starts
     assert after.started is not None
     assert (after.started.ran, after.started.refusal) == (True, "")

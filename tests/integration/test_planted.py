@@ -16,7 +16,8 @@ import pytest
 from flushlab.build import Build
 from flushlab.errors import FlushlabError, StartFailed
 from flushlab.machine.confinement import available
-from flushlab.server.settings_check import CheckRequest, Judged, Started, judge_file
+from flushlab.server.settings_check import Judged, Started, judge_file
+from flushlab.spec.commands import SettingsSpec
 from tests.conftest import StartSandbox, flavors, require_build
 from tests.contract.test_check_soak import option_of
 from tests.planted import Planted
@@ -37,7 +38,7 @@ def planted() -> Iterator[Planted]:
 
 def started(file: Path, name: str, *lines: str) -> tuple[Judged, Started]:
     file.write_text("\n".join(["[mysqld]", *lines]) + "\n")
-    judged = judge_file(file, CheckRequest(server=name, start=True))
+    judged = judge_file(file, SettingsSpec(server=name, start=True))
     assert judged.started is not None
     return judged, judged.started
 

@@ -24,9 +24,6 @@ from flushlab.settings.durability import FLOOR, guarantees, keeps
 from flushlab.settings.floor import Floor
 from flushlab.settings.optionfile import render
 
-FILES = ("my.cnf", "settings.sql", "verify.sql", "rollback.cnf", "rollback.sql")
-"""Of a server for which there is something to change."""
-
 
 class Advice(NamedTuple):
     recommended: Recommended

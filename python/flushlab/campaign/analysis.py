@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.data import warnings_of
-from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun, Demand, FleetMachine
+from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun, Demand, FleetMachine, resuming
 from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.diagnosis.evidence import WITH_READS
 from flushlab.experiment.protocol import SELECTING, is_stalled, p99_us
@@ -151,25 +151,24 @@ class Analysis(Generic[R, E]):
     ) -> CampaignFacts:
         request: TuneRequest | SeriesRequest = self.request
         base, of_base = self.bases[BASE], results_of(trials, BASE)
-        last = of_base[-1] if of_base else None
+        last, is_interrupted = of_base[-1] if of_base else None, run.ending == "interrupted"
         configuration = self.configured(base, of_base)
-        stand_in: StandIn | None = next(
-            (trial.stand_in for trial in trials if trial.stand_in is not None), None
-        )
+        stand_in: StandIn | None = next(filter(None, (trial.stand_in for trial in trials)), None)
+        warnings = (*warnings_of(request.dataset, stand_in), *request.notes, *warnings)
         control = None
         if result.control is not None:
-            named: dict[str, Any] = {"name": CONTROL, "text": "", "comparison": result.control}
-            control = self.measured(base, confirming(results_of(trials, CONTROL)), result, **named)
+            again = confirming(results_of(trials, CONTROL))
+            control = self.measured(base, again, result, name=CONTROL, text="", comparison=result.control)
         return CampaignFacts(
             campaign_id=run.campaign_id,
             kind=request.kind,
             ending=run.ending,
-            resume=run.resume(request.kind, request.spec.remote),
+            resume=resuming(request.kind, run.campaign_id, request.spec.remote) if is_interrupted else "",
             server=(last.server if last else None) or self.identity,
             load_command=without_passwords(command_of(request.workload)),
             sources=request.sources,
             data=request.dataset,
-            tables=next((trial.tables for trial in of_base if trial.tables), ()),
+            tables=next(filter(None, (trial.tables for trial in of_base)), ()),
             stand_in=stand_in,
             objective=request.objective,
             unit=last.unit if last else "",
@@ -193,9 +192,7 @@ class Analysis(Generic[R, E]):
             machine=run.machine,
             machines=fleet_machines(of_base),
             clients=clients_of(of_base),
-            warnings=tuple(
-                dict.fromkeys((*warnings_of(request.dataset, stand_in), *request.notes, *warnings))
-            ),
+            warnings=tuple(dict.fromkeys(warnings)),
             **own,
         )
 

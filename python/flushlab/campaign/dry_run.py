@@ -16,7 +16,7 @@ from flushlab.campaign.facts import ArmResult, Forecast
 from flushlab.campaign.pool.protocol import ServerPool
 from flushlab.campaign.pool.room import data_bytes_of, data_bytes_of_arms
 from flushlab.campaign.request import ArmGroup, SeriesRequest
-from flushlab.campaign.scheduling import NODE_S, START_S, STARTUP_S, SWITCH_S, ends_by_itself, trial_s
+from flushlab.campaign.scheduling import NODE_S, START_S, STARTUP_S, SWITCH_S, ends_by_itself, trial_s_of
 from flushlab.campaign.series_analysis import SeriesAnalysis
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
@@ -118,11 +118,7 @@ def most_s(request: SeriesRequest, machines: int = 1) -> float:
 
 def _group_s(request: SeriesRequest, group: ArmGroup, machines: int = 1) -> float:
     cells, blocks = 2 + len(group.arms), math.ceil(group.blocks / machines)
-    timing = group.timing(request.timing)
-    one_s = trial_s(
-        request.workload, timing, kept_running=group.kept_running, cluster=request.spec.server.cluster
-    )
-    trials_s = blocks * cells * one_s
+    trials_s = blocks * cells * trial_s_of(request, group)
     if not group.kept_running or request.workload == protocol.OWN_LOAD:
         return trials_s
     if group.places:  # clusters, on which arms alternate in slices; the user's own runs already

@@ -440,9 +440,6 @@ class CampaignRun(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine
     others: OtherLoad | None = None
 
-    def resume(self, kind: str, remote: RemoteAccess) -> str:
-        return resuming(kind, self.campaign_id, remote) if self.ending == "interrupted" else ""
-
 
 def resuming(kind: str, campaign_id: str, remote: RemoteAccess) -> str:
     """`remote`: the user's server that it runs on; its password is not stored."""

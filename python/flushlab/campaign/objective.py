@@ -28,9 +28,8 @@ def objective_of(asked: str | None, workload: str, options: Mapping[str, object]
         raise UsageError(f"unknown objective {asked!r}", hint=f"it takes {' or '.join(OBJECTIVES)}")
     fixed = next(iter(_schedule(workload, options)), None)
     if asked == "p99" and "rate" not in workload_options(workload):
-        kind, colon, _ = workload.partition(":")
         raise UsageError(
-            f"--objective p99 needs a fixed rate, and {kind}{colon} takes none",
+            f"--objective p99 needs a fixed rate, and {_short(workload)} takes none",
             hint="use --objective throughput",
         )
     if asked == "p99" and fixed is None:
@@ -81,12 +80,9 @@ def require_comparable(workloads: Mapping[str, WorkloadSpec], places: Mapping[st
 
 def _schedule(workload: str, options: Mapping[str, object]) -> dict[str, object]:
     known = workload_options(workload)
-    found = {name: options.get(name) or known[name].default for name in SCHEDULE if name in known}
-    return (
-        {name: value for name, value in found.items() if value}
-        if found.get("rate") or found.get("profile")
-        else {}
-    )
+    asked = {name: options.get(name) or known[name].default for name in SCHEDULE if name in known}
+    found = {name: value for name, value in asked.items() if value}
+    return found if found.keys() & {"rate", "profile"} else {}
 
 
 def _words(schedule: Mapping[str, object]) -> str:

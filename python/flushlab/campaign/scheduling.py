@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from flushlab.campaign.arms import BoundArm
-from flushlab.campaign.request import ArmGroup, SeriesRequest
+from flushlab.campaign.request import ArmGroup, SeriesRequest, TuneRequest
 from flushlab.record import ServerIdentity
 from flushlab.trial.runner import restart_settings
 from flushlab.trial.sliced import SLICE_S
@@ -68,6 +68,11 @@ def trial_s(
         return SLICE_FACTOR * timing.seconds + SLICE_LEAD_S
     beside_s = OVERHEAD_S + NODE_S * ((cluster or 1) - 1)
     return beside_s if ends_by_itself(workload) else beside_s + timing.warm_up_s + timing.seconds
+
+
+def trial_s_of(request: TuneRequest | SeriesRequest, group: ArmGroup) -> float:
+    timing, cluster = group.timing(request.timing), request.spec.server.cluster
+    return trial_s(request.workload, timing, kept_running=group.kept_running, cluster=cluster)
 
 
 class Capacity(NamedTuple):

@@ -25,8 +25,8 @@ from flushlab.campaign.analysis import (
 from flushlab.campaign.arms import ArmOutcome, BoundArm, judged
 from flushlab.campaign.claims import answers
 from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun, PlanFacts
-from flushlab.campaign.request import ArmGroup, SeriesRequest
-from flushlab.campaign.scheduling import ends_by_itself, trial_s
+from flushlab.campaign.request import SeriesRequest
+from flushlab.campaign.scheduling import ends_by_itself, trial_s_of
 from flushlab.campaign.several_servers import differing, on_server
 from flushlab.experiment.series import RoundGroup, Series, SeriesPlan, SeriesResult
 from flushlab.record import BASE, BEST, CONTROL, Arm, Trial, Value, Warning
@@ -49,19 +49,16 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
             parts = self._composable(names)
             return Arm(name=BEST, settings=self.best(names).settings) if parts else None
 
-        def seconds(group: ArmGroup) -> float | None:
-            if ends_by_itself(request.workload):
-                return None
-            timing, cluster = group.timing(request.timing), request.spec.server.cluster
-            return trial_s(request.workload, timing, kept_running=group.kept_running, cluster=cluster)
-
+        known = not ends_by_itself(request.workload)
         return Series(
             SeriesPlan(
                 base=Arm(name=BASE, settings=request.base.settings),
                 arms=tuple(Arm(name=arm.name, settings=arm.settings) for arm in request.running),
                 blocks=request.blocks,
                 groups=tuple(
-                    RoundGroup(arms=one.arms, blocks=one.blocks, trial_s=seconds(one))
+                    RoundGroup(
+                        arms=one.arms, blocks=one.blocks, trial_s=trial_s_of(request, one) if known else None
+                    )
                     for one in request.groups
                 ),
                 compose=compose if request.best else None,
@@ -158,10 +155,10 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
         servers = dict(zip(self.bases, self.request.servers, strict=False))
         return on_server(warning, servers[base], self.request.base_name if base == BASE else base)
 
-    def _called(self, base: str) -> str:
-        if base not in ("", BASE):
-            return base
-        return "the base" if self.request.base_name == BASE else self.request.base_name
+    def _base_of(self, arm: BoundArm) -> str:
+        """In a sentence."""
+        base = arm.against or self.request.base_name
+        return "the base" if base == BASE else base
 
     @property
     def _why_fresh(self) -> dict[str, str]:
@@ -176,13 +173,8 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
         ]
 
     def _facts(self, arm: BoundArm, result: SeriesResult, trials: list[Trial], ending: str) -> ArmResult:
-        outcome, reason = arm.outcome, arm.reason
         own = [trial for trial in trials if trial.arm.name == arm.name]
-        if outcome == "measured":
-            outcome, reason = _outcome(arm.name, result, own, ending)
-            if outcome == "measured" and arm.against in result.out:
-                became, why = result.out[arm.against]
-                reason = f"{arm.against}, its base, {became}: {why}"
+        outcome, reason = _outcome(arm, result, own, ending)
         figures = [trial for trial in own if trial.result is not None]
         read_back = figures[-1].settings if figures else {}
         base = next((t.settings for t in trials if t.arm.name == (arm.against or BASE) and t.settings), {})
@@ -210,7 +202,7 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
             unit=figures[-1].unit if figures and arm.other_event else "",
             observed=observed_of(figures),
             server=next((trial.server for trial in own if trial.server), arm.server) if arm.build else None,
-            same_as=self._same_as(arm, trials),
+            same_as=self._same_as(arm, _read_back(trials)),
         )
 
     def _no_best(self, result: SeriesResult, ending: str) -> str:
@@ -258,35 +250,30 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
                 text = f"{arms} change {name} differently; best takes it from the fastest, {values[-1][0]}"
                 yield Warning("best-conflict", text, arms=(BEST,))
 
-    def _same_as_base(self, trials: list[Trial]) -> Iterator[Warning]:
-        counted = [trial for trial in trials if trial.result is not None]
+    def _same_as_base(self, trials: Iterable[Trial]) -> Iterator[Warning]:
+        last = _read_back(trials)
         for arm in self.request.running:
-            own = [trial for trial in counted if trial.arm.name == arm.name]
-            base = [trial for trial in counted if trial.arm.name == (arm.against or BASE)]
             is_base = bool(arm.build) and not arm.against
-            if not own or not base or arm.workload_changes or is_base or not arm.composable:
+            ran = {arm.name, arm.against or BASE} <= last.keys()
+            if not ran or arm.workload_changes or is_base or not arm.composable:
                 continue
-            got, reference = own[-1].settings, base[-1].settings
-            same, but = f"{arm.name} reads back the same as", ""
+            reference, but = last[arm.against or BASE], ""
             if arm.no_effect:
                 but = f", but for what has {NO_BINLOG} ({', '.join(arm.no_effect)})"
-            if all(reference.get(name) == value for name, value in got.items() if name not in arm.no_effect):
-                text = f"{same} {self._called(arm.against)}{but}: its ratio is only noise"
+            same = f"{arm.name} reads back the same as"
+            got = {name: value for name, value in last[arm.name].items() if name not in arm.no_effect}
+            if all(reference.get(name) == value for name, value in got.items()):
+                text = f"{same} {self._base_of(arm)}{but}: its ratio is only noise"
                 yield Warning("same-as-base", text, arms=(arm.name,))
-            elif twin := self._same_as(arm, trials):
+            elif twin := self._same_as(arm, last):
                 text = f"{same} {twin}{but}: their difference is only noise"
                 yield Warning("same-as-another", text, arms=(arm.name, twin))
 
-    def _same_as(self, arm: BoundArm, trials: Iterable[Trial]) -> str:
-        def same(other: BoundArm) -> bool:
-            out = {*arm.no_effect, *other.no_effect}
-            one, another = (
-                {name: value for name, value in last[of.name].items() if name not in out}
-                for of in (arm, other)
-            )
-            return one == another
+    def _same_as(self, arm: BoundArm, last: Mapping[str, Mapping[str, Value]]) -> str:
+        def seen(one: BoundArm, other: BoundArm) -> dict[str, Value]:
+            out = {*one.no_effect, *other.no_effect}
+            return {name: value for name, value in last[one.name].items() if name not in out}
 
-        last = {trial.arm.name: trial.settings for trial in trials if trial.result is not None}
         alike = [
             other
             for other in self.request.running
@@ -294,7 +281,7 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
             and not other.workload_changes
             and other.composable
             and {other.name, arm.name} <= last.keys()
-            and same(other)
+            and seen(other, arm) == seen(arm, other)
         ]
         least = min(alike, key=lambda other: len(other.changes), default=arm)
         return least.name if arm in alike and least is not arm else ""
@@ -309,7 +296,7 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
             own = [trial for trial in trials if trial.arm.name == arm.name and trial.slices]
             left = _left_bytes(own)
             if own and max(left, least) > DEBT_BYTES and not least / DEBT_FACTOR < left < most * DEBT_FACTOR:
-                base = self._called(arm.against)
+                base = self._base_of(arm)
                 text = (
                     f"after its slices, {arm.name} still wrote {format_size(round(left))} per transaction,"
                     f" {base} {format_size(round(reference))}. The ratio leaves these writes out, which"
@@ -368,18 +355,27 @@ class SeriesAnalysis(Analysis[SeriesRequest, Series]):
             )
 
 
+def _read_back(trials: Iterable[Trial]) -> dict[str, Mapping[str, Value]]:
+    return {trial.arm.name: trial.settings for trial in trials if trial.result is not None}
+
+
 def _left_bytes(trials: list[Trial]) -> float:
     events = sum(one.events for trial in trials for one in trial.slices)
     return sum(trial.later_bytes or 0 for trial in trials) / events if events else 0.0
 
 
-def _outcome(name: str, result: SeriesResult, trials: list[Trial], ending: str) -> tuple[ArmOutcome, str]:
-    if name in result.out:
-        outcome, reason = result.out[name]
+def _outcome(
+    arm: BoundArm, result: SeriesResult, own: Sequence[Trial], ending: str
+) -> tuple[ArmOutcome, str]:
+    if arm.outcome != "measured":
+        return arm.outcome, arm.reason
+    if arm.name in result.out:
+        outcome, reason = result.out[arm.name]
         if outcome == "failed":
             return "failed", reason
         return "refused", reason if outcome == "refused" else f"{outcome}: {reason}"
-    if not trials:
+    if not own:
         stopped = "stopped" if ending == "interrupted" else "the base failed"
         return "skipped", f"{stopped} before its turn"
-    return "measured", ""
+    became, why = result.out.get(arm.against, ("", ""))
+    return "measured", f"{arm.against}, its base, {became}: {why}" if became else ""

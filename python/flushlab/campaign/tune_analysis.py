@@ -24,7 +24,7 @@ from flushlab.campaign.arms import BoundArm
 from flushlab.campaign.crash.check import Crash, check
 from flushlab.campaign.facts import ArmResult, CampaignFacts, CampaignRun, TuningFacts
 from flushlab.campaign.request import TuneRequest
-from flushlab.campaign.scheduling import START_S, STARTUP_S, trial_s
+from flushlab.campaign.scheduling import START_S, STARTUP_S, trial_s_of
 from flushlab.errors import FlushlabError, ServerError
 from flushlab.experiment.blocks import YOURS
 from flushlab.experiment.tune import Guards, Tune, TunePlan
@@ -81,12 +81,7 @@ class TuneAnalysis(Analysis[TuneRequest, Tune]):
             is_free=self.is_free,
             budget_trials=request.spec.trials,
             budget_s=request.budget_s,
-            trial_s=trial_s(
-                request.workload,
-                request.timing,
-                kept_running=request.side_by_side > 0,
-                cluster=request.spec.server.cluster,
-            ),
+            trial_s=trial_s_of(request, request.groups[0]),
             start_s=START_S,
             startup_s=STARTUP_S if request.side_by_side else 0.0,
             spread=bool(request.fleet) and not request.clients,

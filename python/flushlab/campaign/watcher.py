@@ -54,7 +54,7 @@ class Watcher:
     def __init__(self, say: Progress = silent) -> None:
         self.say = say
         self._budget_s: float | None = None
-        self._names: Mapping[str, str] = {}
+        self.called: Mapping[str, str] = {}
         self._pending: list[Trial] = []
         self._told = -TELL_S
         self._crashes: dict[str, Counter[str]] = {}
@@ -66,17 +66,13 @@ class Watcher:
         self.say(f"warning: {text}")
 
     def names(self, names: Mapping[str, str]) -> None:
-        self._names = names
+        self.called = names
 
     def spreads(self, machines: int) -> None:
         self._machines = max(1, machines)
 
-    @property
-    def called(self) -> Mapping[str, str]:
-        return self._names
-
     def known_as(self, arm: str) -> str:
-        return self._names.get(arm, arm)
+        return self.called.get(arm, arm)
 
     @contextmanager
     def campaign(self, budget_s: float | None) -> Iterator[None]:
@@ -84,13 +80,11 @@ class Watcher:
         yield
 
     def starting(self, request: Request, standing: Standing, spent: Spent) -> None:
-        if not self._pending or _block(self._pending[0]) == (request.stage, request.block):
+        slices = self._pending
+        if not slices or (slices[0].stage, slices[0].block) == (request.stage, request.block):
             return
-        order = list(self._names)
-        slices = sorted(
-            self._pending, key=lambda one: order.index(one.arm.name) if one.arm.name in order else 0
-        )
-        self._pending = []
+        order = {name: place for place, name in enumerate(self.called)}
+        slices, self._pending = sorted(slices, key=lambda one: order.get(one.arm.name, 0)), []
         now = time.monotonic()
         if now - self._told >= TELL_S:
             self._told = now
@@ -168,10 +162,6 @@ class Watcher:
             words = "about" if self._budget_s is None else "at most"
             parts.append(f"{words} {format_seconds(left_s)} left")
         return f" ({', '.join(parts)})" if parts else ""
-
-
-def _block(trial: Trial) -> tuple[str, int]:
-    return trial.stage, trial.block
 
 
 def _where(trial: Trial) -> str:

@@ -17,7 +17,7 @@ from flushlab.spec.parts import Port
 
 if TYPE_CHECKING:
     from flushlab.fleet.connect import FleetAddress
-    from flushlab.fleet.machines import MachineStatus
+    from flushlab.fleet.status import MachineStatus
 
 app = OptionGroup("fleet", "Several machines for one campaign: start, join, look, stop.")
 
@@ -109,7 +109,7 @@ def status(
       flushlab fleet status 10.0.0.5:9377 --json -
     """
     from flushlab.fleet.connect import connected
-    from flushlab.fleet.machines import survey
+    from flushlab.fleet.status import survey
     from flushlab.units import counted
 
     require_writable(json)
@@ -197,7 +197,7 @@ def _lines(machine: MachineStatus) -> list[str]:
 
 
 def _warn(machines: tuple[MachineStatus, ...]) -> None:
-    from flushlab.fleet.machines import CLOCK_S
+    from flushlab.fleet.status import CLOCK_S
     from flushlab.version import __version__
 
     for one in machines:

@@ -66,18 +66,9 @@ def settings(given: Mapping[str, Any], json: options.Json = None) -> None:
             )
         if spec.start and spec.static:
             raise UsageError("--start asks the build, --static does not", hint="remove one of them")
-        from flushlab.server.settings_check import CheckRequest, judge_file
+        from flushlab.server.settings_check import judge_file
 
-        request = CheckRequest(
-            server=spec.server,
-            basedir=Path(spec.basedir) if spec.basedir else None,
-            floor=spec.floor,
-            static=spec.static,
-            memory=spec.host_memory,
-            start=spec.start,
-            suffix=spec.defaults_group_suffix or "",
-        )
-        judged = judge_file(Path(spec.check), request, progress=say)
+        judged = judge_file(Path(spec.check), spec, progress=say)
         _show_check(judged, str(Path(spec.check)), json, fail_on_error=spec.fail_on_error)
         return
     if spec.static or spec.fail_on_error or spec.start or spec.host_memory or spec.defaults_group_suffix:
@@ -104,14 +95,14 @@ def settings(given: Mapping[str, Any], json: options.Json = None) -> None:
 
 def _check_server(spec: SettingsSpec, json: str | None) -> None:
     from flushlab.server.remote.login import addresses_of
-    from flushlab.server.settings_check import CheckRequest, judge_server
+    from flushlab.server.settings_check import judge_server
 
     first, *others = addresses_of(
         structs.replace(spec.remote, defaults_group_suffix=spec.defaults_group_suffix)
     )
     if others:
         raise UsageError(f"{spec.remote.named_by} names several servers", hint="check one node at a time")
-    judged = judge_server(first, CheckRequest(floor=spec.floor, memory=spec.host_memory))
+    judged = judge_server(first, spec)
     _show_check(judged, first.name, json, fail_on_error=spec.fail_on_error)
 
 

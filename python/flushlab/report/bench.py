@@ -18,7 +18,15 @@ from flushlab.report.document import (
     named,
     warnings_section,
 )
-from flushlab.report.words import data_words, disk_words, extended, load_came_from, small, unit_of_work
+from flushlab.report.words import (
+    data_words,
+    disk_words,
+    extended,
+    load_came_from,
+    rounded,
+    small,
+    unit_of_work,
+)
 from flushlab.settings.durability import Verdict, described, verdict
 from flushlab.units import format_latency, format_seconds
 
@@ -77,7 +85,7 @@ def fleet_as_json(found: FleetBench) -> FleetBenchDocument:
 
 def document(trial: Trial) -> Document:
     assert trial.result is not None and trial.server is not None
-    result, discarded = f"{_figure(trial.result)} {trial.unit}", trial.outcome == "discarded"
+    result, discarded = f"{rounded(trial.result)} {trial.unit}", trial.outcome == "discarded"
     return Document(
         "bench",
         f"Discarded: {trial.reason}, so these results do not count" if discarded else result,
@@ -104,7 +112,7 @@ def fleet_document(found: FleetBench) -> Document:
         elif trial.outcome != "measured" or trial.result is None:
             cells = Cell(trial.outcome, "num"), Cell(trial.reason)
         else:
-            cells = Cell(f"{_figure(trial.result)} {trial.unit}", "num"), Cell(_others(trial))
+            cells = Cell(f"{rounded(trial.result)} {trial.unit}", "num"), Cell(_others(trial))
         rows.append((Cell(run.machine, "name"), *cells))
     measured = [run.trial for run in found.runs if run.trial is not None]
     server = measured[0].server.title if measured and measured[0].server else ""
@@ -115,8 +123,8 @@ def fleet_document(found: FleetBench) -> Document:
     if found.between is not None:
         headline = f"Fastest {found.fastest}, slowest {found.slowest}: {found.between:.2f}× between them"
         if found.mean is not None:
-            low, high = _figure(found.mean.low), _figure(found.mean.high)
-            mean = f"{_figure(found.mean.estimate)} {measured[0].unit} [{low}, {high}], 95 %"
+            low, high = rounded(found.mean.low), rounded(found.mean.high)
+            mean = f"{rounded(found.mean.estimate)} {measured[0].unit} [{low}, {high}], 95 %"
             lead.append(f"Mean of such machines: {mean}.")
         lead.append("One run on each machine: the difference contains the noise of single runs.")
     elif found.fastest:
@@ -165,10 +173,6 @@ def _kept(trial: Trial) -> tuple[Verdict, dict[str, str]] | None:
         return None
 
 
-def _figure(value: float) -> str:
-    return f"{value:,.{2 if value < 100 else 0}f}"
-
-
 def _others(trial: Trial) -> str:
     if trial.foreign_cpu_share is None:
         return ""
@@ -204,11 +208,8 @@ def _load(load: LoadResult) -> Iterator[tuple[str, str]]:
             yield "COMMIT", _latency(rows.commit_latency_us)
     if loop is not None:
         yield "intended", f"{loop.intended:,.0f}/s; backlog at most {loop.backlog_max:,} events"
-        if lag := loop.lag_us:
-            yield (
-                "lag",
-                _percentiles(("p50", lag.p50), ("p99", lag.p99), ("p99.9", lag.p999), ("max", lag.max)),
-            )
+        if loop.lag_us:
+            yield "lag", _latency(loop.lag_us, "p50", "p99", "p999", "max")
     if load.client_cpu_us_per_event is not None:
         event = "transaction" if rows is None and not load.kinds else "statement"
         busy = "" if load.client_busy is None else f", busy {load.client_busy:.0%} of the time"
@@ -218,9 +219,8 @@ def _load(load: LoadResult) -> Iterator[tuple[str, str]]:
     for error in load.errors:
         yield "error", f"{error.count:,} × {error.errno} ({error.sqlstate}): {error.message}"
     if failed is not None:
-        took = failed.latency_us
-        spread = _percentiles(("p50", took.p50), ("p99", took.p99), ("max", took.max))
-        total = format_seconds(failed.count * took.mean / 1e6)
+        spread = _latency(failed.latency_us, "p50", "p99", "max")
+        total = format_seconds(failed.count * failed.latency_us.mean / 1e6)
         yield "failed", f"{failed.count:,} attempts, {total} in all: {spread}"
 
 
@@ -237,14 +237,9 @@ def _syncs(trial: Trial) -> str:
     return f"{words} per {per}{hidden}" if words else ""
 
 
-def _latency(latency: Latency) -> str:
-    return _percentiles(
-        ("p50", latency.p50), ("p95", latency.p95), ("p99", latency.p99), ("max", latency.max)
-    )
-
-
-def _percentiles(*parts: tuple[str, float]) -> str:
-    return " · ".join(f"{name} {format_latency(value)}" for name, value in parts)
+def _latency(latency: Latency, *fields: str) -> str:
+    names = {name: "p99.9" if name == "p999" else name for name in fields or ("p50", "p95", "p99", "max")}
+    return " · ".join(f"{name} {format_latency(getattr(latency, field))}" for field, name in names.items())
 
 
 def _results(facts: Iterable[tuple[str, str]], load: LoadResult | None) -> Iterator[Section]:

@@ -32,7 +32,8 @@ from flushlab.spec.parts import RemoteAccess
 from flushlab.store import CampaignRow
 from flushlab.units import counted
 
-_WORST: tuple[CrashOutcome, ...] = ("not_started", "inconsistent", "lost", "unknown", "sound", "kept")
+_FAILED: tuple[CrashOutcome, ...] = ("not_started", "inconsistent", "lost")
+_WORST: tuple[CrashOutcome, ...] = (*_FAILED, "unknown", "sound", "kept")
 """Worst first."""
 _WAYS: Mapping[NodeWay, str] = {
     "bootstrap": "bootstrapped",
@@ -343,13 +344,12 @@ def _worst(outcomes: Iterable[CrashOutcome]) -> CrashOutcome:
 
 
 def failing(arm: CrashArm) -> list[Crash]:
-    return [crash for crash in arm.crashes if crash.outcome in ("lost", "inconsistent", "not_started")]
+    return [crash for crash in arm.crashes if crash.outcome in _FAILED]
 
 
 def worst_first(arm: CrashArm) -> list[Crash]:
     """Servers that do not start, then inconsistent ones, then those that lost most."""
-    rank = ("not_started", "inconsistent", "lost")
-    return sorted(failing(arm), key=lambda crash: (rank.index(crash.outcome), -crash.lost))
+    return sorted(failing(arm), key=lambda crash: (_FAILED.index(crash.outcome), -crash.lost))
 
 
 def line(arm: CrashArm, crash: Crash) -> str | None:
@@ -370,15 +370,14 @@ def options(facts: CrashFacts) -> list[str]:
 
 def moment(arm: CrashArm, crash: Crash) -> str:
     """When and where; records of several disks count their own numbers, so of these it is a time."""
-    return f"{_moment(arm, crash)}{f', on {crash.machine}' if crash.machine else ''}"
-
-
-def _moment(arm: CrashArm, crash: Crash) -> str:
+    in_recovery = crash.point.kind == "in_recovery"
     if crash.nodes and arm.records:
-        return f"{crash.point.at / 1e9:.3f} s after the first commit"
-    if not crash.point.at:
-        return "a kill in recovery" if crash.point.kind == "in_recovery" else "a kill"
-    return f"record {crash.point.at:,}{', then in recovery' if crash.point.kind == 'in_recovery' else ''}"
+        when = f"{crash.point.at / 1e9:.3f} s after the first commit"
+    elif not crash.point.at:
+        when = "a kill in recovery" if in_recovery else "a kill"
+    else:
+        when = f"record {crash.point.at:,}{', then in recovery' if in_recovery else ''}"
+    return f"{when}{f', on {crash.machine}' if crash.machine else ''}"
 
 
 def _nodes(crashes: Sequence[Crash]) -> NodeCounts | None:

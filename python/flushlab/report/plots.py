@@ -387,7 +387,7 @@ def _inline(svg: str, height: float, name: str, title: str) -> str:
         one = re.sub(r"(href=\"#|url\(#)", rf"\g<1>{name}-", one)
         one = re.sub(r" ?font-family: [^;\"]*;?| transform=\"rotate\(-0 [^\"]*\"", "", one)
         one = re.sub(r"-?[0-9]+\.[0-9]{3,}", lambda two: f"{float(two[0]):.2f}", one)
-        return re.sub("|".join(INKS), _variable, re.sub(r"\s+", " ", one))
+        return re.sub("|".join(INKS), lambda two: f"var({INKS[two[0]]})", re.sub(r"\s+", " ", one))
 
     body = re.sub(r"<[^>]*>", tag, body)
     body = re.sub(r"\n\s*", "\n", body).strip()
@@ -395,7 +395,3 @@ def _inline(svg: str, height: float, name: str, title: str) -> str:
         f'<svg class="plot" viewBox="0 0 {WIDTH} {height:g}" role="img" aria-labelledby="{name}-title">'
         f'<title id="{name}-title">{html.escape(title)}</title>\n{body}\n</svg>'
     )
-
-
-def _variable(found: re.Match[str]) -> str:
-    return f"var({INKS[found[0]]})"

@@ -50,7 +50,7 @@ def size_words(size: int) -> str:
 
 def syncs(figures: Sequence[DiskResult], *, name: str, title: str) -> Plot:
     rows = [(one, one.latency_us) for one in figures if one.latency_us is not None]
-    ruled = Rows([f"{way_words(one)}, {size_words(one.bytes)}" for one, _ in rows], 38, 26)
+    ruled = Rows([f"{way_words(one)}, {size_words(one.bytes)}" for one, _ in rows], 42, 26)
     low, high = min(took.p50 for _, took in rows) / 1.6, max(took.max for _, took in rows) * 1.3
     marks = [10.0**power for power in range(-1, 8) if low <= 10.0**power <= high]
 

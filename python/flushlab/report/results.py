@@ -222,11 +222,12 @@ def _beside(arm: ArmResult | None, facts: CampaignFacts, columns: Sequence[str])
             yield Cell(text, "num", latency, absolute(arm, arm.unit or facts.unit))
 
 
-def _of_comparison(comparison: Comparison | None, words: Callable[[Comparison], str]) -> Cell:
-    if comparison is None:
-        return Cell("", "num")
-    ratio, kind = comparison.ratio, _VERDICTS.get(comparison.verdict, "mute")
-    return Cell(times(ratio.estimate), f"num {kind}", interval(ratio), words(comparison))
+def _of_comparison(found: Comparison | None, words: Callable[[Comparison], str]) -> Cell:
+    return Cell("", "num") if found is None else _compact(found.ratio, found.verdict, words(found))
+
+
+def _compact(ratio: Ratio, verdict: str, alone: str = "") -> Cell:
+    return Cell(times(ratio.estimate), f"num {_VERDICTS.get(verdict, 'mute')}", interval(ratio), alone)
 
 
 # -- machines of a fleet ---------------------------------------------------------------------------------
@@ -270,12 +271,8 @@ def _on_machines(
 ) -> Table:
     body: list[Row] = []
     for name, over in rows:
-        found = {one.machine: one.ratio for one in over.ratios}
-        cells = [Cell("", "num")] * len(names)
-        for place, machine in enumerate(names):
-            if (ratio := found.get(machine)) is not None:
-                kind = _VERDICTS.get(ratio.verdict, "mute")
-                cells[place] = Cell(times(ratio.estimate), f"num {kind}", interval(ratio))
+        found = {one.machine: _compact(one.ratio, one.ratio.verdict) for one in over.ratios}
+        cells = [found.get(machine, Cell("", "num")) for machine in names]
         unstable = "; depends on the machine" if over.unstable else ""
         body.append((Cell(name, "name", f"{_variance(over)}{unstable}"), *cells))
     results = {one.name: one for one in facts.machines}

@@ -47,6 +47,7 @@ from flushlab.settings.fit import Fit
 from flushlab.settings.floor import Floor
 from flushlab.settings.in_force import identity_of, in_force, read_dump
 from flushlab.settings.optionfile import Remark
+from flushlab.spec.commands import SettingsSpec
 from flushlab.units import parse_size
 
 DEFAULT = "mariadb"
@@ -108,24 +109,14 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         return not any(finding.fatal for finding in self.findings)
 
 
-class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
-    server: str | None = None
-    basedir: Path | None = None
-    floor: Floor | None = None
-    static: bool = False
-    memory: str | None = None
-    start: bool = False
-    suffix: str = ""
-
-
-def judge_file(file: Path, request: CheckRequest, *, progress: Progress = silent) -> Judged:
+def judge_file(file: Path, request: SettingsSpec, *, progress: Progress = silent) -> Judged:
     text = text_of(file)  # once: a pipe gives it only once
     dump = read_dump(text)
     if dump is None:
         return _judge_options(file, text, request, progress)
     for name, given in (
         ("--start", request.start),
-        ("--defaults-group-suffix", request.suffix),
+        ("--defaults-group-suffix", request.defaults_group_suffix),
         ("--basedir", request.basedir),
     ):
         if given:
@@ -141,7 +132,7 @@ def judge_file(file: Path, request: CheckRequest, *, progress: Progress = silent
     return _judged(checked, identity, str(file), request, assumed=assumed, in_force=True)
 
 
-def judge_server(address: Address, request: CheckRequest) -> Judged:
+def judge_server(address: Address, request: SettingsSpec) -> Judged:
     with RemoteServer(address, connect_s=CONNECT_S) as server:
         identity = server.identity
         checked = in_force(all_variables(server.query), identity, path=address.name)
@@ -149,22 +140,21 @@ def judge_server(address: Address, request: CheckRequest) -> Judged:
     return _judged(checked, identity, address.name, request, running=(_UNSEEN, launch), in_force=True)
 
 
-def _judge_options(file: Path, text: str, request: CheckRequest, progress: Progress) -> Judged:
+def _judge_options(file: Path, text: str, request: SettingsSpec, progress: Progress) -> Judged:
     require_option_file(text, file)
-    if request.server is None and request.basedir is None:
+    basedir = Path(request.basedir) if request.basedir else None
+    if request.server is None and basedir is None:
         choice = choose(signs(file), () if request.start else _LATE) or BuildChoice(DEFAULT)
         request = msgspec.structs.replace(request, server=choice.server)
         progress(choice.line)
     if request.start:
-        build: Build | None = find_build(
-            request.server or DEFAULT, basedir=request.basedir, progress=progress
-        )
+        build: Build | None = find_build(request.server or DEFAULT, basedir=basedir, progress=progress)
         assert build is not None
         identity, assumed = build.identity, False
     else:
-        identity, build, assumed = server_of(request.server, request.basedir)
+        identity, build, assumed = server_of(request.server, basedir)
     asked = None if request.static else build
-    checked = examine(file, text, identity, asked, suffix=request.suffix)
+    checked = examine(file, text, identity, asked, suffix=request.defaults_group_suffix or "")
     ignored = _ignored(file)
     judged = _judged(
         checked,
@@ -179,7 +169,7 @@ def _judge_options(file: Path, text: str, request: CheckRequest, progress: Progr
     )
     if not request.start or build is None:
         return judged
-    started = _start(build, checked, request.memory, progress)
+    started = _start(build, checked, request.host_memory, progress)
     known = {finding.name for finding in judged.findings if finding.fatal}
     told = {name: started.refusal for name in started.without if name not in known}
     found = in_reading_order([*judged.findings, *refusals(checked, told)])
@@ -190,7 +180,7 @@ def _judged(
     checked: CheckedFile,
     identity: ServerIdentity,
     path: str,
-    request: CheckRequest,
+    request: SettingsSpec,
     *,
     running: tuple[Storage, Launch] = (_UNSEEN, _USUAL),
     memory_bytes: int | None = None,
@@ -198,8 +188,8 @@ def _judged(
     **rest: Any,
 ) -> Judged:
     (storage, launch), floor, found = running, request.floor, [*further, *checked.findings]
-    if memory := parse_size(request.memory) if request.memory else memory_bytes:
-        found += too_large(checked, path, identity, memory, named=request.memory is not None)
+    if memory := parse_size(request.host_memory) if request.host_memory else memory_bytes:
+        found += too_large(checked, path, identity, memory, named=request.host_memory is not None)
     if floor is not None:
         found += below(checked, path, identity, storage, floor)
     else:

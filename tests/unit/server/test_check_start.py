@@ -22,8 +22,9 @@ from flushlab.machine import confinement
 from flushlab.progress import silent
 from flushlab.server import SandboxSpec, settings_check
 from flushlab.server.sandbox import base_file, log
-from flushlab.server.settings_check import CheckRequest, Started, judge_file
+from flushlab.server.settings_check import Started, judge_file
 from flushlab.settings.option_names import load_option_names
+from flushlab.spec.commands import SettingsSpec
 from tests.unit.builds import MARIADB, MYSQL80
 
 PATH = "/srv/theirs/bin"
@@ -63,7 +64,7 @@ def sandboxes(private_home: Path, build: Build, monkeypatch: pytest.MonkeyPatch)
 def started(folder: Path, *lines: str) -> Started:
     file = folder / "my.cnf"
     file.write_text("\n".join(["[mysqld]", *lines]) + "\n")
-    told = judge_file(file, CheckRequest(server="theirs", start=True), progress=silent).started
+    told = judge_file(file, SettingsSpec(server="theirs", start=True), progress=silent).started
     assert told is not None
     return told
 

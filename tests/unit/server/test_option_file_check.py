@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from flushlab.errors import UsageError
-from flushlab.server.settings_check import CheckRequest, Judged, judge_file
+from flushlab.server.settings_check import Judged, judge_file
 from flushlab.settings.floor import Floor
+from flushlab.spec.commands import SettingsSpec
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +20,7 @@ def no_builds(private_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def judged(text: str, folder: Path, server: str | None = "mysql@5.7.22", memory: str = "64G") -> Judged:
     file = folder / "my.cnf"
     file.write_text(text)
-    return judge_file(file, CheckRequest(server=server, memory=memory))
+    return judge_file(file, SettingsSpec(server=server, host_memory=memory))
 
 
 def told(found: Judged) -> list[tuple[str, str, int, str]]:
@@ -40,7 +41,7 @@ def test_a_pipe_is_read_though_it_gives_its_text_only_once(tmp_path: Path) -> No
     os.close(writing)
     try:
         found = judge_file(
-            Path(f"/dev/fd/{reading}"), CheckRequest(server="mysql@5.7.22", floor=Floor.STRICT)
+            Path(f"/dev/fd/{reading}"), SettingsSpec(server="mysql@5.7.22", floor=Floor.STRICT)
         )
     finally:
         os.close(reading)
@@ -53,7 +54,7 @@ def test_a_file_that_anybody_may_write_to_is_ignored_by_the_server(tmp_path: Pat
     (tmp_path / "my.cnf").write_text(f"[mysqld]\n!include {tmp_path}/more.cnf\n")
     for name in ("more.cnf", "my.cnf"):
         (tmp_path / name).chmod(0o666)
-        found = judge_file(tmp_path / "my.cnf", CheckRequest(server="mysql@8.0.46"))
+        found = judge_file(tmp_path / "my.cnf", SettingsSpec(server="mysql@8.0.46"))
         ignored = [one for one in found.findings if one.kind == "ignored-file"]
         assert [(one.path, one.severity) for one in ignored] == [(str(tmp_path / name), "error")]
         assert ignored[0].hint == f"chmod o-w {tmp_path / name}"

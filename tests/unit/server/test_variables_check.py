@@ -11,9 +11,10 @@ import pytest
 from flushlab.errors import UsageError
 from flushlab.server import settings_check
 from flushlab.server.remote.login import from_dsn
-from flushlab.server.settings_check import CheckRequest, Judged, judge_file
+from flushlab.server.settings_check import Judged, judge_file
 from flushlab.settings.floor import Floor
 from flushlab.settings.in_force import identity_of
+from flushlab.spec.commands import SettingsSpec
 from tests.unit.settings.test_dump import FORMS
 
 FILE = "variables"
@@ -22,7 +23,7 @@ FILE = "variables"
 def judged(text: str, folder: Path, server: str | None = None, floor: Floor | None = None) -> Judged:
     file = folder / FILE
     file.write_text(text)
-    return judge_file(file, CheckRequest(server=server, floor=floor))
+    return judge_file(file, SettingsSpec(server=server, floor=floor))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -78,7 +79,7 @@ def test_variables_cannot_be_started_with(tmp_path: Path) -> None:
     file = tmp_path / FILE
     file.write_text(FORMS["tabs"])
     with pytest.raises(UsageError, match="--start is for option files"):
-        judge_file(file, CheckRequest(start=True))
+        judge_file(file, SettingsSpec(start=True))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_a_server_without_a_redo_log_may_not_start_again(
     told = identity_of({"version": version})
     asked = SimpleNamespace(identity=told, query=said.__getitem__)
     monkeypatch.setattr(settings_check, "RemoteServer", lambda *_, **__: nullcontext(asked))
-    found = settings_check.judge_server(from_dsn("mysql://nobody@127.0.0.1:1/"), CheckRequest())
+    found = settings_check.judge_server(from_dsn("mysql://nobody@127.0.0.1:1/"), SettingsSpec())
     assert [one.kind for one in found.findings] == kinds
     assert (found.floor is Floor.THROWAWAY) is bool(kinds)
     assert found.errors == len(kinds)
@@ -104,6 +105,8 @@ def test_a_server_without_a_redo_log_may_not_start_again(
 def test_memory_that_was_named_is_not_taken_for_this_machine_s(tmp_path: Path) -> None:
     file = tmp_path / FILE
     file.write_text("version\t8.0.36\nsync_binlog\t1\ninnodb_buffer_pool_size\t8589934592\n")
-    (found,) = (one for one in judge_file(file, CheckRequest(memory="1G")).findings if one.kind == "memory")
+    (found,) = (
+        one for one in judge_file(file, SettingsSpec(host_memory="1G")).findings if one.kind == "memory"
+    )
     assert found.text.endswith("; --host-memory is 1 GiB")
     assert found.hint is None

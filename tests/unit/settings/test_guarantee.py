@@ -10,10 +10,11 @@ import pytest
 
 from flushlab.campaign.arms import BoundArm, judged
 from flushlab.record import Launch, ServerIdentity, Storage, Value
-from flushlab.server.settings_check import CheckRequest, judge_file
+from flushlab.server.settings_check import judge_file
 from flushlab.settings.durability import Guarantees, describe, described, keeps, level, meets, verdict
 from flushlab.settings.durability.guarantee import FAILURES, LEVELS, Guarantee, Level, Replication
 from flushlab.settings.floor import Floor
+from flushlab.spec.commands import SettingsSpec
 
 WHOLE = Guarantee(level="nothing_lost", text="nothing is lost")
 SECOND = Guarantee(level="window", window_s=1.0, text="about 1 s")
@@ -194,7 +195,7 @@ def test_a_check_and_a_comparison_say_the_same_of_one_configuration(tmp_path: Pa
     """`settings --check` said strict, `compare` on the same machine throwaway, both without a condition."""
     file = tmp_path / "my.cnf"
     file.write_text("[mysqld]\nmax_connections = 100\n")
-    checked = judge_file(file, CheckRequest(server="mysql@9.7.4", static=True))
+    checked = judge_file(file, SettingsSpec(server="mysql@9.7.4", static=True))
     settings: dict[str, Value] = {"max_connections": 100}
     arm = BoundArm(name="base", settings=settings)
     compared = {

@@ -13,7 +13,7 @@ from statistics import median
 
 from flushlab.campaign.fleet.worker import MachineFacts
 from flushlab.experiment.protocol import score
-from flushlab.fleet.machines import CLOCK_S
+from flushlab.fleet.status import CLOCK_S
 from flushlab.record import BASE, CONTROL, Trial
 from flushlab.units import format_seconds, format_size
 

@@ -7,8 +7,8 @@ import pytest
 
 from flushlab.cli.fleet import _lines
 from flushlab.errors import NoSpace
-from flushlab.fleet import connect, machines
-from flushlab.fleet.machines import MachineStatus
+from flushlab.fleet import connect, status
+from flushlab.fleet.status import MachineStatus
 from flushlab.record import OtherLoad
 
 
@@ -19,10 +19,10 @@ def test_a_machine_without_room_tells_all_but_its_disks_speed(
         raise NoSpace("the probe needs 100 MiB", hint="make room")
 
     quiet = OtherLoad(seconds=1.0, cpu_share=0.0, steal_share=0.0)
-    monkeypatch.setattr(machines, "_disk", full)
+    monkeypatch.setattr(status, "_disk", full)
     monkeypatch.setattr("flushlab.machine.pressure.watch", lambda *_: quiet)
     monkeypatch.setattr(connect, "require_ray", lambda: "2.60.0")
-    found = msgspec.json.decode(machines.facts("m2", "10.0.0.6"), type=MachineStatus)
+    found = msgspec.json.decode(status.facts("m2", "10.0.0.6"), type=MachineStatus)
     assert (found.problem, found.sync_us_p50) == ("the probe needs 100 MiB", None)
     assert found.cpu_count > 0
     lines = _lines(found)

@@ -1,4 +1,4 @@
-"""Machines: what each machine of a fleet is, measured there.
+"""Status: what each machine of a fleet is, measured there.
 
 Fleet layer. `facts` runs on a machine, as a task pinned to its node; `survey` asks all at once.
 """
