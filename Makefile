@@ -11,7 +11,7 @@ VENV := .venv
 TOOLS := target/tools
 BIN := $(VENV)/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null)
-SERVERS := mariadb@10.11 mysql@5.7 mysql@8.0 mysql@9.7 mariadb@11.8
+SERVERS := mariadb@10.11 mysql@5.7 mysql@8.0 mysql@9.7 mariadb@11.8 mariadb@11.4
 COVERED := tests/unit tests/golden
 TUNE := --server mariadb --workload oltp_update_non_index
 

@@ -23,7 +23,7 @@ from tests.conftest import flavors
 CATALOG = load_catalog()
 _SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "option_names.py"))
 ask_ignored, ask_limited, ask_shapes = (_SCRIPT[f"ask_{what}"] for what in ("ignored", "limited", "shapes"))
-BUILDS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
+BUILDS = ("mariadb@10.11", "mariadb@11.4", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
 NOT_ALONE = {"innodb_page_size", "innodb_log_write_ahead_size", "innodb_buffer_pool_size", "expire_logs_days"}
 """Adjusted or refused only when InnoDB starts, or another way to set another one of them."""
 
@@ -36,7 +36,9 @@ def any_build(request: pytest.FixtureRequest, build: FindBuild) -> Build:
 
 
 @pytest.fixture(
-    params=flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", "mysql@9.7", "mariadb@11.8", first=2)
+    params=flavors(
+        "mariadb@10.11", "mysql@8.0", "mysql@5.7", "mysql@9.7", "mariadb@11.8", "mariadb@11.4", first=2
+    )
 )
 def each_flavor(request: pytest.FixtureRequest, build: FindBuild) -> Build:
     return build(request.param)
@@ -173,6 +175,7 @@ ACCEPTED = {
     "mysql@8.0": {**MYSQL, "innodb_buffer_pool_size": "200M", "innodb_lock_wait_timeout": "9999999999"},
     "mysql@9.7": MYSQL,
     "mariadb@10.11": {**CUT, "innodb_buffer_pool_size": "200000000", "innodb_flush_log_at_trx_commit": "9"},
+    "mariadb@11.4": {**CUT, "innodb_log_file_size": "8000000"},
     "mariadb@11.8": {**CUT, "innodb_log_file_size": "8000000"},
 }
 

@@ -15,7 +15,9 @@ from flushlab.server.sandbox import base_file
 from flushlab.settings.check import unusable
 from tests.conftest import flavors, require_build
 
-BUILDS = flavors("mariadb@10.11", "mysql@9.7", "mysql@8.0", "mysql@5.7", "mariadb@11.8", first=2)
+BUILDS = flavors(
+    "mariadb@10.11", "mysql@9.7", "mysql@8.0", "mysql@5.7", "mariadb@11.8", "mariadb@11.4", first=2
+)
 """With a check of options that is the server's own, and without one."""
 LINES = (
     *("Innodb_doublewrite = OFF", "SKIP-innodb-doublewrite", "Loose_innodb_doublewrite=OFF"),

@@ -22,7 +22,7 @@ from flushlab.settings.option_names import load_option_names, shape_of
 from flushlab.settings.optionfile import groups_of, lines, reads_whole_lines
 from tests.conftest import require_build
 
-BUILDS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
+BUILDS = ("mariadb@10.11", "mariadb@11.4", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
 FILES = int(os.environ.get("FLUSHLAB_OPTION_FILES") or 0)
 SEED = int(os.environ.get("FLUSHLAB_OPTION_FILES_SEED", "34"))
 pytestmark = pytest.mark.soak("FLUSHLAB_OPTION_FILES")

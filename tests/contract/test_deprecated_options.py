@@ -18,7 +18,7 @@ from tests.conftest import flavors
 from tests.contract.test_check_soak import NOT_ASKED
 
 WARNS = re.compile(r"'?(?:--|@@)?([a-z][\w-]+)(?:/-\w|=\w+)?'? is deprecated", re.IGNORECASE)
-BY_ITSELF = ("mariadb@11.8", "mariadb@10.11")
+BY_ITSELF = ("mariadb@11.8", "mariadb@11.4", "mariadb@10.11")
 """Servers that warn with --help."""
 OF_THE_SANDBOX = re.compile(
     r"datadir|port|bind_address|(skip_)?(networking|grant_tables)|server_id|init_file|.*read_only|offline_mode|"

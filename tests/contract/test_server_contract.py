@@ -13,7 +13,15 @@ from tests.fakes.server import FakeServer
 
 StartSandbox = Callable[..., Sandbox]
 
-IMPLEMENTATIONS = ("fake", "mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
+IMPLEMENTATIONS = (
+    "fake",
+    "mariadb@10.11",
+    "mariadb@11.4",
+    "mariadb@11.8",
+    "mysql@5.7",
+    "mysql@8.0",
+    "mysql@9.7",
+)
 
 
 @pytest.fixture(params=IMPLEMENTATIONS, scope="module")

@@ -13,7 +13,8 @@ _REFUSED = (1064, 1101, 1273, 1286, 1305, 1524, 1901, 1911, 3102, 3763, 4161)
 
 
 @pytest.mark.parametrize(
-    "server", flavors("mariadb@10.11", "mysql@8.0", "mariadb@11.8", "mysql@5.7", "mysql@9.7", first=2)
+    "server",
+    flavors("mariadb@10.11", "mysql@8.0", "mariadb@11.8", "mariadb@11.4", "mysql@5.7", "mysql@9.7", first=2),
 )
 def test_servers_take_the_words_that_the_list_says(server: str, sandbox: StartSandbox) -> None:
     started = sandbox(server)

@@ -18,7 +18,9 @@ from flushlab.server import Sandbox
 from flushlab.server.sandbox.base_file import read_base_file
 from tests.conftest import StartSandbox, flavors, require_build
 
-BUILDS = flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", "mysql@9.7", "mariadb@11.8", first=2)
+BUILDS = flavors(
+    "mariadb@10.11", "mysql@8.0", "mysql@5.7", "mysql@9.7", "mariadb@11.8", "mariadb@11.4", first=2
+)
 FILES = sorted((Path(__file__).parent / "base_files").glob("*.cnf"))
 SECRET = "s3cret"
 FOLDERS = ("data", "tmp", "log", "run", "redo", "undo", "aria", "binlog", "relay", "gcache")

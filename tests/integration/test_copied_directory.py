@@ -183,7 +183,7 @@ def test_layout_of_the_base_holds_for_the_first_start_too(
 
 
 @pytest.mark.parametrize(
-    "name", flavors("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
+    "name", flavors("mariadb@10.11", "mariadb@11.8", "mariadb@11.4", "mysql@5.7", "mysql@8.0", "mysql@9.7")
 )
 def test_kernel_refuses_a_sandbox_every_connection(name: str, sandbox: StartSandbox) -> None:
     source, other = sandbox(name), sandbox(name, settings={"server_id": 22})

@@ -27,7 +27,7 @@ COUNTS = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_delete', 'Handler_dele
 
 @pytest.fixture(
     scope="module",
-    params=flavors("mariadb@10.11", "mysql@8.0", "mysql@9.7", "mariadb@11.8", first=2),
+    params=flavors("mariadb@10.11", "mysql@8.0", "mysql@9.7", "mariadb@11.8", "mariadb@11.4", first=2),
 )
 def server(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     settings = {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}

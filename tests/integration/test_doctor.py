@@ -27,7 +27,9 @@ from tests.conftest import flavors
 from tests.waiting import wait_until
 
 SECONDS = 2.0
-SERVERS = flavors("mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@11.8", first=3)
+SERVERS = flavors(
+    "mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@11.8", "mariadb@11.4", first=3
+)
 """The states of a commit, and where connections are listed, differ between the first three."""
 PASSWORD = "aZ9-doctor"
 

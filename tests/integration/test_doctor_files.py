@@ -18,7 +18,9 @@ from tests.conftest import flavors
 from tests.unit.diagnosis.files.outputs import box, processlists, tabs, vertical
 from tests.waiting import wait_until
 
-SERVERS = flavors("mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@11.8", first=3)
+SERVERS = flavors(
+    "mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@11.8", "mariadb@11.4", first=3
+)
 LOOKS = 6
 
 

@@ -11,7 +11,9 @@ from flushlab.record.running import WatchedServer
 from flushlab.server import Sandbox
 from tests.conftest import StartSandbox, flavors
 
-SERVERS = flavors("mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@11.8", first=3)
+SERVERS = flavors(
+    "mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@11.8", "mariadb@11.4", first=3
+)
 
 
 pytestmark = pytest.mark.usefixtures("patient")

@@ -41,7 +41,7 @@ from tests.integration import application
 from tests.waiting import stop, wait_for_end, wait_until
 
 FLUSH = "innodb_flush_log_at_trx_commit"
-SERVERS = flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", "mysql@9.7", "mariadb@11.8")
+SERVERS = flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", "mysql@9.7", "mariadb@11.8", "mariadb@11.4")
 DELAY_US = 400_000
 """Commits without it take far less on any machine, as nothing is synced."""
 SLICE_S = 1.0

@@ -13,7 +13,9 @@ from flushlab.server.control import connect
 from flushlab.telemetry import Observation, observe, performance
 from tests.conftest import flavors
 
-SERVERS = flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", "mysql@9.7", "mariadb@11.8", first=2)
+SERVERS = flavors(
+    "mariadb@10.11", "mysql@8.0", "mysql@5.7", "mysql@9.7", "mariadb@11.8", "mariadb@11.4", first=2
+)
 INSERTS = 20
 DDL = (
     "CREATE DATABASE app",

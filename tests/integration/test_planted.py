@@ -22,7 +22,7 @@ from tests.conftest import StartSandbox, flavors, require_build
 from tests.contract.test_check_soak import option_of
 from tests.planted import Planted
 
-ALL = ("mariadb@10.11", "mysql@8.0", "mysql@9.7", "mysql@5.7", "mariadb@11.8")
+ALL = ("mariadb@10.11", "mysql@8.0", "mysql@9.7", "mysql@5.7", "mariadb@11.8", "mariadb@11.4")
 SERVERS = flavors(*ALL, first=2)
 FILES = int(os.environ.get("FLUSHLAB_STARTED_FILES") or 0)
 SEED = int(os.environ.get("FLUSHLAB_OPTION_FILES_SEED", "34"))

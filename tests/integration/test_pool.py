@@ -15,7 +15,7 @@ from tests.conftest import flavors, require_build
 from tests.integration.suite_project import Project, python, wait_until_memory_is_free
 from tests.waiting import wait_for_end, wait_until
 
-ALL = flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", "mysql@9.7", "mariadb@11.8", first=2)
+ALL = flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", "mysql@9.7", "mariadb@11.8", "mariadb@11.4", first=2)
 
 TCP = Path("/proc/net/tcp")
 

@@ -23,7 +23,7 @@ from tests.conftest import flavors, require_build
 from tests.integration.undo_sessions import SCHEMA, Session, connected, content
 from tests.waiting import wait_until
 
-ALL = flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", "mysql@9.7", "mariadb@11.8", first=2)
+ALL = flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", "mysql@9.7", "mariadb@11.8", "mariadb@11.4", first=2)
 SESSIONS = int(os.environ.get("FLUSHLAB_UNDO_SESSIONS", "25"))
 
 _LOAD = """

@@ -88,7 +88,7 @@ def test_a_server_that_is_gone_in_the_middle_is_watched_again_when_it_is_back(
 
 
 @pytest.mark.parametrize(
-    "build", flavors("mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@11.8")
+    "build", flavors("mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@11.8", "mariadb@11.4")
 )
 def test_what_bounds_the_writes_is_found_live(
     build: str, servers: Callable[[str], Sandbox], monkeypatch: pytest.MonkeyPatch

@@ -174,7 +174,8 @@ def listed(server: Sandbox) -> set[str]:
 
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize(
-    "build", flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", "mysql@9.7", "mariadb@11.8", first=2)
+    "build",
+    flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", "mysql@9.7", "mariadb@11.8", "mariadb@11.4", first=2),
 )
 def test_nothing_but_the_list_goes_to_a_server(build: str, shared_sandbox: Any) -> None:
     server: Sandbox = shared_sandbox(build)

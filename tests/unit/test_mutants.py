@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.scripts import script
+
 ROOT = Path(__file__).parents[2]
-_spec = importlib.util.spec_from_file_location("mutants", ROOT / "scripts" / "mutants.py")
-assert _spec is not None and _spec.loader is not None
-mutants = importlib.util.module_from_spec(_spec)
-sys.modules["mutants"] = mutants
-_spec.loader.exec_module(mutants)
+mutants = script("scripts/mutants.py")
 
 
 def made(source: str) -> list[str]:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.scripts import script
+
 SCRIPTS = Path(__file__).parents[2] / "scripts"
-_spec = importlib.util.spec_from_file_location("prose", SCRIPTS / "prose.py")
-assert _spec is not None and _spec.loader is not None
-prose = importlib.util.module_from_spec(_spec)
-sys.modules["prose"] = prose
-_spec.loader.exec_module(prose)
+prose = script("scripts/prose.py")
 
 RULES = tomllib.loads((SCRIPTS / "prose.toml").read_text(encoding="utf-8"))
 Found = Callable[[str, str], list[tuple[int, str]]]

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.scripts import script
+
 ROOT = Path(__file__).parents[2]
-_spec = importlib.util.spec_from_file_location("quick", ROOT / "scripts" / "quick.py")
-assert _spec is not None and _spec.loader is not None
-quick = importlib.util.module_from_spec(_spec)
-sys.modules["quick"] = quick
-_spec.loader.exec_module(quick)
+quick = script("scripts/quick.py")
 
 IMPORTS = {
     "flushlab.units": frozenset[str](),

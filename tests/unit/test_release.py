@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import datetime
-import importlib.util
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from tests.scripts import script
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
-def script(name: str) -> Any:
-    """A script as a module."""
-    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-release = script("release")
-wheel = script("wheel")
+release = script("scripts/release.py")
+wheel = script("scripts/wheel.py")
 
 CHANGELOG = """# Changelog
 

@@ -26,6 +26,7 @@ SERVERS: tuple[tuple[Flavor, Version], ...] = (
     ("mysql", (8, 0, 15)),
     ("mysql", (9, 7, 4)),
     ("mariadb", (11, 8, 9)),
+    ("mariadb", (11, 4, 5)),
     ("mysql", (5, 7, 22)),
 )
 """What can be fetched, the default first, by the release that its name stands for while no later one is

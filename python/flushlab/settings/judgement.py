@@ -11,7 +11,7 @@ from typing import NamedTuple
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings import reading
 from flushlab.settings.admission import PLUGIN, PREFIX
-from flushlab.settings.catalog import Catalog, SettingHere, canonical, load_catalog, version_of
+from flushlab.settings.catalog import Catalog, SettingHere, canonical, is_within, load_catalog, version_of
 from flushlab.settings.option_names import (
     Ending,
     HelpText,
@@ -71,6 +71,11 @@ class OptionsHere:
 
     def unheard_of(self, name: str) -> bool:
         return self.takes(name) is None and name not in self.names.names() and not PLUGIN.match(name)
+
+    @property
+    def tells_case(self) -> bool:
+        """MySQL, and MariaDB 11.4.5; MariaDB 10.11.19 and 11.8.9 take capitals."""
+        return self.identity.flavor == "mysql" or is_within(self.identity.version, "11.0", "11.4.6")
 
     @property
     def told_as(self) -> str:
@@ -176,8 +181,10 @@ class Judgement:
 
     def _judge(self) -> GivenOption | None:
         line, server = self._line, self._server
-        if self._is_mysql and line.name != (lower := line.name.lower()):
-            says = f"contains capital letters, but MySQL's option names are lowercase: {_STOPS}"
+        if server.tells_case and line.name != (lower := line.name.lower()):
+            says = (
+                f"contains capital letters, but the option names of {server.told_as} are lowercase: {_STOPS}"
+            )
             self._say("misspelled", "error", says, f"write {lower}", True)
         prefix, bare = _without_prefixes(self._name, server)
         self._name = bare if prefix else self._name

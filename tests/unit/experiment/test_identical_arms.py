@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import sys
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 from flushlab.record import Arm, Ratio, Slice
+from tests.scripts import script
 from tests.unit.records import trial
 
 ARMS = ("base", "control", "one", "two")
@@ -22,18 +19,12 @@ BLOCKS, ROUNDS = 12, 3
 
 
 @pytest.fixture(scope="module")
-def arms() -> ModuleType:
-    path = Path(__file__).parents[3] / "benchmarks" / "identical_arms.py"
-    spec = importlib.util.spec_from_file_location("identical_arms", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # msgspec looks the annotations up there
-    spec.loader.exec_module(module)
-    return module
+def arms() -> Any:
+    return script("benchmarks/identical_arms.py")
 
 
 def campaign(
-    arms: ModuleType, chance: np.random.Generator, instance: float, noise: float = 1.0, missed: bool = False
+    arms: Any, chance: np.random.Generator, instance: float, noise: float = 1.0, missed: bool = False
 ) -> Any:
     """One whose instances differ with this standard deviation, beside a drift that they share."""
     drift = chance.normal(0, 0.2, (BLOCKS, ROUNDS)).cumsum().reshape(BLOCKS, ROUNDS) / 5
@@ -52,15 +43,13 @@ def campaign(
     return arms.Campaign(server="s", duration=60.0, seed=0, ratios=ratios, slices=slices, others="")
 
 
-def found(
-    arms: ModuleType, instance: float, campaigns: int, seed: int, noise: tuple[float, ...] = (1.0,)
-) -> Any:
+def found(arms: Any, instance: float, campaigns: int, seed: int, noise: tuple[float, ...] = (1.0,)) -> Any:
     chance = np.random.default_rng(seed)
     made = [campaign(arms, chance, instance, noise[n % len(noise)]) for n in range(campaigns)]
     return arms.components([arms.layout(one) for one in made])
 
 
-def test_the_variances_that_were_put_in_are_found(arms: ModuleType) -> None:
+def test_the_variances_that_were_put_in_are_found(arms: Any) -> None:
     result = found(arms, 0.02, 300, 1)
     assert result.low < 0.02**2 < result.high
     assert math.sqrt(result.instance) == pytest.approx(0.02, rel=0.1)
@@ -70,19 +59,19 @@ def test_the_variances_that_were_put_in_are_found(arms: ModuleType) -> None:
     assert result.halves == pytest.approx(0.02**2 / (0.02**2 + error), abs=0.1)
 
 
-def test_without_a_variance_between_instances_its_interval_has_0(arms: ModuleType) -> None:
+def test_without_a_variance_between_instances_its_interval_has_0(arms: Any) -> None:
     results = [found(arms, 0.0, 20, seed, noise=(1.0, 1.0, 3.0)) for seed in range(40)]
     assert sum(one.low <= 0 <= one.high for one in results) >= 34
     assert abs(float(np.mean([one.instance for one in results]))) < 1e-4
     assert abs(float(np.mean([one.halves for one in results]))) < 0.1
 
 
-def test_an_interval_has_the_variance_as_often_as_it_says(arms: ModuleType) -> None:
+def test_an_interval_has_the_variance_as_often_as_it_says(arms: Any) -> None:
     results = [found(arms, 0.02, 20, seed, noise=(0.5, 1.0)) for seed in range(40)]
     assert sum(one.low <= 0.02**2 <= one.high for one in results) >= 33
 
 
-def test_rounds_that_an_arm_lacks_count_for_none(arms: ModuleType) -> None:
+def test_rounds_that_an_arm_lacks_count_for_none(arms: Any) -> None:
     whole = campaign(arms, np.random.default_rng(2), 0.0)
     whole.slices["one"].pop(0)
     whole.slices["two"][:] = [row for row in whole.slices["two"] if row[0] != 5]
@@ -92,14 +81,14 @@ def test_rounds_that_an_arm_lacks_count_for_none(arms: ModuleType) -> None:
     assert made.seconds == pytest.approx((ROUNDS * (BLOCKS - 1) - 1) * 0.2)
 
 
-def test_instances_that_differ_make_long_comparisons_miss(arms: ModuleType) -> None:
+def test_instances_that_differ_make_long_comparisons_miss(arms: Any) -> None:
     error = BLOCK**2 + SLICE**2 / ROUNDS
     assert arms.implied(0.0, error, 12, ARMS, campaigns=400) < 0.09
     short, long = (arms.implied(0.01**2, error, blocks, ARMS, campaigns=400) for blocks in (12, 200))
     assert short < long and long > 0.2
 
 
-def test_slices_of_trials_that_count_are_kept(arms: ModuleType) -> None:
+def test_slices_of_trials_that_count_are_kept(arms: Any) -> None:
     slices = (
         Slice(round=0, start_s=0.0, seconds=0.20004, events=90),
         Slice(round=1, start_s=1.0, seconds=0.5, events=1, dropped=True),
@@ -112,7 +101,7 @@ def test_slices_of_trials_that_count_are_kept(arms: ModuleType) -> None:
     assert arms.rows(iter(trials)) == {"base": [(3, 0, 90, 0.2)]}
 
 
-def test_a_report_counts_comparisons_with_their_exact_interval(arms: ModuleType) -> None:
+def test_a_report_counts_comparisons_with_their_exact_interval(arms: Any) -> None:
     chance = np.random.default_rng(3)
     made = [campaign(arms, chance, 0.0, missed=number == 0) for number in range(20)]
     first, second, third = arms.report(made)

@@ -60,12 +60,18 @@ def run_until(series: Series, simulated: SimulatedTrials, stop: int) -> list[Tri
     return told
 
 
-def test_every_arm_runs_in_every_block_and_best_in_blocks_of_its_own() -> None:
-    series, asked = Series(plan()), []
-    simulated = trials()
+def asked_by(series: Series) -> list[Request]:
+    """What it asks for until its end."""
+    asked, simulated = list[Request](), trials()
     while (request := series.ask()) is not None:
         asked.append(request)
         series.tell(simulated.run(request))
+    return asked
+
+
+def test_every_arm_runs_in_every_block_and_best_in_blocks_of_its_own() -> None:
+    series = Series(plan())
+    asked = asked_by(series)
     for block in range(5):
         names = [r.arm.name for r in asked if (r.stage, r.block) == ("arms", block)]
         assert sorted(names) == ["A", "B", "C", "base", "control"]
@@ -336,11 +342,8 @@ def groups(*names: str, blocks: int = 5) -> tuple[RoundGroup, ...]:
 
 
 def test_groups_of_arms_run_one_after_the_other_each_with_base_and_control() -> None:
-    series, asked = Series(plan(groups=groups("AB", "C"), compose=None)), []
-    simulated = trials()
-    while (request := series.ask()) is not None:
-        asked.append(request)
-        series.tell(simulated.run(request))
+    series = Series(plan(groups=groups("AB", "C"), compose=None))
+    asked = asked_by(series)
     for block in range(10):
         names = sorted(r.arm.name for r in asked if r.block == block)
         assert names == (["A", "B", "base", "control"] if block < 5 else ["C", "base", "control"])
@@ -511,10 +514,7 @@ def test_without_the_base_of_its_server_an_arm_has_no_ratio() -> None:
 def test_the_base_of_a_server_stays_as_long_as_an_arm_is_compared_with_it() -> None:
     series = two_servers(blocks=40, interim=True, precision=0.5)
     asked = []
-    simulated = trials()
-    while (request := series.ask()) is not None:
-        asked.append(request)
-        series.tell(simulated.run(request))
+    asked = asked_by(series)
     last = max(request.block for request in asked)
     assert {request.arm.name for request in asked if request.block == last} >= {"base", "B"}
     assert last < 39, "it ends when all are known"

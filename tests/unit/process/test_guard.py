@@ -233,6 +233,13 @@ def owner_that(does: str) -> tuple[subprocess.Popen[str], ProcessIdentity]:
     return owner, found
 
 
+def kill_guard() -> None:
+    """Kills the only one there is."""
+    (record,) = all_records()
+    assert record.guard is not None
+    os.kill(record.guard.pid, signal.SIGKILL)
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_end_of_the_owner_by_a_signal_ends_its_process(number: signal.Signals) -> None:
     owner, process = owner_that("sys.stderr.close(); sys.stdin.read() or __import__('signal').pause()")
@@ -252,9 +259,7 @@ def test_end_of_the_owner_by_itself_ends_its_process(does: str) -> None:
 
 def test_process_dies_with_its_guard() -> None:
     owner, process = owner_that("__import__('signal').pause()")
-    (record,) = all_records()
-    assert record.guard is not None
-    os.kill(record.guard.pid, signal.SIGKILL)
+    kill_guard()
     wait_until(lambda: not process.alive(), "the process is dead")
     owner.kill()
     owner.communicate()
@@ -262,9 +267,7 @@ def test_process_dies_with_its_guard() -> None:
 
 def test_dead_guard_is_noticed_and_its_work_done(guard: Guard) -> None:
     process = run(guard, "sleep 600")
-    (record,) = all_records()
-    assert record.guard is not None
-    os.kill(record.guard.pid, signal.SIGKILL)
+    kill_guard()
     wait_until(lambda: not process.alive(), "the process is dead")
     with pytest.raises(HarnessError, match="guard of sandbox it"):
         run(guard, "true")
@@ -284,9 +287,7 @@ def test_what_a_program_goes_on_to_fork_ends_although_its_guard_was_killed(guard
     pipe.chmod(0o644)
     run(guard, FORKS.format(pipe=pipe))
     wait_until(lambda: len(processes_of(pipe)) > 20, "it forks", PATIENCE_S / 10)
-    (record,) = all_records()
-    assert record.guard is not None
-    os.kill(record.guard.pid, signal.SIGKILL)
+    kill_guard()
     guard.close()
     left = processes_of(pipe)
     for pid in left:

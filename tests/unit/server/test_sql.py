@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 
 from flushlab.errors import UsageError
-from flushlab.record import ServerIdentity, Value
+from flushlab.record import Value
 from flushlab.server import sql
 from flushlab.server.control import StatementFailed
 from flushlab.server.sql import is_system, quoted, require_not_system
 from flushlab.settings.configuration import Configuration, typed
-
-MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
+from tests.unit.settings.servers import MARIADB1011, MYSQL57, MYSQL80
 
 
 def answering(rows: dict[str, str]) -> sql.Query:
@@ -28,7 +27,7 @@ def test_values_are_typed_as_the_catalog_types_them() -> None:
         {"innodb_buffer_pool_size": "134217728", "innodb_doublewrite": "ON", "sync_binlog": "0"}
     )
     names = ["innodb_buffer_pool_size", "innodb_doublewrite", "sync_binlog"]
-    assert sql.read_variables(query, MARIADB, names) == {
+    assert sql.read_variables(query, MARIADB1011, names) == {
         "innodb_buffer_pool_size": 134217728,
         "innodb_doublewrite": "ON",
         "sync_binlog": 0,
@@ -36,19 +35,19 @@ def test_values_are_typed_as_the_catalog_types_them() -> None:
 
 
 def test_unknown_variables_are_left_out() -> None:
-    assert sql.read_variables(answering({}), MARIADB, ["nonsense"]) == {}
+    assert sql.read_variables(answering({}), MARIADB1011, ["nonsense"]) == {}
 
 
 def test_nothing_is_asked_for_no_names() -> None:
     def never(sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         raise AssertionError(sql)
 
-    assert sql.read_variables(never, MARIADB, []) == {}
+    assert sql.read_variables(never, MARIADB1011, []) == {}
 
 
 def test_variable_with_another_name_is_read_under_the_settings_name() -> None:
     query = answering({"tx_isolation": "READ-COMMITTED"})
-    assert sql.read_variables(query, MARIADB, ["transaction-isolation"]) == {
+    assert sql.read_variables(query, MARIADB1011, ["transaction-isolation"]) == {
         "transaction_isolation": "READ-COMMITTED"
     }
 
@@ -64,17 +63,17 @@ def test_unknown_settings_are_numbers_if_they_look_like_it(text: str, value: Val
     ("one", "other"), [("ON", 1), ("on", "ON"), ("128M", 134217728), ("row", "ROW"), (1, "1"), ("OFF", 0)]
 )
 def test_unknown_settings_are_compared_by_meaning(one: Value, other: Value) -> None:
-    assert Configuration({}, MARIADB).same("unheard_of", one, other)
+    assert Configuration({}, MARIADB1011).same("unheard_of", one, other)
 
 
 def test_unknown_settings_that_differ_differ() -> None:
-    assert not Configuration({}, MARIADB).same("unheard_of", "ON", 0)
-    assert not Configuration({}, MARIADB).same("unheard_of", "128M", 128)
+    assert not Configuration({}, MARIADB1011).same("unheard_of", "ON", 0)
+    assert not Configuration({}, MARIADB1011).same("unheard_of", "128M", 128)
 
 
 def test_rounded_value_is_a_caveat() -> None:
     (caveat,) = sql.changed_values(
-        MARIADB, {"innodb_buffer_pool_size": 200_000_000}, {"innodb_buffer_pool_size": 199_229_440}
+        MARIADB1011, {"innodb_buffer_pool_size": 200_000_000}, {"innodb_buffer_pool_size": 199_229_440}
     )
     assert caveat.slug == "rounded"
     assert (
@@ -84,7 +83,7 @@ def test_rounded_value_is_a_caveat() -> None:
 
 def test_changed_value_and_missing_variable_are_caveats() -> None:
     found = sql.changed_values(
-        MARIADB, {"innodb_doublewrite": "OFF", "gone": 1}, {"innodb_doublewrite": "ON"}
+        MARIADB1011, {"innodb_doublewrite": "OFF", "gone": 1}, {"innodb_doublewrite": "ON"}
     )
     assert [one.slug for one in found] == ["differs", "not-shown"]
 
@@ -92,7 +91,7 @@ def test_changed_value_and_missing_variable_are_caveats() -> None:
 def test_value_in_another_spelling_is_no_caveat() -> None:
     asked: dict[str, Value] = {"innodb_buffer_pool_size": "128M", "innodb_doublewrite": 1}
     got: dict[str, Value] = {"innodb_buffer_pool_size": 134217728, "innodb_doublewrite": "ON"}
-    assert sql.changed_values(MARIADB, asked, got) == ()
+    assert sql.changed_values(MARIADB1011, asked, got) == ()
 
 
 OPTIONS = "base_dir = /d/; gcache.size = 128M; gcs.fc_factor = 1.0; gcs.fc_limit = 16; gcache.recover = yes; "
@@ -100,7 +99,7 @@ OPTIONS = "base_dir = /d/; gcache.size = 128M; gcs.fc_factor = 1.0; gcs.fc_limit
 
 def test_options_of_galera_are_read_from_the_one_variable_that_holds_them() -> None:
     names = ["gcs.fc_limit", "wsrep_provider_gcache_size", "gcache.recover", "repl.commit_order"]
-    assert sql.read_variables(answering({"wsrep_provider_options": OPTIONS}), MARIADB, names) == {
+    assert sql.read_variables(answering({"wsrep_provider_options": OPTIONS}), MARIADB1011, names) == {
         "gcs.fc_limit": 16,
         "wsrep_provider_gcache_size": 128 << 20,
         "gcache.recover": "ON",
@@ -123,7 +122,7 @@ class Asked:
 
 def test_an_option_of_galera_is_set_by_itself_so_that_the_others_stay() -> None:
     asked = Asked()
-    sql.set_variable(asked, MARIADB, "gcs.fc_limit", 64)
+    sql.set_variable(asked, MARIADB1011, "gcs.fc_limit", 64)
     assert asked.statements == [("SET GLOBAL wsrep_provider_options = %s", "gcs.fc_limit=64")]
 
 
@@ -133,22 +132,19 @@ LOADED = "wsrep_provider_options cannot be changed while the wsrep-provider plug
 @pytest.mark.parametrize(("errno", "text"), [(1238, "no"), (1210, LOADED)])
 def test_where_the_plugin_gives_options_variables_of_their_own_these_are_set(errno: int, text: str) -> None:
     asked = Asked(read_only=True, errno=errno, text=text)
-    sql.set_variable(asked, MARIADB, "gcs.fc_limit", 64)
+    sql.set_variable(asked, MARIADB1011, "gcs.fc_limit", 64)
     assert asked.statements == [("SET GLOBAL wsrep_provider_gcs_fc_limit = %s", 64)]
     with pytest.raises(StatementFailed):
-        sql.set_variable(Asked(read_only=True, errno=1210), MARIADB, "gcs.fc_limit", 64)
+        sql.set_variable(Asked(read_only=True, errno=1210), MARIADB1011, "gcs.fc_limit", 64)
 
 
 def test_what_is_persisted_is_read_where_there_is_such_a_thing_and_the_account_may_see_it() -> None:
-    mysql = ServerIdentity(flavor="mysql", version=(8, 0, 15), version_text="8.0.15")
-
     def refuses(sql: str, *_: Any, **__: Any) -> list[tuple[Any, ...]]:
         raise StatementFailed(1142, "SELECT command denied", sql)
 
-    assert sql.persisted(lambda *_: [("sync_binlog", "1")], mysql) == {"sync_binlog": "1"}
-    assert sql.persisted(refuses, mysql) is None
-    older = ServerIdentity(flavor="mysql", version=(5, 7, 22), version_text="5.7.22")
-    assert sql.persisted(refuses, older) is None
+    assert sql.persisted(lambda *_: [("sync_binlog", "1")], MYSQL80) == {"sync_binlog": "1"}
+    assert sql.persisted(refuses, MYSQL80) is None
+    assert sql.persisted(refuses, MYSQL57) is None
 
 
 @pytest.mark.parametrize(

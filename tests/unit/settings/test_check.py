@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from flushlab.errors import UsageError
@@ -181,8 +182,9 @@ def test_a_loose_name_that_the_server_lacks_does_not_stop_it() -> None:
     assert checked.starts
 
 
-def test_capitals_in_a_name_are_a_mistake_on_mysql_only() -> None:
-    finding = only("Sync-Binlog = 1", MYSQL80)
+@pytest.mark.parametrize("server", [MYSQL80, msgspec.structs.replace(MARIADB1011, version=(11, 4, 5))])
+def test_capitals_in_a_name_are_a_mistake_on_mysql_and_mariadb_11_4_5(server: ServerIdentity) -> None:
+    finding = only("Sync-Binlog = 1", server)
     assert (finding.kind, finding.fatal, finding.hint) == ("misspelled", True, "write sync-binlog")
     assert of("[mysqld]\nSync-Binlog = 1\n", MARIADB1011).settings == {"sync_binlog": 1}
 
@@ -768,7 +770,10 @@ def test_write_sets_need_their_extraction() -> None:
 @pytest.mark.parametrize("server", [MYSQL57, MYSQL80], ids=lambda one: one.name)
 def test_an_option_of_a_product_and_of_another_flavor_is_named_with_both(server: ServerIdentity) -> None:
     (told,) = check("[mysqld]\nlog_slow_verbosity=full\n", server).findings
-    assert "is an option of Percona Server and mariadb 10.11, mariadb 11.8, not of mysql" in told.text
+    assert (
+        "is an option of Percona Server and mariadb 10.11, mariadb 11.4, mariadb 11.8, not of mysql"
+        in told.text
+    )
 
 
 def test_a_long_line_is_one_line_on_newer_mysql() -> None:

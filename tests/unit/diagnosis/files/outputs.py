@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from flushlab.diagnosis.diagnose import Diagnosis, diagnose
+from flushlab.diagnosis.files.folder import FoundFiles, tell
+from flushlab.diagnosis.files.samples import evidence_of
+
 STATUS = {
     "Aborted_clients": 3,
     "Bytes_received": 100_000,
@@ -268,3 +272,12 @@ mysql_perf_schema_file_events_seconds_total{event_name="wait/io/file/sql/binlog"
 mysql_up 1
 mysql_version_info{innodb_version="8.0.40",version="8.0.40",version_comment="MySQL Community \\"GPL\\""} 1
 """
+
+
+def found_files(**texts: str) -> FoundFiles:
+    """A folder whose files tell these texts."""
+    return FoundFiles(key="/tickets/1", files={name: tell(text) for name, text in texts.items()})
+
+
+def diagnosis(**texts: str) -> Diagnosis:
+    return diagnose(evidence_of(found_files(**texts)))

@@ -6,18 +6,19 @@ from collections.abc import Sequence
 
 import pytest
 
-from flushlab.diagnosis.diagnose import Diagnosis, diagnose
-from flushlab.diagnosis.files.folder import FoundFiles, tell
-from flushlab.diagnosis.files.samples import evidence_of
+from flushlab.diagnosis.diagnose import Diagnosis
 from flushlab.report.doctor import document
 from tests.golden.test_reports import text_of
 from tests.unit.diagnosis.files import hangs, outputs
-from tests.unit.diagnosis.files.outputs import VARIABLES, box, connection, processlists, tabs, vertical
-
-
-def diagnosis(**texts: str) -> Diagnosis:
-    files = {name: tell(text) for name, text in texts.items()}
-    return diagnose(evidence_of(FoundFiles(key="/tickets/1", files=files)))
+from tests.unit.diagnosis.files.outputs import (
+    VARIABLES,
+    box,
+    connection,
+    diagnosis,
+    processlists,
+    tabs,
+    vertical,
+)
 
 
 def first(found: Diagnosis) -> tuple[str, str, object]:

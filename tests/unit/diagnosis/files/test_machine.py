@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.diagnosis.diagnose import Diagnosis, diagnose
-from flushlab.diagnosis.files.folder import FoundFiles, tell
+from flushlab.diagnosis.diagnose import Diagnosis
 from flushlab.diagnosis.files.machine import device_of
-from flushlab.diagnosis.files.samples import evidence_of
 from flushlab.report.doctor import host_lines
 from tests.unit.diagnosis.files import outputs
 from tests.unit.diagnosis.files.outputs import VARIABLES, box, connection, processlists, tabs
@@ -50,8 +48,7 @@ def diagnosis(**more: str) -> Diagnosis:
         "variables": tabs(VARIABLES),
         **more,
     }
-    files = {name: tell(text) for name, text in texts.items()}
-    return diagnose(evidence_of(FoundFiles(key="f", files=files)))
+    return outputs.diagnosis(**texts)
 
 
 def test_the_disk_of_the_data_is_that_of_df() -> None:

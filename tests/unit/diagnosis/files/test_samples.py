@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.diagnosis.diagnose import UNKNOWN, Diagnosis, diagnose
+from flushlab.diagnosis.diagnose import UNKNOWN, diagnose
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.files.folder import FoundFiles, tell
 from flushlab.diagnosis.files.samples import evidence_of
@@ -21,6 +21,7 @@ from tests.unit.diagnosis.files.outputs import (
     VARIABLES,
     box,
     connection,
+    diagnosis,
     processlists,
     tabs,
     vertical,
@@ -33,12 +34,7 @@ COMMITTING = [
 
 
 def evidence(**texts: str) -> Evidence:
-    files = {name: tell(text) for name, text in texts.items()}
-    return evidence_of(FoundFiles(key="/tickets/1", files=files))
-
-
-def diagnosis(**texts: str) -> Diagnosis:
-    return diagnose(evidence(**texts))
+    return evidence_of(outputs.found_files(**texts))
 
 
 def test_the_window_is_from_the_first_status_to_the_last() -> None:

@@ -29,13 +29,18 @@ class Locked(Server):
         return [*found, (WAITERS, str(self.waiters))] if sql == "SHOW GLOBAL STATUS" else found
 
 
+def doctor_asking(server: Server, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """A session with this server, of the doctor's questions."""
+    monkeypatch.setattr(session, "connect", server.connect)
+    return Session(REACH, choose=doctor_questions)
+
+
 @pytest.mark.parametrize(("waiters", "asked"), [(MOST_WAITS, True), (MOST_WAITS + 1, False)])
 def test_open_transactions_are_not_asked_for_while_many_wait(
     waiters: int, asked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = Locked(waiters)
-    monkeypatch.setattr(session, "connect", server.connect)
-    asking = Session(REACH, choose=doctor_questions)
+    asking = doctor_asking(server, monkeypatch)
     asking.ask_what_is_due()
     assert any("INNODB_TRX" in sql for sql in server.asked) == asked
     assert (questions.TRANSACTIONS in asking.seen.spared) != asked
@@ -58,8 +63,7 @@ def test_connections_are_listed_without_their_transactions_while_many_wait(
 def test_a_question_that_is_cut_short_keeps_its_form(monkeypatch: pytest.MonkeyPatch) -> None:
     """One KILL QUERY is no reason to ask another way from then on."""
     server = Server()
-    monkeypatch.setattr(session, "connect", server.connect)
-    asking = Session(REACH, choose=doctor_questions)
+    asking = doctor_asking(server, monkeypatch)
     asking.ask_now(questions.STATES)
     was = asking.seen.asked_s[questions.STATES]
     server.refuses = {"PROCESSLIST_ID": 1317}
@@ -73,8 +77,7 @@ def test_a_question_that_is_cut_short_keeps_its_form(monkeypatch: pytest.MonkeyP
 
 def test_what_is_asked_once_is_asked_again_if_it_was_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server()
-    monkeypatch.setattr(session, "connect", server.connect)
-    asking = Session(REACH, choose=doctor_questions)
+    asking = doctor_asking(server, monkeypatch)
     server.refuses = {"persisted_variables": 1317}
     asking.ask_now(questions.PERSISTED)
     due = next(one for one in asking._due if one.question.name == questions.PERSISTED)
@@ -84,8 +87,7 @@ def test_what_is_asked_once_is_asked_again_if_it_was_cut_short(monkeypatch: pyte
 def test_a_status_that_is_cut_short_has_no_new_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Old counters at a new moment would be a second in which nothing happened."""
     server = Server()
-    monkeypatch.setattr(session, "connect", server.connect)
-    asking = Session(REACH, choose=doctor_questions)
+    asking = doctor_asking(server, monkeypatch)
     asking.ask_now(questions.STATUS)
     was = asking.seen.at_s
     server.refuses = {"GLOBAL STATUS": 1317}
@@ -125,8 +127,7 @@ def test_who_holds_metadata_locks_is_asked_only_while_somebody_waits(monkeypatch
             return super().answer(sql)
 
     server = Waiting()
-    monkeypatch.setattr(session, "connect", server.connect)
-    asking = Session(REACH, choose=doctor_questions)
+    asking = doctor_asking(server, monkeypatch)
     asking.ask_what_is_due()
     assert not any("metadata_locks" in sql or "ORDER BY PROCESSLIST_TIME" in sql for sql in server.asked)
     server.state = "Waiting for table metadata lock"
