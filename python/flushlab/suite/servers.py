@@ -428,17 +428,17 @@ class Starter:
             password=self.password,
         )
 
-        def begin(spec: SandboxSpec) -> Pristine:
-            sandbox = Sandbox.start(spec)
+        def begin(port: int | None, check: Check | None) -> Pristine:
+            sandbox = Sandbox.start(replace(spec, port=port, check=check))
             return Pristine(sandbox, self._undoing_on(sandbox))
 
         standby = Clones(
-            partial(begin, spec),
+            partial(begin, None),
             clones,
             lambda more: self.root.in_memory and self.has_room(more),
             self.say,
         )
-        first = begin(replace(spec, port=port, check=check))
+        first = begin(port, check)
         return SuiteServer(first, self.snapshot, self.snapshots, standby, self._undoing_on)
 
     def _start_all(self, count: int, clones: int | None) -> Servers:
