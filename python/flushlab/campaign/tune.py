@@ -126,18 +126,15 @@ def decide(asked: Asked[TuneSpec], pool: ServerPool, watcher: Watcher) -> TuneRe
     kept += names_fixed(user.scaled)
     changes, reasons = settings.raise_to_floor(runs, spec.floor, kept, launch)
     base = {**runs, **changes}
-    seen = settings.read(base, launch, watcher, also=base)
-    data_bytes, pool = _data_bytes(spec, asked.data), seen.get(_POOL)
-    is_larger = settings.restarts and data_bytes is not None and isinstance(pool, int) and data_bytes > pool
-    credited = None if steady else (_POOL,) if is_larger else ()
     proposed = partial(
         propose,
         settings.identity,
         floor=lowest,
         storage=settings.storage,
         launch=launch,
-        credited=credited,
+        steady_state=steady,
     )
+    seen = settings.read(base, launch, watcher, also=base)
     candidates, notes = settings.candidates(proposed, base, seen, kept, spec.base.memory)
     timing = STEADY if steady else SHORT
     if spec.window is not None:
@@ -186,16 +183,11 @@ def decide(asked: Asked[TuneSpec], pool: ServerPool, watcher: Watcher) -> TuneRe
         if settings.restarts
         else "longer windows than slices on your own server"
     )
-    also, untried = (" and buffer pool", "") if is_larger else ("", " buffer pool,")
     text = (
-        f"short measurement, not steady state: settings of the commit path{also} only; redo size,{untried}"
-        f" flushing and doublewrite need {longer}"
+        "short measurement, not steady state: commit-path settings only; redo size, buffer pool, flushing and"
+        f" doublewrite need {longer}"
     )
     return msgspec.structs.replace(request, notes=(*request.notes, Warning("short-measurement", text)))
-
-
-def _data_bytes(spec: TuneSpec, data: Data | None) -> int | None:
-    return bytes_of(data) if data else data_bytes_of(spec.workload.name, spec.workload.options, None)
 
 
 _POOL = "innodb_buffer_pool_size"
@@ -210,7 +202,7 @@ def _pool_size(spec: TuneSpec, data: Data | None) -> dict[str, Value]:
         raise UsageError(
             f"--pool-ratio and --set {_POOL} both size the buffer pool", hint="remove one of them"
         )
-    size = _data_bytes(spec, data)
+    size = bytes_of(data) if data else data_bytes_of(spec.workload.name, spec.workload.options, None)
     if size is None:
         raise UsageError(
             f"--pool-ratio needs data of a known size, and {spec.workload.name} makes its own",

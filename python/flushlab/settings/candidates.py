@@ -10,7 +10,7 @@ Sits in `settings`, pure. `propose` never yields:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -78,17 +78,10 @@ def propose(
     launch: Launch,
     memory_bytes: int,
     keep: Iterable[str] = (),
-    credited: Collection[str] | None = None,
+    steady_state: bool = True,
 ) -> tuple[Candidate, ...]:
-    """Changes in the catalog's order, all safe at the floor alone and in any combination.
-
-    Args:
-        credited: where windows are short, the settings that are proposed although they need a steady state;
-            None: windows are long enough for all.
-
-    Raises:
-        BelowFloor: the base is below the floor.
-    """
+    """Changes in the catalog's order, all safe at the floor alone and in any combination. BelowFloor if the
+    base is not."""
     there = _Base(base, identity, storage, launch)
     if not meets(there.changed({}), floor):
         raise there.below(floor)
@@ -96,9 +89,7 @@ def propose(
     kept = {catalog.setting(name).name for name in keep if name in catalog}
     accepted: list[Candidate] = []
     for entry in catalog.settings():
-        if entry.fixed or entry.name in kept:
-            continue
-        if entry.needs_steady_state and credited is not None and entry.name not in credited:
+        if entry.fixed or entry.name in kept or (entry.needs_steady_state and not steady_state):
             continue
         if entry.cluster and identity.nodes == 1:
             continue

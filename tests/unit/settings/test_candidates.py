@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 import pytest
 from hypothesis import assume, given, settings
@@ -37,7 +35,7 @@ def candidates(
     storage: Storage = DISK,
     memory_bytes: int = 8 * GIB,
     keep: tuple[str, ...] = (),
-    credited: Sequence[str] | None = None,
+    steady_state: bool = True,
 ) -> tuple[Candidate, ...]:
     return propose(
         identity,
@@ -47,7 +45,7 @@ def candidates(
         launch=LAUNCH,
         memory_bytes=memory_bytes,
         keep=keep,
-        credited=credited,
+        steady_state=steady_state,
     )
 
 
@@ -157,15 +155,8 @@ def test_io_capacity_is_raised_after_its_maximum_and_lowered_alone() -> None:
     assert "innodb_io_capacity_max" not in found
 
 
-def test_in_short_windows_a_pool_is_proposed_only_where_it_is_credited() -> None:
-    found = candidates(MARIADB1011, {}, Floor.STRICT, credited=("innodb_buffer_pool_size",))
-    assert {name for one in found if one.needs_steady_state for name in one.settings} == {
-        "innodb_buffer_pool_size"
-    }
-
-
 def test_without_steady_state_only_the_commit_path_is_left() -> None:
-    found = candidates(MARIADB1011, {}, Floor.THROWAWAY, credited=())
+    found = candidates(MARIADB1011, {}, Floor.THROWAWAY, steady_state=False)
     assert found
     assert {one.group for one in found} <= {"commit", "binlog", "pool"}
     assert not any(one.needs_steady_state for one in found)
@@ -223,14 +214,12 @@ def lifted(
 
 
 @settings(deadline=None)
-@given(
-    case=lifted(), data=st.data(), memory_mib=st.integers(64, 1 << 17), credited=st.sampled_from([None, ()])
-)
+@given(case=lifted(), data=st.data(), memory_mib=st.integers(64, 1 << 17), steady_state=st.booleans())
 def test_no_combination_of_what_is_proposed_is_below_the_floor(
     case: tuple[ServerIdentity, dict[str, Value], Storage, Launch, Floor],
     data: st.DataObject,
     memory_mib: int,
-    credited: Sequence[str] | None,
+    steady_state: bool,
 ) -> None:
     identity, base, storage, launch, floor = case
     names = CATALOG.names(identity.flavor, identity.version)
@@ -243,7 +232,7 @@ def test_no_combination_of_what_is_proposed_is_below_the_floor(
         launch=launch,
         memory_bytes=memory_mib << 20,
         keep=keep,
-        credited=credited,
+        steady_state=steady_state,
     )
     chosen = data.draw(st.lists(st.sampled_from(found), unique_by=id) if found else st.just([]))
     combined = dict(base)

@@ -298,7 +298,7 @@ class OwnServerSettings(ServerSettings):
         pool = seen.get("innodb_buffer_pool_size")
         memory_bytes = pool if isinstance(pool, int) else 0
         # What needs a steady state is proposed too: the user is told that it was not tried.
-        proposed = partial(propose, base={**seen, **base}, memory_bytes=memory_bytes, credited=None)
+        proposed = partial(propose, base={**seen, **base}, memory_bytes=memory_bytes, steady_state=True)
         kept, out = list[str](), dict[str, list[str]]()
         for one in proposed(keep=keep):
             if why := self._why_not_tried(one, seen):

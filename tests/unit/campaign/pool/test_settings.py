@@ -93,7 +93,7 @@ def test_candidates_are_left_out_for_one_reason_each() -> None:
 
 
 def test_what_shows_later_is_named_although_short_windows_try_nothing_of_it() -> None:
-    short = partial(propose, MARIADB, floor=Floor.SECOND, storage=UNSEEN, launch=Launch(), credited=())
+    short = partial(propose, MARIADB, floor=Floor.SECOND, storage=UNSEEN, launch=Launch(), steady_state=False)
     kept, notes = own(HAS).candidates(short, HAS, {}, (), None)
     assert {"innodb_flush_log_at_trx_commit": 2} in [dict(each.settings) for each in kept]
     assert any("innodb_io_capacity=" in note.text and "shows later" in note.text for note in notes)
