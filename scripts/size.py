@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "python/flushlab"
-LIMIT = 60_491
+LIMIT = 60_565
 """Lines of code."""
 _NO_CODE = {
     tokenize.COMMENT,

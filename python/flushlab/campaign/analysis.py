@@ -289,11 +289,12 @@ def differs(control: Comparison) -> bool:
 
 
 class Sizes(NamedTuple):
-    """Of a base's data, buffer pool and redo log, in bytes; None: not known."""
+    """Of a base's data, buffer pool and redo log, in bytes, and its reads; None: not known."""
 
     data_bytes: int | None
     pool_bytes: int | None
     redo_bytes: int | None
+    page_reads: float | None = None
 
     @classmethod
     def of(cls, base: Sequence[Trial], configuration: Configuration) -> Sizes:
@@ -302,11 +303,25 @@ class Sizes(NamedTuple):
             max((trial.data_bytes or 0 for trial in base), default=0) or None,
             pool if isinstance(pool, int) else None,
             configuration.redo_capacity_bytes or None,
+            page_reads_of(base),
         )
 
 
+def page_reads_of(trials: Iterable[Trial]) -> float | None:
+    """Pages read from disk per event of the load; None where the server or the load does not tell."""
+    pages = events = 0
+    for trial in trials:
+        before, after = trial.before, trial.after
+        if trial.slices or trial.load is None or before is None or after is None:
+            continue  # between slices, others' pages are read
+        if before.pool_reads is not None and after.pool_reads is not None:
+            pages += after.pool_reads - before.pool_reads
+            events += trial.load.events
+    return pages / events if events else None
+
+
 def of_base(base: Sequence[Trial], sizes: Sizes) -> Iterator[Warning]:
-    data, pool, redo = sizes
+    data, pool, redo, _ = sizes
     if pool is not None and data is not None and data < pool:
         fit = f"all data ({format_size(data)}) fits in the buffer pool ({format_size(pool)})"
         all_wait = redo is None or redo >= data  # else pages are written before they can

@@ -335,6 +335,7 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
         data_bytes: size of the workload's data; null: not known.
         pool_bytes: size of the base's buffer pool; null: not known.
         redo_bytes: size of the base's redo log; null: not known.
+        page_reads: pages that the base read from disk per transaction (or row); null: not known.
         machine: the machine that measured; of a fleet, the one that the command ran on.
         machines: the machines of a fleet that ran blocks, by name; empty without a fleet.
         clients: the machines that drove the load over the network, as in the base's window with the median
@@ -378,6 +379,7 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
     data_bytes: int | None = None
     pool_bytes: int | None = None
     redo_bytes: int | None = None
+    page_reads: float | None = None
     machine: Machine
     machines: tuple[FleetMachine, ...] = ()
     clients: tuple[LoadClient, ...] = ()

@@ -20,11 +20,12 @@ from flushlab.campaign.campaign import ArmServers, Asked, run
 from flushlab.campaign.crash.check import UNCRASHED, disk_mib, failure_mode, require_crashable
 from flushlab.campaign.crash.crash import crash_settings
 from flushlab.campaign.crash.plan import CrashLoad, CrashPlan
+from flushlab.campaign.data import Data, bytes_of
 from flushlab.campaign.facts import STEADY_MINUTES, CampaignFacts
 from flushlab.campaign.loop import CampaignSession, Ending
 from flushlab.campaign.objective import objective_of
 from flushlab.campaign.pool.protocol import ServerPool
-from flushlab.campaign.pool.room import Volumes
+from flushlab.campaign.pool.room import Volumes, data_bytes_of
 from flushlab.campaign.pool.sandboxes import crashable
 from flushlab.campaign.pool.settings import texts_of
 from flushlab.campaign.request import TuneRequest, workloads_of_tune
@@ -37,11 +38,12 @@ from flushlab.experiment.tune import Tune
 from flushlab.progress import Progress, silent
 from flushlab.record import BASE, CrashFacts, Value, Warning
 from flushlab.settings.candidates import propose
-from flushlab.settings.catalog import load_catalog
+from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.fit import names_fixed
 from flushlab.spec.build import build, taking
 from flushlab.spec.kinds import CrashSpec, TuneSpec
 from flushlab.spec.parts import CrashWorkloadSpec, ServerSpec
+from flushlab.units import format_size
 from flushlab.workload.engine import require_cluster
 from flushlab.workload.options import EngineOptions
 from flushlab.workload.parse import (
@@ -114,12 +116,13 @@ def decide(asked: Asked[TuneSpec], pool: ServerPool, watcher: Watcher) -> TuneRe
         require_cluster(workload.cluster_load, settings.identity.nodes)
     launch = settings.launch(max(spec.threads), BESIDE_MOST * sum(spec.threads))
     lowest = settings.lowest(spec.floor, spec.offer)
-    given = settings.parse(spec.base.settings)
+    pool_size = _pool_size(spec, asked.data)
+    given = settings.parse({**spec.base.settings, **pool_size})
     settings.require_taken(given)
     user = settings.of_base(spec.base, asked.data, max(spec.threads), watcher)
     has = settings.guarding(given)
     runs = {**has, **user.here, **given}
-    kept = [load_catalog().setting(name.replace("-", "_")).name for name in spec.fixed]
+    kept = [load_catalog().setting(name.replace("-", "_")).name for name in (*spec.fixed, *pool_size)]
     kept += names_fixed(user.scaled)
     changes, reasons = settings.raise_to_floor(runs, spec.floor, kept, launch)
     base = {**runs, **changes}
@@ -147,6 +150,8 @@ def decide(asked: Asked[TuneSpec], pool: ServerPool, watcher: Watcher) -> TuneRe
             pool,
             workload=settled(spec.workload),
             minutes=minutes,
+            fixed=(*spec.fixed, *pool_size),
+            pool_ratio=None,
             base=msgspec.structs.replace(spec.base, base=None, no_scale=False, settings=to_repeat),
             seed=spec.seed if spec.seed is not None else secrets.randbelow(1 << 31),
             crashes=(spec.crashes or crashable(pool).crashes) if spec.crash else None,
@@ -183,6 +188,34 @@ def decide(asked: Asked[TuneSpec], pool: ServerPool, watcher: Watcher) -> TuneRe
         f" doublewrite need {longer}"
     )
     return msgspec.structs.replace(request, notes=(*request.notes, Warning("short-measurement", text)))
+
+
+_POOL = "innodb_buffer_pool_size"
+_LEAST_POOL = 8 << 20
+"""MySQL takes 5 MiB, but then the pages of its own work fill most of it."""
+
+
+def _pool_size(spec: TuneSpec, data: Data | None) -> dict[str, Value]:
+    if spec.pool_ratio is None:
+        return {}
+    if _POOL in map(canonical, spec.base.settings):
+        raise UsageError(
+            f"--pool-ratio and --set {_POOL} both size the buffer pool", hint="remove one of them"
+        )
+    size = bytes_of(data) if data else data_bytes_of(spec.workload.name, spec.workload.options, None)
+    if size is None:
+        raise UsageError(
+            f"--pool-ratio needs data of a known size, and {spec.workload.name} makes its own",
+            hint=f"give the size itself: --set {_POOL}=1G",
+        )
+    pool = round(spec.pool_ratio * size) >> 20 << 20
+    if pool < _LEAST_POOL:
+        raise UsageError(
+            f"{spec.pool_ratio:g} of {format_size(size)} of data is a buffer pool of"
+            f" {format_size(spec.pool_ratio * size)}, and it takes {format_size(_LEAST_POOL)}",
+            hint="give more data: a larger --table-size",
+        )
+    return {_POOL: pool}
 
 
 def _scheduled(

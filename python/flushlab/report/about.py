@@ -10,7 +10,7 @@ from flushlab.record import StandIn, Value
 from flushlab.report.document import Cell, Row, Section, Table, facts_table
 from flushlab.report.stored import when, workload_of
 from flushlab.report.subject import OnServer, Subject
-from flushlab.report.words import data_words, disk_words, load_came_from, sizes
+from flushlab.report.words import data_words, disk_words, load_came_from, reads_words, sizes
 from flushlab.settings.catalog import SettingHere
 from flushlab.settings.configuration import Configuration
 from flushlab.units import counted, format_seconds, format_size, value_words
@@ -30,8 +30,9 @@ def _short(facts: CampaignFacts) -> Iterator[str]:
         yield f"tables at {facts.plan.scale:g} of the plan's size"
     if facts.data is not None:
         yield f"your data: {data_words(facts.data, facts.tables)}"
-    if known := " : ".join(f"{name} {size}" for name, size in sizes(facts).items()):
-        yield known
+    known = " : ".join(f"{name} {size}" for name, size in sizes(facts).items())
+    if told := "; ".join(filter(None, (known, reads_words(facts)))):
+        yield told
 
 
 def _machine_rows(subject: Subject) -> Iterator[tuple[str, str]]:
@@ -58,6 +59,7 @@ def _machine_rows(subject: Subject) -> Iterator[tuple[str, str]]:
 def _known(facts: CampaignFacts) -> Iterator[tuple[str, str]]:
     names = {"data": "data", "pool": "buffer pool", "redo": "redo capacity"}
     yield from ((names[name], size) for name, size in sizes(facts).items())
+    yield "page reads", reads_words(facts)
     found = facts.machine
     if found.is_client:
         yield "client", "flushlab ran on the machine below; the server's host cannot be seen"

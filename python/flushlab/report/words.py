@@ -28,6 +28,7 @@ from flushlab.record import (
 )
 from flushlab.settings.durability import FLOOR
 from flushlab.units import format_latency, format_size, value_words
+from flushlab.workload.engine import PAGE_READS_PER_EVENT
 
 OUTCOMES = {"measured": "too few blocks", "not_in_version": "not in this version"}
 """What stands for the verdict of an arm that has none, where the word itself would not do."""
@@ -119,6 +120,14 @@ def servers(facts: CampaignFacts) -> str:
 def sizes(facts: CampaignFacts) -> dict[str, str]:
     known = {"data": facts.data_bytes, "pool": facts.pool_bytes, "redo": facts.redo_bytes}
     return {name: format_size(size) for name, size in known.items() if size is not None}
+
+
+def reads_words(facts: CampaignFacts) -> str:
+    if facts.page_reads is None or not facts.unit.endswith("s/s"):
+        return ""
+    if facts.page_reads < PAGE_READS_PER_EVENT:
+        return "not I/O-bound: hardly a page was read"
+    return f"I/O-bound: {facts.page_reads:.2g} pages read per {facts.unit.removesuffix('s/s')}"
 
 
 def data_words(data: DataFacts, tables: Sequence[TableRows]) -> str:

@@ -96,6 +96,13 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
     base: BaseSpec = BaseSpec()
     fixed: Annotated[tuple[str, ...], Option("Fixed setting: leave it unchanged; repeatable.")] = ()
     data: DataSpec = DataSpec()
+    pool_ratio: Annotated[
+        Annotated[float, Meta(gt=0, le=4)] | None,
+        Option(
+            "Buffer pool of every configuration as a share of the data, such as production's: 0.2.",
+            started=True,
+        ),
+    ] = None
     threads: Annotated[tuple[Threads, ...], Option("Number of connections; several as 1,16,64.")] = (16,)
     objective: Annotated[str | None, _Objective] = None
     p99_limit: Annotated[

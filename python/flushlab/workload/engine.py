@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -97,8 +97,11 @@ _LEVEL_SECONDS = 2
 _NETWORK_BOUND = 0.5
 """Share of the statements' time from which on the network bounds a closed loop."""
 _RATE_MISSED = 0.01  # share of an intended rate that may be missing without a word
-_PAGE_READS, _REDO_WRITTEN = "Innodb_buffer_pool_reads", "Innodb_os_log_written"
-_PAGE_READS_PER_EVENT = 0.01  # "page reads are near zero"
+_REDO_WRITTEN = "Innodb_os_log_written"
+_POOL = ("Innodb_buffer_pool_reads", "Innodb_buffer_pool_pages_free", "Innodb_buffer_pool_pages_total")
+_POOL_STATUS = "SHOW GLOBAL STATUS WHERE Variable_name IN ({})"
+PAGE_READS_PER_EVENT = 0.01  # "page reads are near zero"
+_POOL_FREE = 0.25  # free pages of a pool that is full: page cleaners keep some
 _ASK_SHARE, _MOST_ASK_S = 0.1, 1.0
 """Of the time since the window opened, between two questions for the redo that was written in it."""
 _RESTS_S = 1.0
@@ -366,25 +369,42 @@ def raise_if_failed(load: ClientLoad, server: Server) -> LoadProgress:
 def warm_up(
     load: ClientLoad, server: Server, timing: Timing, driving: Driving, status: LoadStatus
 ) -> list[Warning]:
-    reads_before, events_before = _status(server, _PAGE_READS), 0
+    before, events_before = _pool(server), 0
     seen = 0
     while True:
         progress = raise_if_failed(load, server)
         status.glance(progress)
         if int(progress.elapsed_s) > seen and progress.elapsed_s >= timing.warm_up_s:
             seen = int(progress.elapsed_s)
-            reads, events = _status(server, _PAGE_READS), progress.events
-            reading = (reads - reads_before) > _PAGE_READS_PER_EVENT * max(events - events_before, 1)
-            reads_before, events_before = reads, events
+            pool, events = _pool(server), progress.events
+            filling = pool.is_filling(before, max(events - events_before, 1))
+            before, events_before = pool, events
             last = progress.per_second[-_LEVEL_SECONDS:]
             level = max(_LEVEL_SPREAD * sum(last) / max(len(last), 1), driving.grain)
-            if not reading and len(last) == _LEVEL_SECONDS and max(last) - min(last) <= level:
+            if not filling and len(last) == _LEVEL_SECONDS and max(last) - min(last) <= level:
                 return []
         if progress.elapsed_s >= timing.max_warm_up_s:
             seconds = ", ".join(map(str, progress.per_second[-3:]))
             text = f"throughput was not level after {progress.elapsed_s:.0f} s of warm-up: {seconds}"
             return [Warning("not-level", f"{text} {driving.unit.removesuffix('/s')} in the last seconds")]
         time.sleep(_POLL_S)
+
+
+class _BufferPool(NamedTuple):
+    reads: int
+    free: int
+    pages: int
+
+    def is_filling(self, before: _BufferPool, events: int) -> bool:
+        """Pages are read, and into free ones. Data that do not fit are read for as long as the load runs."""
+        is_reading = self.reads - before.reads > PAGE_READS_PER_EVENT * events
+        return is_reading and self.free < before.free and self.free > _POOL_FREE * self.pages
+
+
+def _pool(server: Server) -> _BufferPool:
+    names = ", ".join(f"'{name}'" for name in _POOL)
+    found = {name: int(value) for name, value in server.query(_POOL_STATUS.format(names))}
+    return _BufferPool(*(found.get(name, 0) for name in _POOL))
 
 
 def _status(server: Server, name: str) -> int:

@@ -10,9 +10,10 @@ from flushlab.campaign.analysis import (
     of_base,
     of_controls,
     of_interim,
+    page_reads_of,
     too_busy,
 )
-from flushlab.record import Comparison, Ratio, Verdict
+from flushlab.record import Comparison, LoadResult, Ratio, ServerSample, Slice, Trial, Verdict
 from flushlab.statistics import held
 from tests.unit.records import trial
 
@@ -38,6 +39,24 @@ def test_a_quarter_of_the_trials_disturbed_is_the_machines_fault(
 def test_only_discarded_trials_were_disturbed_and_none_of_a_node_that_died() -> None:
     died = msgspec.structs.replace(trial(outcome="discarded"), result=None)
     assert disturbed([trial(), trial(outcome="discarded"), trial(outcome="failed"), died]) == 1
+
+
+def test_page_reads_are_per_event_of_whole_windows() -> None:
+    load = LoadResult(seconds=8.0, events=100, throughput=12.5, per_second=(), latency_us=None)
+
+    def window(before: int | None, after: int, *slices: Slice) -> Trial:
+        return msgspec.structs.replace(
+            trial(),
+            load=load,
+            before=ServerSample(pool_reads=before),
+            after=ServerSample(pool_reads=after),
+            slices=slices,
+        )
+
+    sliced = window(0, 900, Slice(round=0, start_s=0.0, seconds=1.0, events=100))
+    assert page_reads_of([window(100, 180), window(0, 20)]) == 0.5
+    assert page_reads_of([window(100, 180), sliced]) == 0.8
+    assert page_reads_of([window(None, 20), trial()]) is None
 
 
 def fits(redo_bytes: int) -> str:

@@ -61,6 +61,7 @@ TUNE = {
     "database": ["--dataset", "dump.sql", "--database", "shop", "--workload", "data"],
     "threads": ["--threads", "1,8"],
     "memory": ["--memory", "64M"],
+    "pool_ratio": ["--table-size", "100000", "--pool-ratio", "0.5"],
     "objective": ["--objective", "p99", "--rate", "100"],
     "p99_limit": ["--p99-limit", "3"],
     "rate": ["--objective", "p99", "--rate", "123456.5"],

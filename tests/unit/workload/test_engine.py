@@ -235,3 +235,39 @@ def test_a_node_that_died_in_the_warm_up_is_told_as_dead_before_the_window() -> 
     nodes[0].die("killed")
     (caveat,) = lost_node_warnings(Losses(nodes).nodes)
     assert "node 1 died before the window" in caveat.text
+
+
+@pytest.mark.parametrize(
+    ("reads_per_s", "free_pages", "level_after_s"),
+    [
+        (0, [8000] * 9, 2),
+        (90, [8000, 7000, 6000, 5000, 4000, 3000, 2000, 2000, 2000], 6),
+        (90, [1500, 1490, 1480, 1470, 1460, 1450, 1440, 1430, 1420], 2),
+        (90, [5000] * 9, 2),
+    ],
+    ids=["nothing read", "until the pool is full", "larger than the pool", "a pool that keeps pages free"],
+)
+def test_a_load_is_level_once_the_pool_no_longer_fills(
+    reads_per_s: int, free_pages: list[int], level_after_s: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second, ended = -1, [progress(float(s), *([100] * s)) for s in range(9)]
+
+    def status() -> list[tuple[str, str]]:
+        told = (reads_per_s * max(second, 0), free_pages[max(second, 0)], 8192)
+        return [(name, str(value)) for name, value in zip(engine._POOL, told, strict=True)]
+
+    def next_second(*_: object) -> LoadProgress:
+        nonlocal second
+        second += 1
+        return ended[second]
+
+    names = "'Innodb_buffer_pool_reads', 'Innodb_buffer_pool_pages_free', 'Innodb_buffer_pool_pages_total'"
+    server = FakeServer(answers={f"SHOW GLOBAL STATUS WHERE Variable_name IN ({names})": status})
+    monkeypatch.setattr(engine, "raise_if_failed", next_second)
+    monkeypatch.setattr(engine, "time", SimpleNamespace(sleep=lambda _: None))
+    shown: Any = SimpleNamespace(glance=lambda *_: None)
+    driving: Any = SimpleNamespace(grain=0.0, unit="transactions/s")
+    timing = Timing(warm_up_s=1.0, max_warm_up_s=8.0, seconds=1.0)
+    load: Any = None
+    assert engine.warm_up(load, server, timing, driving, shown) == []
+    assert second == level_after_s

@@ -36,8 +36,10 @@ MEMORY_SHARE = 0.8
 EMPTY_BYTES = 150 << 20
 """About what a data directory without data takes, its redo log aside."""
 
-ROW_BYTES = 280
-"""Of sysbench's tables, with their index (measured: 8 × 10,000 rows take 21.4 MiB)."""
+ROW_BYTES, FEW_ROWS = 248, 50_000
+"""Of sysbench's tables, with their index (measured: 8 × 250,000 rows take 473 MiB)."""
+SMALL_ROW_BYTES = 280
+"""Of tables with few rows (measured: 8 × 10,000 rows take 21.4 MiB)."""
 
 DUMP_GROWS = 2
 """Tables take about so many times the size of their dump."""
@@ -89,7 +91,9 @@ def data_bytes_of(workload: str, options: Mapping[str, object], dataset: str | N
     if "table_size" not in known:
         return None
     tables, rows = ({"tables": 1, **known, **options}[name] for name in ("tables", "table_size"))
-    return tables * rows * ROW_BYTES if isinstance(tables, int) and isinstance(rows, int) else None
+    if not isinstance(tables, int) or not isinstance(rows, int):
+        return None
+    return tables * rows * (SMALL_ROW_BYTES if rows < FEW_ROWS else ROW_BYTES)
 
 
 def data_bytes_of_arms(request: SeriesRequest) -> int | None:
