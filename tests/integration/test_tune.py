@@ -120,7 +120,6 @@ def test_a_dry_run_starts_nothing_and_leaves_no_trace(home: Path, tmp_path: Path
         (["--pool-ratio", "0"], 2, "--pool-ratio 0 is out of range"),
         (["--pool-ratio", "0.2"], 2, "give more data: a larger --table-size"),
         (["--pool-ratio", "0.5", "--set", "innodb_buffer_pool_size=1G"], 2, "both size the buffer pool"),
-        (["--pool-ratio", "0.5", "--workload", "command: true"], 2, "and command: true makes its own"),
         (["--out", "/proc/flushlab-out"], 5, "/proc/flushlab-out"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -1,4 +1,4 @@
-"""A campaign goes on only with the workload that it began with."""
+"""What a tuning is asked for; a campaign goes on only with the workload that it began with."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from flushlab.campaign.campaign import ArmServers
 from flushlab.campaign.request import TuneRequest
+from flushlab.campaign.tune import _pool_size
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
@@ -46,3 +47,19 @@ def test_a_resumed_tune_refuses_a_script_that_changed(tmp_path: Path) -> None:
         pytest.raises(UsageError, match="has changed since the campaign began"),
     ):
         servers.open()
+
+
+def pool_of(workload: str, ratio: float, **options: int) -> dict[str, Any]:
+    load = WorkloadSpec(name=workload, options=options)
+    return _pool_size(TuneSpec(workload=load, pool_ratio=ratio), None)
+
+
+def test_a_pool_is_a_share_of_the_data_in_whole_mebibytes() -> None:
+    assert pool_of("oltp_write_only", 0.25, tables=4, table_size=1_000_000) == {
+        "innodb_buffer_pool_size": 236 << 20
+    }
+
+
+def test_data_of_unknown_size_have_no_share() -> None:
+    with pytest.raises(UsageError, match="needs data of a known size, and command: true makes its own"):
+        pool_of("command: true", 0.5)
