@@ -126,8 +126,8 @@ def reads_words(facts: CampaignFacts) -> str:
     if facts.page_reads is None or not facts.unit.endswith("s/s"):
         return ""
     if facts.page_reads < PAGE_READS_PER_EVENT:
-        return "not I/O-bound: hardly a page was read"
-    return f"I/O-bound: {facts.page_reads:.2g} pages read per {facts.unit.removesuffix('s/s')}"
+        return "hardly a page read from disk"
+    return f"{facts.page_reads:.2g} pages read from disk per {facts.unit.removesuffix('s/s')}"
 
 
 def data_words(data: DataFacts, tables: Sequence[TableRows]) -> str:

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from flushlab.record import Latency, LoadClient, ObservedLoad
-from flushlab.report.words import load_came_from, observed_lines, source_words
+from flushlab.report.words import load_came_from, observed_lines, reads_words, source_words
+from tests.unit.report.campaigns import tune_facts
 
 
 def client(machine: str, p50: int, p99: int) -> LoadClient:
@@ -76,3 +77,17 @@ def test_nothing_committed_has_no_latency_and_no_costs() -> None:
 )
 def test_the_source_of_the_latency_is_named(load: ObservedLoad, words: str) -> None:
     assert source_words(load) == f"write latency: {words}; commits are Binlog_commits"
+
+
+@pytest.mark.parametrize(
+    ("page_reads", "unit", "said"),
+    [
+        (0.78, "transactions/s", "0.78 pages read from disk per transaction"),
+        (1.5, "rows/s", "1.5 pages read from disk per row"),
+        (0.009, "transactions/s", "hardly a page read from disk"),
+        (None, "transactions/s", ""),
+        (0.78, "s", ""),
+    ],
+)
+def test_reads_are_told_per_event(page_reads: float | None, unit: str, said: str) -> None:
+    assert reads_words(tune_facts(page_reads=page_reads, unit=unit)) == said
